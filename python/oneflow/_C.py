@@ -62,7 +62,7 @@ _SYNONYMS = {
 
 
 def _under_oneflows_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with OneFlow's names of its arguments beside its own."""
+    """Return the function wrapped so that it accepts OneFlow's names of its arguments as well as its own."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:

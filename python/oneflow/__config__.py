@@ -1,4 +1,4 @@
-"""What the package was built with, as people print it in reports."""
+"""The settings of the build, as people print them in reports."""
 
 from __future__ import annotations
 

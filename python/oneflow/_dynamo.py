@@ -46,7 +46,7 @@ def allow_in_graph(fn: T) -> T:
 
 
 def graph_break() -> None:
-    """Nothing: a trace is one program, or the function runs eagerly."""
+    """Do nothing: a trace is one program, or the function runs eagerly."""
 
 
 def mark_dynamic(t: Any, index: Any, **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Public names of the package that are imported when they are first asked for: data of ``__init__.py``."""
+"""Public names of the package that are imported on first use: data of ``__init__.py``."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "triplet_margin_loss",
     ),
 }
-# Prefixes of names, by the module that makes all of them.
+# Prefixes of names, by the module that defines all of them.
 FAMILIES = {"_functions.foreach": "_foreach_"}
 # Methods that are functions too.
 METHODS = (
@@ -180,11 +180,11 @@ METHODS = (
     "view",
 )
 
-# Functions that no class is asked about, since they are not about values of tensors; and those that stand elsewhere
-# than in the rooms of functions and ask too.
+# Functions that do not honour `__torch_function__`, since they do not take values of tensors; and those outside of the
+# modules of functions that do.
 NEVER_ASK = {"broadcast_shapes", "is_storage", "is_tensor", "sparse_coo_tensor"}
 ASK = {"_assert", "get_device", "is_distributed", "is_inference", "is_signed"}
-# Functions that PyTorch has written in Python too: they hand over arguments with their defaults.
+# Functions that PyTorch has written in Python too: they pass arguments with their defaults.
 SPELLED_OUT = {
     "cdist",
     "lu",

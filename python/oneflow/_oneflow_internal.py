@@ -19,12 +19,12 @@ __all__ = [
 ]
 
 
-# What hooks of modules are given.
+# Arguments of modules' hooks.
 TensorTuple = tuple
 
 
 def cpu_broadcast(data: bytes | None, src: int) -> bytes:
-    """Return the bytes that rank ``src`` gives, on every rank."""
+    """Return the bytes of rank ``src``, on every rank."""
     held = [data]
     if oneflow.env.get_world_size() > 1:
         distributed.broadcast_object_list(held, src)
@@ -35,7 +35,7 @@ def cpu_broadcast(data: bytes | None, src: int) -> bytes:
 
 
 def CudaSynchronize(device: int) -> None:
-    """Wait until a GPU has done what it was given."""
+    """Wait until a GPU has finished its work."""
     oneflow.cuda.synchronize(device)
 
 
@@ -46,7 +46,7 @@ def GetCUDAMemoryUsed() -> float:
 
 
 def _wait() -> None:
-    """Wait until the devices of this process have done what they were given; ops of the CPU have by then."""
+    """Wait until the devices of this process have finished their work; ops on the CPU finish before they return."""
     if oneflow.cuda.is_available():
         oneflow.cuda.synchronize()
 

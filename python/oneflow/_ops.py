@@ -98,7 +98,7 @@ def _own(namespace: str, name: str) -> Op | None:
 
 
 class Ops:
-    """What ``oneflow.ops`` is."""
+    """The type of ``oneflow.ops``."""
 
     def __getattr__(self, namespace: str) -> Namespace:
         if namespace.startswith("__"):
@@ -126,7 +126,7 @@ ops = Ops()
 
 
 def define(qualname: str, schema: str | None = None) -> Op:
-    """The op ``"namespace::name"``, made if it is new."""
+    """Return the op ``"namespace::name"``, which is created if it is new."""
     namespace, separator, name = qualname.partition("::")
     if not separator or not namespace or not name:
         raise ValueError(f"expected a name like 'namespace::op', got {qualname!r}")

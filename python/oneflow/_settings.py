@@ -1,4 +1,4 @@
-"""Process-wide switches. What has no effect here says so: results never depend on threads or on a choice of kernels."""
+"""Process-wide switches. Docstrings name those without effect: results never depend on threads or kernel choices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _set_fill_uninitialized_memory(mode: bool) -> None:
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether :func:`use_deterministic_algorithms` was asked for.
+    """Return whether :func:`use_deterministic_algorithms` was asked for.
 
     Example::
 
@@ -52,7 +52,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was asked for with ``warn_only``.
+    """Return whether it was asked for with ``warn_only``.
 
     Example::
 
@@ -105,7 +105,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What :func:`set_float32_matmul_precision` was given; "highest" at first.
+    """Return the setting of :func:`set_float32_matmul_precision`; "highest" at first.
 
     Example::
 
@@ -116,7 +116,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_warn_always(b: bool) -> None:
-    """Repeat warnings that are usually given once a process. Python's own filter decides which are shown.
+    """Repeat warnings that are usually shown once a process. Python's own filter decides which are shown.
 
     Example::
 
@@ -126,7 +126,7 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What :func:`set_warn_always` was given.
+    """Return the setting of :func:`set_warn_always`.
 
     Example::
 
@@ -204,7 +204,7 @@ def typename(obj: Any) -> str:
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` has negative numbers.
+    """Return whether the dtype of ``input`` has negative numbers.
 
     Example::
 
@@ -215,7 +215,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether ``input`` was made in inference mode.
+    """Return whether ``input`` was made in inference mode.
 
     Example::
 
@@ -226,7 +226,7 @@ def is_inference(input: Tensor) -> bool:
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False: tensors of several ranks say ``is_global``.
+    """Return False: the attribute ``is_global`` marks tensors of several ranks.
 
     Example::
 
@@ -296,7 +296,7 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Any = None) -> None:
-    """Raise ``error_type`` unless ``cond``; ``message`` is a function that gives the text."""
+    """Raise ``error_type`` unless ``cond`` holds; ``message`` is a function that returns the text."""
     if not isinstance(cond, bool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if not cond:
@@ -314,7 +314,7 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Any 
 
 
 def _check_is_size(i: int, message: Any = None, *, max: int | None = None) -> None:
-    """Raise RuntimeError unless ``0 <= i``, and ``i <= max`` where that is given."""
+    """Raise RuntimeError unless ``0 <= i``, and ``i <= max`` if that is given."""
     _check_with(RuntimeError, i >= 0 and (max is None or i <= max), message)
 
 

@@ -1,4 +1,4 @@
-"""The accelerator of this machine, whatever its kind: a GPU where there is one."""
+"""The accelerator of this machine, whatever its kind: a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator.
+    """Return whether there is an accelerator.
 
     Example::
 
@@ -36,7 +36,7 @@ def is_available() -> bool:
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The kind of accelerator as a device; None where there is none.
+    """Return the kind of accelerator as a device; None if there is none.
 
     Example::
 

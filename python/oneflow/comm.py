@@ -64,7 +64,7 @@ def recv(src: int, shape: Any = None, dtype: Any = None, device: Any = None, *, 
     """Receive a tensor from rank ``src``.
 
     Args:
-        shape, dtype, device: as the sender's, who then gives ``send_meta=False``; else they come with the tensor.
+        shape, dtype, device: as the sender's, which then passes ``send_meta=False``; else they come with the tensor.
         out: where to put it.
 
     Raises:
@@ -94,7 +94,7 @@ def recv(src: int, shape: Any = None, dtype: Any = None, device: Any = None, *, 
 
 
 def _dtypes() -> list[Any]:
-    """Dtypes by the number that stands for them in a message."""
+    """Dtypes by the number that represents them in a message."""
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
     more = ("complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
     last = ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32")

@@ -42,7 +42,7 @@ def get_world_size() -> int:
 
 
 def get_local_rank() -> int:
-    """This process's number among those of its machine, as the launcher says (torchrun in ``LOCAL_RANK``).
+    """Return this process's rank on its machine, as the launcher set it (torchrun in ``LOCAL_RANK``).
 
     Example::
 

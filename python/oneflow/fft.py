@@ -188,7 +188,7 @@ def _c2r(x: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) ->
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The transform of a real tensor: the first half, which says all.
+    """The transform of a real tensor: the first half, which determines the rest.
 
     Example::
 
@@ -214,7 +214,7 @@ def irfft(
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real transform of a half-given Hermitian tensor.
+    """The real transform of a Hermitian tensor of which half is given.
 
     Example::
 
@@ -292,7 +292,7 @@ def rfftn(
 
 
 def _half_sizes(name: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int], int]:
-    """Sizes of the half that is given, dimensions, and the real points of the last one."""
+    """Return the sizes of the given half, the dimensions, and the real points of the last one."""
     given = s if s is None or not isinstance(s, int) else (s,)
     sizes, dims = _many(x, given, dim)
     if not dims:
@@ -320,7 +320,7 @@ def irfftn(
 def hfftn(
     input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real transform over several dimensions of a tensor that is Hermitian, given by half of the last one.
+    """The real transform over several dimensions of a Hermitian tensor, given by half of the last one.
 
     Example::
 
@@ -441,7 +441,7 @@ def ihfft2(
 def fftfreq(
     n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any
 ) -> Tensor:
-    """The frequencies of :func:`fft`'s results, for samples ``d`` apart.
+    """Return the frequencies of :func:`fft`'s results for samples with spacing ``d``.
 
     >>> import oneflow
     >>> oneflow.fft.fftfreq(4)
@@ -456,7 +456,7 @@ def fftfreq(
 def rfftfreq(
     n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, **options: Any
 ) -> Tensor:
-    """The frequencies of :func:`rfft`'s results, for samples ``d`` apart.
+    """Return the frequencies of :func:`rfft`'s results for samples with spacing ``d``.
 
     Example::
 

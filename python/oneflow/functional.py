@@ -1,4 +1,4 @@
-"""PyTorch's module of functions that are written in Python there: here they stand in the package itself."""
+"""PyTorch's module of functions that it writes in Python: here they are defined in the package itself."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Future:
         self._callbacks: list[Callable[[Future], Any]] = []
 
     def done(self) -> bool:
-        """Whether it has a value or an exception."""
+        """Return whether it has a value or an exception."""
         return self._done
 
     def wait(self) -> Any:
@@ -68,7 +68,7 @@ class Future:
             self._call(callback)
 
     def _call(self, callback: Callable[[Future], Any]) -> None:
-        # Whoever gives the value is not to blame, and the callbacks after it run all the same.
+        # An error in a callback is not the setter's fault, and the callbacks after it run all the same.
         try:
             callback(self)
         except Exception:
@@ -92,7 +92,7 @@ class Future:
         self._settle(None, result)
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Call ``callback(self)`` when it is done; now if it is. An error in it is logged and goes no further."""
+        """Call ``callback(self)`` when it is done, or now if it is. An error in it is logged and not raised."""
         with self._settled:
             if not self._done:
                 self._callbacks.append(callback)

@@ -29,7 +29,7 @@ _dir: str | None = None
 
 
 def get_dir() -> str:
-    """The folder of the cache: what :func:`set_dir` was given, else as the module says.
+    """Return the folder of the cache: the one set by :func:`set_dir`, else as the module's docstring says.
 
     Example::
 
@@ -144,7 +144,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """What the function ``model`` of a folder's ``hubconf.py`` returns for the arguments. It runs the folder's code.
+    """Call the function ``model`` of a folder's ``hubconf.py`` and return its result. It runs the folder's code.
 
     Args:
         repo_or_dir: the folder.
@@ -171,7 +171,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
         url: http, https, ftp or file.
         dst: a path; its folder exists.
         hash_prefix: how the SHA-256 of the file begins, in hexadecimal digits.
-        progress: show a bar on the standard error where it is a terminal.
+        progress: show a bar on the standard error if it is a terminal.
 
     Raises:
         RuntimeError: the hash differs.
@@ -254,7 +254,7 @@ def load_state_dict_from_url(
 
 
 def _is_plain_archive(path: str) -> bool:
-    """Whether a file is a ZIP of one file; a checkpoint is a ZIP of several."""
+    """Return whether a file is a ZIP of one file; a checkpoint is a ZIP of several."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

@@ -47,8 +47,8 @@ class Library:
 
     Args:
         ns: the namespace.
-        kind: "DEF" (or "FRAGMENT") to define ops, "IMPL" to give kernels to those of others.
-        dispatch_key: what kernels are for where ``impl`` does not say.
+        kind: "DEF" (or "FRAGMENT") to define ops, "IMPL" to register kernels for ops of others.
+        dispatch_key: of the kernels, unless ``impl`` names another.
 
     Example::
 
@@ -85,7 +85,7 @@ class Library:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("library.Library.fallback is not provided: give each op a kernel with impl")
+        raise NotImplementedError("library.Library.fallback is not provided: register a kernel for each op with impl")
 
     def _destroy(self) -> None:
         for qualname in self._mine:
@@ -216,7 +216,7 @@ def _name_of(op: Any) -> str:
 
 
 class CustomOpDef:
-    """An op made by :func:`custom_op`: callable, and the place of its registrations.
+    """An op defined by :func:`custom_op`: callable, with methods that register its kernels and rules.
 
     Example::
 
@@ -351,7 +351,7 @@ def differentiable(op: Any, kernel: Callable[..., Any], args: tuple[Any, ...], k
             keywords = dict(zip(named, values[len(inputs) :], strict=True))
             output = kernel(*given, **keywords)
             if op.setup_context is not None:
-                # Only an op with arguments that are given by name alone hands them over.
+                # Keyword arguments are passed only by an op that has keyword-only ones.
                 extra = {"keyword_only_inputs": keywords} if keywords else {}
                 op.setup_context(ctx=ctx, inputs=given, output=output, **extra)
             return output

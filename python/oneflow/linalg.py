@@ -1,6 +1,6 @@
 """Linear algebra under the names of ``torch.linalg``.
 
-The decompositions are ops with gradients of their own; what is here gives them their public form, or composes them.
+The decompositions are ops with their own gradients; this file adds their public form, or composes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from oneflow._oneflow import dtype as DType
 _C = _oneflow._C
 LinAlgError = _oneflow._LinAlgError
 
-# What `check` of the LU factorisation names.
+# The names of the LU factorisation's `check` results.
 _CHECK_LU, _CHECK_INV, _CHECK_SOLVE = 1, 2, 3
 
 
@@ -236,7 +236,7 @@ def _columns(x: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor, order: Tensor) -> Tensor:
-    """The rows of each matrix in an order of its own."""
+    """Permute the rows of each matrix by its own permutation."""
     batch = oneflow.broadcast_shapes(x.shape[:-2], order.shape[:-1])
     x = x.expand(*batch, *x.shape[-2:])
     return x.gather(-2, order.unsqueeze(-1).expand(x.shape))
@@ -273,7 +273,7 @@ def _reflections(packed: Tensor, tau: Tensor, columns: int) -> Tensor:
     with oneflow.no_grad():
         _C.linalg_householder_product(packed, tau, columns)  # Raises what is wrong with the shapes.
     unit = replicate_like(packed, oneflow.eye(rows, columns, dtype=packed.dtype, device=packed.device))
-    # Without a reflection nothing depends on the arguments, but the tape goes through them.
+    # Without a reflection the result depends on no argument, but the tape goes through them.
     q = unit.expand(*packed.shape[:-2], rows, columns) + (packed[..., :0].sum() + tau[..., :0].sum())
     for i in reversed(range(k)):
         below = packed[..., i + 1 :, i]
@@ -544,7 +544,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
             (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
         )
         nothing = A.new_empty((0,), dtype=values.dtype)
-    # Nothing, but on the tape.
+    # Adds nothing, except to the tape.
     residuals = solution.reshape(-1)[:0]
     full = rows > columns and driver != "gelsy"
     if full and bool((rank == columns).all()):

@@ -1,7 +1,7 @@
 """Reductions and normalisations over the elements that a boolean mask keeps.
 
-A mask broadcasts to the input, true where an element counts; ``None`` keeps all. What is left out stands as the
-operation's neutral element, so a reduction over nothing gives that, or NaN where there is none. No tensor carries its
+A mask broadcasts to the input and is true where an element counts; ``None`` keeps all. Excluded elements become the
+operation's neutral element, so a reduction over nothing gives that, or NaN if there is none. No tensor carries its
 mask along: there is no ``MaskedTensor``.
 """
 
@@ -302,7 +302,7 @@ def var(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Variance over ``dim``, with one degree of freedom less unless told otherwise.
+    """Variance over ``dim``, divided by one less than the count by default.
 
     Example::
 
@@ -335,7 +335,7 @@ def std(
     dtype: oneflow.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Standard deviation over ``dim``, with one degree of freedom less unless told otherwise.
+    """Standard deviation over ``dim``, divided by one less than the count by default.
 
     Example::
 

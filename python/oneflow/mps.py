@@ -32,7 +32,7 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is held.
+    """Do nothing: no memory is held.
 
     Example::
 
@@ -41,7 +41,7 @@ def empty_cache() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is nothing to seed.
+    """Do nothing: there is no generator to seed.
 
     Example::
 

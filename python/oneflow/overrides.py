@@ -1,7 +1,7 @@
-"""``__torch_function__``: how classes answer calls of the library's functions themselves.
+"""``__torch_function__``: lets classes override calls of the library's functions.
 
-A class with that method is asked wherever one of its objects stands in a tensor's place. The compiled module finds such
-objects; this file asks them.
+A class with that method is called for any of its objects in a tensor's place. The compiled module finds such
+objects; this file calls their classes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _disabled_torch_function_impl = _C._disabled_torch_function_impl
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether one of the arguments wants to answer the call it is part of.
+    """Return whether one of the arguments wants to answer the call it is part of.
 
     Example::
 
@@ -57,7 +57,7 @@ has_torch_function_variadic: Callable[..., bool] = _C._has_torch_function
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether ``inp`` is a Tensor or has ``__torch_function__``.
+    """Return whether ``inp`` is a Tensor or has ``__torch_function__``.
 
     Example::
 
@@ -70,10 +70,10 @@ def is_tensor_like(inp: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Ask the classes of ``relevant_args`` to answer ``public_api(*args, **kwargs)``.
+    """Let the classes of ``relevant_args`` handle ``public_api(*args, **kwargs)``.
 
     Raises:
-        TypeError: all of them answered NotImplemented.
+        TypeError: all of them returned NotImplemented.
 
     Example::
 
@@ -89,7 +89,7 @@ def handle_torch_function(
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function so that classes are asked; ``dispatcher`` maps its arguments to the relevant ones.
+    """Decorate a function to honour ``__torch_function__``; ``dispatcher`` maps its arguments to the relevant ones.
 
     Example::
 
@@ -131,7 +131,7 @@ def _ask(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: Iter
         if result is not NotImplemented:
             return result
     elif not order:
-        # A mode of another thread: not ours to ask.
+        # A mode of another thread does not count here.
         was = _C._set_torch_function_enabled(False)
         try:
             return function(*args, **kwargs)
@@ -148,7 +148,7 @@ def _ask(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: Iter
     )
 
 
-# ---- the answer of Tensor itself, which its subclasses inherit
+# ---- the implementation of Tensor itself, which its subclasses inherit
 
 
 def _torch_function(
@@ -160,7 +160,7 @@ def _torch_function(
     was = _C._set_torch_function_enabled(False)
     outer = getattr(_local, "function", None)
     if not was and outer is func:
-        # Ours ask nobody while this runs, so another library's function asks on and on.
+        # Our functions call no class while this runs, but another library's function would recurse forever.
         name = getattr(func, "__name__", repr(func))
         raise TypeError(
             f"{name}() is no function of oneflow and takes no oneflow.Tensor; convert it, "
@@ -192,7 +192,7 @@ def _kept_as_they_are() -> set[Any]:
 
 
 class DisableTorchFunctionSubclass:
-    """Context manager: no class is asked inside."""
+    """Context manager: no ``__torch_function__`` is called inside."""
 
     def __enter__(self) -> None:
         self._was = _C._set_torch_function_enabled(False)
@@ -217,9 +217,9 @@ def _modes() -> list[TorchFunctionMode]:
 
 
 class TorchFunctionMode:
-    """A context manager whose ``__torch_function__`` sees every call made inside, whatever its arguments.
+    """A context manager whose ``__torch_function__`` receives every call made inside, whatever its arguments.
 
-    Inside the method the mode itself is off; the modes entered before it are asked in turn.
+    Inside the method the mode itself is off; the modes entered before it are called in turn.
 
     Example::
 
@@ -258,7 +258,7 @@ BaseTorchFunctionMode = TorchFunctionMode
 
 @functools.cache
 def get_overridable_functions() -> dict[Any, list[Any]]:
-    """Return the functions that classes are asked about, by the namespace they are in."""
+    """Return the functions that honour ``__torch_function__``, by the namespace they are in."""
     import oneflow
 
     places = {oneflow: oneflow._oneflow, oneflow.nn.functional: oneflow.nn.functional, Tensor: Tensor}
@@ -269,13 +269,13 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
 
 
 def get_default_nowrap_functions() -> set[Any]:
-    """Return the functions whose result is not made the class of their argument."""
+    """Return the functions whose result is not converted to the class of their argument."""
     return set(_kept_as_they_are())
 
 
 @functools.cache
 def get_ignored_functions() -> set[Any]:
-    """Return the functions that no class is asked about."""
+    """Return the functions that ignore ``__torch_function__``."""
     import oneflow
 
     names = ("tensor", "from_numpy", "from_dlpack", "is_tensor", "set_grad_enabled", "manual_seed", "save", "load")
@@ -283,7 +283,7 @@ def get_ignored_functions() -> set[Any]:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether ``func`` is a method of Tensor, or the getter of one of its properties.
+    """Return whether ``func`` is a method of Tensor, or the getter of one of its properties.
 
     Example::
 

@@ -20,7 +20,7 @@ def manual_seed(seed: int) -> Generator:
         seed: an integer in [-2^63, 2^64).
 
     Raises:
-        NotImplementedError: inside the build of a graph, which draws where the generator stands when it is called.
+        NotImplementedError: inside the build of a graph, which draws from the generator's position at each call.
 
     Example::
 
@@ -28,26 +28,25 @@ def manual_seed(seed: int) -> Generator:
     """
     if _oneflow._is_tracing():
         raise NotImplementedError(
-            "manual_seed(): a graph draws from the default generator as it stands in each call: seed it before the "
-            "call, not in build"
+            "manual_seed(): a graph draws from the default generator in each call: seed it before, not in build"
         )
     return default_generator.manual_seed(int(seed))
 
 
 def use(engine: str) -> str:
-    """Choose how the default generator, and generators made from now on, draw on the CPU.
+    """Choose how the default generator, and generators created from now on, draw on the CPU.
 
     ``"philox"``, the default, computes every number from the seed, the number of the call and the element's index: the
     same with any number of threads, on any device, split over ranks and inside graphs.
 
     ``"mt19937"`` draws one number after the other with PyTorch's engine and algorithms. After the same
-    :func:`manual_seed` these give PyTorch's own numbers: ``rand, randn, randint, randperm, normal, bernoulli,
+    :func:`manual_seed` these return PyTorch's own numbers: ``rand, randn, randint, randperm, normal, bernoulli,
     multinomial, poisson``, the methods that fill tensors, dropout, ``nn.init`` and so the weights of new modules,
-    samplers and loaders; :func:`get_rng_state` gives PyTorch's bytes. A ported program can be checked loss by loss.
+    samplers and loaders; :func:`get_rng_state` returns PyTorch's bytes. A ported program can be checked loss by loss.
     In half types ``multinomial`` with replacement and ``normal`` of two tensors may differ.
 
     It works in eager calls on the CPU and with whole tensors. Graphs, compiled functions, CUDA devices, shards of
-    global tensors, gamma and binomial numbers raise NotImplementedError. Drawing is not spread over threads. On Intel's
+    global tensors, gamma and binomial numbers raise NotImplementedError. Drawing runs on one thread. On Intel's
     processors PyTorch may draw ``exponential_``, ``bernoulli_`` of one probability, and so dropout, with another
     library; the numbers here are those of all other processors.
 

@@ -1,6 +1,6 @@
 """OneFlow's rematerialisation within a budget: eager tensors that are dropped and computed again.
 
-There is no such budget here. What a budget promises is less memory, so setting one raises; activations of chosen parts
+There is no such budget here. A budget promises less memory, so setting one raises; activations of chosen parts
 of a model are computed again with :func:`oneflow.utils.checkpoint.checkpoint`, and in a graph with
 ``module.to(nn.graph.GraphModule).activation_checkpointing = True``.
 """
@@ -29,7 +29,7 @@ def get_budget() -> int:
 
 
 def is_small_pieces_optimization_enabled() -> bool:
-    """Whether small tensors are spared from eviction: False, since nothing is evicted.
+    """Return whether small tensors are spared from eviction: False, since nothing is evicted.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""How a global tensor lies over a mesh axis: split along a dimension, whole on every rank, or as terms of a sum.
+"""The layout of a global tensor over a mesh axis: split along a dimension, whole on every rank, or as terms of a sum.
 
 >>> import oneflow
 >>> oneflow.sbp.split(0)

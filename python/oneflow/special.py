@@ -43,7 +43,7 @@ modified_bessel_i1 = _C.special_i1
 
 
 def softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
-    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+    """Softmax along ``dim``; the input is cast to ``dtype`` first if one is given.
 
     Example::
 
@@ -54,7 +54,7 @@ def softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = No
 
 
 def log_softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
-    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first if one is given.
 
     Example::
 

@@ -1,6 +1,6 @@
 """Storages with a dtype: the flat memory behind tensors, as old checkpoints and code name it.
 
-``UntypedStorage`` itself, plain bytes, is compiled; the methods it is given here need no speed.
+``UntypedStorage`` itself, plain bytes, is compiled; the methods added here need no speed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DTYPES = {
 
 
 def _share(self: UntypedStorage) -> UntypedStorage:
-    """Move the bytes into memory that other processes can share. Nothing happens where they are shared already."""
+    """Move the bytes into memory that other processes can share, unless they are there already."""
     if self.device.type == "cpu" and self.nbytes() > 0:
         segment_of(self)
     return self
@@ -53,7 +53,7 @@ def _clone(self: UntypedStorage) -> UntypedStorage:
 
 
 def _deepcopy(self: UntypedStorage, memo: dict[int, Any]) -> UntypedStorage:
-    # Copies are remembered by the storage, of which every tensor makes a new object.
+    # Copies are remembered by the storage, since every tensor creates a new object for it.
     copies = memo.setdefault(_MEMO, {})  # type: ignore[call-overload]
     if self._cdata not in copies:
         copies[self._cdata] = (_clone(self), self)
@@ -101,7 +101,7 @@ def _from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedS
 
     Args:
         filename: the file.
-        shared: write changes back to the file, which is made, or made longer, where it is too short.
+        shared: write changes back to the file, which is created or extended if it is too short.
         nbytes: how many bytes; the whole file where it is 0 and ``shared`` is not set.
 
     Raises:
@@ -216,7 +216,7 @@ class TypedStorage:
     """An :class:`UntypedStorage` seen as elements of one dtype.
 
     Args:
-        size: number of elements, or a sequence of numbers; left out where ``wrap_storage`` is given.
+        size: number of elements, or a sequence of numbers; left out if ``wrap_storage`` is given.
         wrap_storage: the bytes.
         dtype: type of the elements.
 
@@ -291,7 +291,7 @@ class TypedStorage:
         return self._to(getattr(dtype, "dtype", dtype))
 
     def pickle_storage_type(self) -> str:
-        """The name by which checkpoints know storages of this dtype."""
+        """Return the name of storages of this dtype in checkpoints."""
         name = str(self.dtype).rpartition(".")[2]
         return next(f"{kind}Storage" for kind, dtype in DTYPES.items() if dtype == name)
 
@@ -300,7 +300,7 @@ class TypedStorage:
         return TypedStorage(wrap_storage=copy.untyped_storage(), dtype=dtype)
 
     def resizable(self) -> bool:
-        """Whether the memory may be exchanged: it belongs to the storage, and no other library uses it."""
+        """Return whether the memory may be exchanged: it belongs to the storage, and no other library uses it."""
         return self._untyped_storage.resizable()
 
     def get_device(self) -> int:
@@ -352,7 +352,7 @@ class TypedStorage:
         return self._untyped_storage._cdata
 
     def resize_(self, size: int) -> TypedStorage:
-        """Make room for ``size`` elements, keeping what fits."""
+        """Resize to ``size`` elements, keeping those that fit."""
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
@@ -362,7 +362,7 @@ class TypedStorage:
         return self
 
     def is_shared(self) -> bool:
-        """Whether forked processes share the memory."""
+        """Return whether forked processes share the memory."""
         return self._untyped_storage.is_shared()
 
     def clone(self) -> TypedStorage:

@@ -1,4 +1,4 @@
-"""What the installed package was built with, under OneFlow's names."""
+"""Build settings of the installed package, under OneFlow's names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cmake_build_type() -> str:
 
 
 def with_cuda() -> bool:
-    """Whether a GPU can be used: the CUDA libraries are looked for when the program runs.
+    """Return whether a GPU can be used: the CUDA libraries are looked for when the program runs.
 
     Example::
 
@@ -67,7 +67,7 @@ def get_cuda_version() -> int:
 
 
 def with_rdma() -> bool:
-    """Whether messages between machines go by RDMA: False, they go by TCP.
+    """Return whether messages between machines go by RDMA: False, they go by TCP.
 
     Example::
 
@@ -78,7 +78,7 @@ def with_rdma() -> bool:
 
 
 def with_mlir() -> bool:
-    """Whether graphs go through MLIR: False, the compiler is the package's own.
+    """Return whether graphs go through MLIR: False, the compiler is the package's own.
 
     Example::
 
@@ -100,7 +100,7 @@ def with_mlir_cuda_codegen() -> bool:
 
 
 def has_rpc_backend_grpc() -> bool:
-    """Whether processes find each other by gRPC: False, by the package's own store.
+    """Return whether processes find each other by gRPC: False, by the package's own store.
 
     Example::
 
@@ -111,7 +111,7 @@ def has_rpc_backend_grpc() -> bool:
 
 
 def has_rpc_backend_local() -> bool:
-    """Whether a program runs as one process without a launcher: True.
+    """Return whether a program runs as one process without a launcher: True.
 
     Example::
 

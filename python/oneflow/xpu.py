@@ -45,7 +45,7 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is held.
+    """Do nothing: no memory is held.
 
     Example::
 
@@ -54,7 +54,7 @@ def empty_cache() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is nothing to seed."""
+    """Do nothing: there is no generator to seed."""
 
 
 manual_seed_all = manual_seed
@@ -86,7 +86,7 @@ memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing: no memory is held."""
+    """Do nothing: no memory is held."""
 
 
 current_device = refuse("oneflow.xpu.current_device", _INSTEAD)

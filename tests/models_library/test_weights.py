@@ -287,7 +287,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         GPT2.from_pretrained(tmp_path / "list.pth", SMALL)
     for weight_map in ({"a": "../a.safetensors"}, {"a": 3}, None):
         (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-        with pytest.raises(ValueError, match=r"weight_map|no file beside it"):
+        with pytest.raises(ValueError, match=r"weight_map|no such file next to it"):
             GPT2.from_pretrained(tmp_path, SMALL)
     with pytest.raises(ValueError, match="has no layout 'keras'"):
         GPT2(SMALL).save_pretrained(tmp_path, "keras")

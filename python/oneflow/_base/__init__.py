@@ -1,1 +1,1 @@
-"""What every other file may use: constants, conventions, dtypes, refusals. It imports the compiled module only."""
+"""What every other file may use: conventions, dtypes, refusals, lazy names. It imports the compiled module only."""

@@ -1,4 +1,4 @@
-"""Whose answer a call gets that PyTorch and OneFlow answer differently, where its arguments do not tell them apart."""
+"""Chooses between PyTorch's and OneFlow's result where one call means different things in the two libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class conventions:
       raises.
     - ``RMSprop`` adds ``eps`` to the average within the root; PyTorch to the root.
     - ``SGD`` dampens the first gradient of momentum too and allows dampening with Nesterov's; PyTorch does neither.
-    - ``DistributedDataParallel`` takes modules without parameters that require gradients, gives zeros to parameters
+    - ``DistributedDataParallel`` takes modules without parameters that require gradients, returns zeros for parameters
       that a loss does not use, and has the attributes of its module; PyTorch raises. With ``broadcast_buffers=False``
       every rank keeps its own buffers; PyTorch starts with those of the first.
     - ``broadcast_shapes`` and ``broadcast_tensors`` of nothing raise; PyTorch returns nothing.

@@ -1,4 +1,4 @@
-"""Where NVIDIA's libraries may lie: pip's packages and CUDA_HOME. Nothing is opened here."""
+"""Folders that may hold NVIDIA's libraries: pip's packages and CUDA_HOME. This file opens none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type promotion as functions: what dtype an operation on given operands has.
+"""Type promotion as functions: the dtype of an operation on given operands.
 
 The rules themselves are the op table's (in Rust): pairs of dtypes are asked there.
 """
@@ -32,7 +32,7 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Whether values of dtype ``from_`` may be cast to ``to`` as results are: the category may rise, never sink.
+    """Return whether values of dtype ``from_`` may be cast to ``to`` as results are: the category may rise, never sink.
 
     >>> import oneflow
     >>> oneflow.can_cast(oneflow.double, oneflow.int)

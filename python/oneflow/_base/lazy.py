@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for: importing the package stays light."""
+"""Names of a package that are imported on first use, so that importing the package stays fast."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oneflow._base.overridable import ROOMS, overridable
 
 
 class LazyNames:
-    """What a package's ``__getattr__`` and ``__dir__`` say.
+    """Implements a package's ``__getattr__`` and ``__dir__``.
 
     Args:
         package: the package's name.
         modules: its sub-modules that are imported on first use.
-        names: names that stand in a module below ``oneflow``, by that module.
-        families: prefixes of names, by the module that makes all names of that prefix.
-        note: what is said of a name that is missing.
+        names: public names and the module below ``oneflow`` that defines them, grouped by that module.
+        families: prefixes of names, by the module that defines all names with that prefix.
+        note: text of the error for a name that is missing.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The error of a name that the package lacks: it says which names are spelt nearly so."""
+"""The error for a name that the package lacks. It suggests similar names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 class MissingName(AttributeError):
     """No such name in a module.
 
-    Similar names are looked for when the text is asked for: programs ask for many names with ``hasattr``.
+    Similar names are searched when the text is read: programs probe for many names with ``hasattr``.
     """
 
     def __init__(self, name: str, obj: ModuleType, note: str = "") -> None:

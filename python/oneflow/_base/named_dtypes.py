@@ -1,6 +1,6 @@
-"""Names of dtypes that no tensor here has: programs list them in tables and ask for their limits.
+"""Names of dtypes that no tensor here has: programs list them in tables and read their limits.
 
-Nothing computes with them. An op that is given one refuses it, since it holds no dtype of the core.
+Nothing computes with them. Ops refuse them, since they hold no dtype of the core.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NamedDtype:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """What ``isinstance`` asks: such a name counts as a dtype, as in PyTorch."""
+        """Lets ``isinstance(name, dtype)`` hold, as in PyTorch."""
         return _oneflow.dtype
 
     @property
@@ -40,7 +40,7 @@ class NamedDtype:
         return self._name
 
     def to_real(self) -> NoReturn:
-        """No tensor has this dtype, nor one that goes with it."""
+        """Raise TypeError: no tensor has this dtype."""
         raise NotImplementedError(f"oneflow has no tensors of dtype {self._name}")
 
     to_complex = to_real

@@ -1,8 +1,8 @@
-"""Public functions written in Python ask the classes of their arguments first, as compiled ones do.
+"""Public functions written in Python honour ``__torch_function__`` before their body runs, as compiled ones do.
 
-:func:`overridable` wraps a function so that an argument with ``__torch_function__`` answers the call before the body
-runs. An ordinary call costs one call of the compiled module more. A room of functions is wrapped at the end of its
-file by :func:`publish`; functions inside the package that import the bare one skip the question.
+:func:`overridable` wraps a function so that an argument with ``__torch_function__`` handles the call before the body
+runs. An ordinary call costs one extra call of the compiled module. A module of functions is wrapped at the end of its
+file by :func:`publish`; functions inside the package that import the bare one skip that step.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from oneflow import _oneflow, overrides
 from oneflow._oneflow import Tensor
 
 _any_answers = _oneflow._C._any_answers
-# The rooms of public functions.
+# The modules of public functions.
 ROOMS = ("oneflow._functions.", "oneflow._linalg.", "oneflow._extra.", "oneflow.nn.functional", "oneflow._base.symbols")
-# Arguments that PyTorch's functions lack: they are handed over where they are given.
+# Arguments that PyTorch's functions lack: they are passed on only if they were given.
 _OURS = ("addend", "generator")
 # The shapes of signatures met so far; each is compiled once.
 _makers: dict[tuple[int, tuple[str, ...]], Callable[..., Any]] = {}
@@ -31,17 +31,17 @@ def publish(
     also: Container[str] = (),
     never: Container[str] = (),
 ) -> None:
-    """Wrap the public functions of a module in place: those that it or a room of functions defines.
+    """Wrap the public functions of a module in place: those that it or another module of functions defines.
 
     Args:
         namespace: the module's ``globals()``.
-        spelled_out: functions that hand over required arguments by position and the rest by name, with their
-            defaults, as PyTorch's functions do that are written in Python; the others hand over what was given.
-        also: further functions that ask.
-        never: functions that do not ask.
+        spelled_out: functions that pass required arguments by position and the rest by name, with their
+            defaults, as PyTorch's functions do that are written in Python; the others pass what was given.
+        also: further functions to wrap.
+        never: functions that are not wrapped.
     """
     module = namespace["__name__"]
-    # What the package itself defines is no function of tensors.
+    # Functions that the package itself defines do not take tensors.
     homes = ROOMS if module == "oneflow" else (module, *ROOMS)
     for name, function in list(namespace.items()):
         if not isinstance(function, FunctionType) or name in never:
@@ -51,7 +51,7 @@ def publish(
 
 
 def overridable(function: FunctionType, spelled_out: bool = False, module: str | None = None) -> Any:
-    """``function`` behind the question whether an argument, or an item of a list, answers the call itself.
+    """Return ``function`` wrapped: an argument, or an item of a list, with ``__torch_function__`` handles the call.
 
     Example::
 
@@ -71,7 +71,7 @@ def overridable(function: FunctionType, spelled_out: bool = False, module: str |
 
 
 def overridable_method(function: Any) -> Any:
-    """``function`` as a method of Tensor that asks; what is no Python function stays as it is.
+    """Return ``function`` as a method of Tensor that honours ``__torch_function__``; other objects are returned as is.
 
     Example::
 
@@ -144,7 +144,7 @@ def _hand_over(public: Any, values: tuple[Any, ...]) -> Any:
 
 
 def _who(values: Iterable[Any]) -> list[Any]:
-    """The arguments, and items of lists, that answer."""
+    """Return the arguments, and items of lists, that have a ``__torch_function__`` of their own."""
     flat: list[Any] = []
     for value in values:
         flat.extend(value if type(value) in (tuple, list) else (value,))

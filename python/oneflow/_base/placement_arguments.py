@@ -1,4 +1,4 @@
-"""``placement`` and ``sbp`` for functions that make tensors and are written in Python."""
+"""``placement`` and ``sbp`` arguments of functions that create tensors and are written in Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Tensor])
 
 
 def takes_placement(function: _Function) -> _Function:
-    """Let a function take ``placement`` and ``sbp``, or those of ``global_mode``: every rank keeps its part."""
+    """Decorate a function to take ``placement`` and ``sbp``, or those of ``global_mode``: each rank keeps its shard."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, placement: Any = None, sbp: Any = None, **kwargs: Any) -> Tensor:
@@ -23,7 +23,7 @@ def takes_placement(function: _Function) -> _Function:
             kwargs.pop("device", None)
             placement, sbp = default
         elif kwargs.get("device") is not None:
-            raise TypeError(f"{function.__name__}(): 'device' cannot be given beside 'placement'")
+            raise TypeError(f"{function.__name__}(): 'device' cannot be combined with 'placement'")
         requires_grad = kwargs.pop("requires_grad", False)
         _oneflow._set_default_layout(None)
         try:

@@ -1,4 +1,4 @@
-"""Names that exist so that scripts import, and say what to use instead when they are called or that they do nothing."""
+"""Names that exist so that scripts can import them. Calling one raises with an alternative, or warns of no effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def refuse(name: str, instead: str) -> Callable[..., Any]:
-    """A function that raises NotImplementedError: ``name`` is not provided, ``instead`` says what to use."""
+    """Return a function that raises NotImplementedError: ``name`` is not provided, use ``instead``."""
     text = f"{name} is not provided: {instead}"
 
     def refused(*args: Any, **kwargs: Any) -> Any:

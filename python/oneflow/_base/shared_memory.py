@@ -1,6 +1,6 @@
-"""Memory that several processes share: anonymous segments, and the storages that lie in one.
+"""Memory that several processes share: anonymous segments, and storages over their memory.
 
-The loader's workers and ``multiprocessing`` send the segment's file descriptor; this file knows no message.
+The loader's workers and ``multiprocessing`` send the segment's file descriptor; this file defines no message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What OneFlow says where PyTorch and OneFlow word one error differently.
+"""OneFlow's texts of errors that PyTorch and OneFlow word differently.
 
 Programs written for OneFlow look for its sentences in errors. Under its conventions an error that has one ends, as
 OneFlow's do, with a line of its class and that sentence; the text in PyTorch's words stays before it. Errors of the
@@ -14,12 +14,12 @@ from oneflow._base import conventions
 
 
 def error(cls: type[Exception], text: str) -> Exception:
-    """Return an exception that says ``text``, and what OneFlow says of it where its conventions hold."""
+    """Return an exception with ``text``, and with OneFlow's sentence for it if its conventions are on."""
     return cls(with_oneflows(cls.__name__, text) if conventions.are_oneflows() else text)
 
 
 def with_oneflows(cls: str, text: str) -> str:
-    """Return ``text`` and, on a line of its own, OneFlow's sentence for it if there is one."""
+    """Return ``text`` and, on a separate line, OneFlow's sentence for it if there is one."""
     for pattern, said in _SENTENCES:
         if found := pattern.search(text):
             sentence = found.expand(said) if isinstance(said, str) else said(found)
@@ -102,7 +102,7 @@ def _index(m: re.Match[str]) -> str:
 _TOO_LONG = "Pad size should less than or equal to input axes * 2."
 _LIST = r"(\[[-\d, ]*\])"
 
-# The first that fits. A sentence is a template of the groups, or made from the match.
+# The first match counts. A sentence is a template of the groups, or computed from the match.
 _SENTENCES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(pattern), said)
     for pattern, said in (

@@ -1,4 +1,4 @@
-"""Checks of arguments that several OneFlow functions share. Messages name the argument and what was given."""
+"""Checks of arguments that several OneFlow functions share. Messages name the argument and the value."""
 
 from __future__ import annotations
 

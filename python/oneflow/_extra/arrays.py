@@ -11,7 +11,7 @@ from oneflow import Tensor
 from oneflow._extra import _checks
 from oneflow._extra._checks import expect
 
-# The forms of functions with a placement stand in no stub.
+# Functions that take a placement have no stub.
 _made: Any = oneflow
 
 

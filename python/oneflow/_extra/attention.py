@@ -183,7 +183,7 @@ def fused_apply_rotary_emb(
         cos, sin: (positions, rotary_size); computed with ``base`` where they are not given.
         position_ids: (B, M) or (B, 1, M); by default 0, 1, ...
         mode: "plane" pairs element i with i + rotary_size / 2, "interval" neighbours.
-        rotary_size: how many elements are turned; the others stay. All by default.
+        rotary_size: the number of elements that are rotated; the others stay. All by default.
     """
     if mode not in ("plane", "interval"):
         raise ValueError(f"fused_apply_rotary_emb: mode must be 'plane' or 'interval', not {mode!r}")

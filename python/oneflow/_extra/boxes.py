@@ -31,7 +31,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         )
     order = scores.argsort(descending=True, stable=True)
     over = _suppresses(boxes[order], iou_threshold)
-    # A box stays if no better box that stays overlaps it. From the best one on the answer is final; each round settles
+    # A box stays if no better box that stays overlaps it. From the best one on the result is final; each round decides
     # at least one more link of every chain.
     keep = replicate_like(boxes, oneflow.ones(boxes.shape[0], dtype=oneflow.bool, device=boxes.device))
     while True:

@@ -1,4 +1,4 @@
-"""Batches of tensors that differ in size, made of tensors and back."""
+"""Conversions between a batch and tensors that differ in size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations and other elementwise functions, and the derivatives that have names of their own."""
+"""Activations and other elementwise functions, and derivatives that are public under names of their own."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ amp_black_identity = amp_white_identity = identity
 
 
 def copy(x: Tensor, device: Any = None, pin_memory: bool = False) -> Tensor:
-    """A copy of ``x``, on another device where one is given."""
+    """Return a copy of ``x``, on ``device`` if one is given."""
     return x.clone() if device is None else x.to(device, copy=True)
 
 
@@ -196,12 +196,12 @@ def reduce_prod(x: Tensor, axis: Any = None, keepdims: bool = False, *, dtype: A
 
 
 def reduce_all(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements over dimensions are true."""
+    """Return whether all elements over dimensions are true."""
     return x.all(_dims(x, axis), keepdim=keepdims)
 
 
 def reduce_any(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether an element over dimensions is true."""
+    """Return whether an element over dimensions is true."""
     return x.any(_dims(x, axis), keepdim=keepdims)
 
 

@@ -143,7 +143,7 @@ def group_norm(
     data_format: str = "channels_first",
     activation: str = "none",
 ) -> Tensor:
-    """Normalise groups of channels; then ``"silu"`` if asked for."""
+    """Normalise groups of channels, then apply ``"silu"`` if ``activation`` asks for it."""
     if activation not in ("none", "silu"):
         raise ValueError(f"group_norm: activation must be 'none' or 'silu', not {activation!r}")
     x = x.movedim(-1, 1) if data_format == "channels_last" else x

@@ -1,4 +1,4 @@
-"""What OneFlow computes in one kernel, composed of public ops: the compiler fuses what it can."""
+"""Functions that are one kernel in OneFlow, composed of public ops: the compiler fuses what it can."""
 
 from __future__ import annotations
 

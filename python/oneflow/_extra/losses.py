@@ -107,7 +107,7 @@ def combined_margin_loss(x: Tensor, label: Tensor, m1: float, m2: float, m3: flo
     here = replicate_like(x, oneflow.arange(x.shape[-1], device=x.device)) == label.long().unsqueeze(-1)
     if m1 == 1.0 and m2 == 0.0:
         return oneflow.where(here, x - m3, x)
-    # Elsewhere a safe value: the slope of acos is infinite at the ends.
+    # A safe value elsewhere: the slope of acos is infinite at -1 and 1.
     theta = oneflow.where(here, x, oneflow.zeros_like(x)).acos()
     return oneflow.where(here, (theta * m1 + m2).cos() - m3, x)
 

@@ -100,7 +100,7 @@ def quantization(
     quantization_bit: int = 8,
     quantization_scheme: str = "symmetric",
 ) -> Tensor:
-    """The whole numbers that stand for ``x``, as floats.
+    """Return the integers that represent ``x``, as floats.
 
     Args:
         scale, zero_point: from an observer; one number, or one a row.

@@ -1,1 +1,1 @@
-"""What a checkpoint is made of: the restricted unpickler, storages as bytes, the format before archives."""
+"""The parts of a checkpoint: the restricted unpickler, storages as bytes, the format before zip archives."""

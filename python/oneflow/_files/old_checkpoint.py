@@ -30,7 +30,7 @@ _VERSION = 1001
 
 
 def is_old(file: IO[bytes]) -> bool:
-    """Whether a pickle of the magic number begins here. The position stays."""
+    """Return whether a pickle of the magic number begins here. The position stays."""
     start = file.tell()
     head = file.read(16)
     file.seek(start)
@@ -71,7 +71,7 @@ def write(obj: Any, file: IO[bytes], protocol: int) -> None:
 
 
 class _Late(_Storage):
-    """A storage whose bytes come after the tensors over it were made."""
+    """A storage whose bytes are read after the tensors over it were created."""
 
     def fill(self, data: bytes) -> None:
         if self._flat is None:
@@ -185,4 +185,4 @@ def read(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[s
 
 
 def _refuse(pid: Any) -> Any:
-    raise pickle.UnpicklingError("a storage where none can be")
+    raise pickle.UnpicklingError("an unexpected storage")

@@ -12,7 +12,7 @@ from typing import IO
 
 @contextlib.contextmanager
 def replaced_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes the place of ``path`` when the block ends well.
+    """Open a file for writing that replaces ``path`` when the block ends without an error.
 
     Until then, and after an error (a full disk, an interrupt), ``path`` is what it was. Pipes and devices are written
     to directly.

@@ -49,7 +49,7 @@ ITEM_SIZES = {
     "float8_e8m0fnu": 1,
     "complex32": 4,
 }
-# Dtypes without a storage class of their own: files say a storage's bytes, and a tensor's dtype.
+# Dtypes without a storage class of their own: files store the storage as bytes and name the tensor's dtype.
 UNTYPED = tuple(name for name in ITEM_SIZES if name not in STORAGE_NAMES)
 
 
@@ -106,7 +106,7 @@ def swap_bytes(data: bytes, dtype: str) -> bytes:
 
 
 def check_view(n_elements: int, offset: Any, shape: Any, stride: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the layout if it lies inside a storage of ``n_elements``; RuntimeError where it does not."""
+    """Return the layout if it lies inside a storage of ``n_elements``; raise RuntimeError if not."""
     shape, stride = tuple(shape), tuple(stride)
     numbers = (offset, *shape, *stride)
     if len(shape) != len(stride) or len(shape) > 64 or not all(type(n) is int and 0 <= n < 2**63 for n in numbers):

@@ -173,7 +173,7 @@ _BASIC: dict[str, Callable[..., Any]] = {
 
 
 def _set_state(target: Any, state: Any) -> None:
-    """What ``pickle`` does with the state of an object."""
+    """Applies ``pickle``'s rules for the state of an object."""
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
         return
@@ -193,7 +193,7 @@ def _full_name(module: str, name: str) -> str:
 
 
 def is_listed(module: str, name: str, functions: dict[str, Any]) -> bool:
-    """Whether the restricted unpickler builds this name."""
+    """Return whether the restricted unpickler builds this name."""
     full = _full_name(module, name)
     return full in _user_globals or full in functions or full in _BASIC
 
@@ -207,7 +207,7 @@ class RestrictedUnpickler(_Unpickler):
 
     Args:
         file: binary file with the pickle.
-        functions: name to function, beside the basic containers; a value that is no function is an object itself.
+        functions: name to function, besides the basic containers; a value that is no function is an object itself.
         load_storage: called with the tuple of every persistent id.
     """
 

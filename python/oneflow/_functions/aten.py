@@ -1,4 +1,4 @@
-"""Functions that ``ops.aten`` has and no public name stands for: casts, assertions and backwards.
+"""Functions of ``ops.aten`` that have no public name: casts, assertions and backwards.
 
 Each is a composition of public functions.
 """

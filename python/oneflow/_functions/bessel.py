@@ -408,7 +408,7 @@ def _series(coefficients: tuple[float, ...], u: Tensor) -> Tensor:
 def _function(
     name: str, what: str, value: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor] | None = None
 ) -> Callable[..., Tensor]:
-    """``slope`` is the derivative, made of these functions."""
+    """``slope`` is the derivative, computed with these functions."""
 
     class Function(oneflow.autograd.Function):
         @staticmethod
@@ -437,7 +437,7 @@ def _function(
 
 
 def _near(x: Tensor, top: float) -> Tensor:
-    """Where the square of x lies in [0, top ** 2], as [-1, 1]."""
+    """Map the square of x from [0, top ** 2] to [-1, 1]."""
     return 2 * (x / top) ** 2 - 1
 
 

@@ -23,7 +23,7 @@ class _Plan(NamedTuple):
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Sums of products of the operands' elements, as subscripts say.
+    """Sum products of the operands' elements, as the subscripts specify.
 
     Args:
         equation: such as ``"bij,bjk->bik"``; or the first operand, followed by its list of subscripts (numbers in
@@ -54,10 +54,10 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
                 )
             if known == 1:
                 sizes[label] = size
-    # A dimension of one that another operand makes longer has nothing to say.
+    # A dimension of size one that another operand expands does not count.
     terms = [_without_ones(t, labels, sizes) for t, labels in terms]
     while len(terms) > 1:
-        # From left to right, as the operands stand.
+        # From left to right, in the order of the operands.
         left, right, *terms = terms
         keep = set(plan.output).union(*(labels for _, labels in terms))
         terms.insert(0, _contract(left, right, keep))

@@ -1,4 +1,4 @@
-"""Forms of ops that OneFlow has beside PyTorch's: other arguments under the same public name.
+"""OneFlow's signatures of ops that PyTorch has too: other arguments under the same public name.
 
 The compiled functions come here once none of their signatures takes the arguments of a call, so that a call in
 PyTorch's form costs nothing more. A form is a function with OneFlow's parameters; it serves the function and the
@@ -129,7 +129,7 @@ def argwhere(input: Tensor, dtype: Any = None) -> Tensor:
 def bernoulli(
     input: Tensor, p: float | None = None, *, dtype: Any = None, generator: Any = None, inplace: bool = False
 ) -> Tensor:
-    """One with the probability that ``input`` or ``p`` says, as ``dtype``."""
+    """Draw one with the probability ``input`` or ``p``, as ``dtype``."""
     drawn = (
         oneflow.bernoulli(input, generator=generator) if p is None else oneflow.bernoulli(input, p, generator=generator)
     )
@@ -183,7 +183,7 @@ def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
 def matmul(
     input: Tensor, other: Tensor, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
 ) -> Tensor:
-    """The product of matrices, each transposed before if asked for, times ``alpha``."""
+    """Return the product of matrices times ``alpha``; each matrix is transposed first if its flag is set."""
     a = input.mT if transpose_a else input
     b = other.mT if transpose_b else other
     product = oneflow.matmul(a, b)
@@ -228,7 +228,7 @@ def quantile(
     interpolation: str = "linear",
     ignore_nan: bool = False,
 ) -> Tensor:
-    """The value below which a share ``q`` of the elements lies, of those that are numbers with ``ignore_nan``."""
+    """Return the ``q`` quantile of the elements; with ``ignore_nan`` of those that are numbers."""
     function = oneflow.nanquantile if ignore_nan else oneflow.quantile
     return function(input, q, dim, keepdim, interpolation=interpolation)
 

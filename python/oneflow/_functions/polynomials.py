@@ -1,7 +1,7 @@
 """Orthogonal polynomials of whole degrees, elementwise, by their recurrences.
 
 The degree is broadcast beside the argument and cut to an integer; below zero the value is zero. No gradients: a degree
-has none, and PyTorch gives none for the argument either. The work grows with the largest degree.
+has none, and PyTorch returns none for the argument either. The work grows with the largest degree.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _polynomial(
                 y = _value(x, degree, top, first, following)
             elif closed is not None:
                 y = _value(x, degree, _STEPS, first, following)
-                # What has overflowed stays NaN.
+                # An overflow stays NaN.
                 y = oneflow.where((degree > _STEPS) & ~y.isnan(), closed(x, degree).to(dtype), y)
             else:
                 raise ValueError(f"{name}(): degrees above {_STEPS} are not supported, got {top}")

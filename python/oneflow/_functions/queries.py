@@ -11,7 +11,7 @@ from oneflow._oneflow import dtype as DType
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor.
+    """Return whether ``obj`` is a Tensor.
 
     Example::
 
@@ -22,7 +22,7 @@ def is_tensor(obj: Any) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether ``obj`` is a storage object.
+    """Return whether ``obj`` is a storage object.
 
     Example::
 
@@ -35,7 +35,7 @@ def is_storage(obj: Any) -> bool:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` is floating-point.
+    """Return whether the dtype of ``input`` is floating-point.
 
     Example::
 
@@ -46,7 +46,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype of ``input`` is complex.
+    """Return whether the dtype of ``input`` is complex.
 
     Example::
 
@@ -101,7 +101,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the single element of ``input`` is not zero.
+    """Return whether the single element of ``input`` is not zero.
 
     Example::
 
@@ -118,7 +118,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``.
+    """Return whether all elements satisfy ``abs(input - other) <= atol + rtol * abs(other)``.
 
     Example::
 
@@ -129,7 +129,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same size and the same elements.
+    """Return whether both tensors have the same size and the same elements.
 
     >>> import oneflow
     >>> oneflow.equal(oneflow.tensor([1, 2]), oneflow.tensor([1, 2]))
@@ -142,7 +142,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both tensors have the same shape.
+    """Return whether both tensors have the same shape.
 
     Example::
 

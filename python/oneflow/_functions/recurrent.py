@@ -191,7 +191,7 @@ def _layer(
     reverse: bool,
     turned: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One direction of one layer. ``turned``: batch before steps, in ``x`` and in the output."""
+    """Run one direction of one layer. ``turned``: ``x`` and the output are (batch, steps, ...)."""
     w_ih, w_hh, *others = weights
     b_ih = b_hh = None
     if has_biases:

@@ -33,9 +33,9 @@ def segment_reduce(
             ``axis``.
         indices: not implemented.
         offsets: instead of lengths: where the segments begin, and the end of the last one; one entry more.
-        axis: the dimension; those before it are of a batch with segments of their own.
+        axis: the dimension of the segments; dimensions before it are batches with segments of their own.
         unsafe: do not check that lengths are not negative and add up.
-        initial: what the reduction begins with. Without, an empty segment gives what is neutral, and nan for a mean.
+        initial: the start of the reduction. Without it, an empty segment gives the neutral element, and nan for a mean.
 
     Returns:
         Shape ``data.shape[:axis] + (segments,) + data.shape[axis + 1:]``.

@@ -132,7 +132,7 @@ def _wrapped(dim: int, n: int) -> int:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Places in a flattened tensor of the given shape as coordinates, one tensor a dimension.
+    """Convert indices into a flattened tensor of the given shape to coordinates, one tensor a dimension.
 
     >>> import oneflow
     >>> oneflow.unravel_index(oneflow.tensor([5]), (2, 3))

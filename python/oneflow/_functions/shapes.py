@@ -1,4 +1,4 @@
-"""Functions over any number of tensors: their list forms are ops, the calling conventions stand here."""
+"""Functions of any number of tensors: those that take lists are ops, this file accepts them as arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse COO tensors: how they are made, and methods that take them apart. What ops do with them is compiled."""
+"""Sparse COO tensors: constructors, and methods that read their parts. The ops on them are compiled."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sparse_coo_tensor(
 
 
 def _in_order(at: Tensor, size: list[int]) -> bool:
-    """Whether the indices are there once, and in order."""
+    """Return whether the indices are there once, and in order."""
     place = oneflow.zeros(at.shape[1], dtype=oneflow.int64)
     for row, n in zip(at, size, strict=False):
         place = place * n + row
@@ -77,7 +77,7 @@ def _in_order(at: Tensor, size: list[int]) -> bool:
 
 
 class check_sparse_tensor_invariants:
-    """Whether promises about sparse tensors are checked where they are made: for good, in a ``with`` block, or in a
+    """Control whether invariants of sparse tensors are checked on construction: for good, in a ``with`` block, or in a
     function that it decorates.
 
     Args:
@@ -98,7 +98,7 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """Whether promises are checked now."""
+        """Return whether promises are checked now."""
         return check_sparse_tensor_invariants._enabled
 
     @staticmethod
@@ -195,7 +195,7 @@ def _nnz(self: Tensor) -> int:
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Whether every index is there once, in order.
+    """Return whether every index is there once, in order.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Products of sparse with dense matrices that give sparse ones. Those that give dense ones are ``mm`` and ``addmm``."""
+"""Sparse results of products of sparse with dense matrices. Products with dense results are ``mm`` and ``addmm``."""
 
 from __future__ import annotations
 

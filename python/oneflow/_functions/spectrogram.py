@@ -35,12 +35,12 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """Transforms of windows of ``n_fft`` points, ``hop_length`` (a quarter of them by default) apart.
+    """Fourier transforms of windows of ``n_fft`` points, whose starts differ by ``hop_length`` (by default a quarter).
 
     Args:
         input: a signal (length,) or a batch (batch, length).
         window: (win_length,), of ones by default.
-        center: pad by half a window on both sides, by ``pad_mode``, so that windows lie around their position.
+        center: pad by half a window on both sides, by ``pad_mode``, so that windows are centred on their position.
         normalized: divide by the root of ``n_fft``.
         onesided: only the first half of each transform; by default for real signals.
         return_complex: must be given for real signals; otherwise real and imaginary parts are a last dimension.
@@ -117,7 +117,7 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal (batch, length) of complex transforms (batch, frequencies, windows) that :func:`stft` made.
+    """Return the signal (batch, length) of complex transforms (batch, frequencies, windows) that :func:`stft` computed.
 
     Windows overlap and add, divided by the sum of the squared windows, which must not vanish.
 
@@ -167,7 +167,7 @@ def istft(
     if return_complex:
         frames = oneflow.fft.ifft(spectrum, norm=norm)
     else:
-        # Of the transform of a real signal one half says all.
+        # Half of the transform of a real signal determines the rest.
         frames = oneflow.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft, norm=norm)
     total = n_fft + hop * (n_windows - 1)
     places = replicate_like(x, oneflow.arange(total, device=x.device)).unfold(0, n_fft, hop).reshape(-1)

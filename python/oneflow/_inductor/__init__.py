@@ -1,4 +1,4 @@
-"""Settings of PyTorch's code generator, which scripts set: kept and read back. Nothing reads them."""
+"""Settings of PyTorch's code generator, which scripts set: stored, and read by nothing."""
 
 from oneflow._inductor import config
 

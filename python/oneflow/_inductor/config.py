@@ -1,4 +1,4 @@
-"""What scripts set on ``torch._inductor.config``. Nothing here reads it; other names may be set too."""
+"""Settings that scripts make on ``torch._inductor.config``. Nothing reads them; other names may be set too."""
 
 from types import SimpleNamespace
 

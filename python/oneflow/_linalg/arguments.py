@@ -1,4 +1,4 @@
-"""What functions of linear algebra ask of their arguments, and how results go to ``out``."""
+"""Checks of the arguments of linear algebra functions, and ``out=``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oneflow._oneflow import dtype as DType
 
 
 def given(result: Any, out: Any) -> Any:
-    """The result, in ``out`` where one was given."""
+    """Return the result, in ``out`` if one was given."""
     if out is None:
         return result
     if isinstance(out, Tensor):

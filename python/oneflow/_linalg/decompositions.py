@@ -1,4 +1,4 @@
-"""Functions and methods of linear algebra that stand at the top of the package."""
+"""Functions and methods of linear algebra that are public in the package itself."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Principal components by :func:`svd_lowrank`, of columns made to have mean zero with ``center``.
+    """Return principal components by :func:`svd_lowrank`; with ``center`` the columns are first shifted to mean zero.
 
     Example::
 

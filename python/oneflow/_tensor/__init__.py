@@ -1,4 +1,4 @@
-"""What is written in Python of ``Tensor``: its methods and the one table that attaches them, printing, typed tensors.
+"""The parts of ``Tensor`` that are written in Python: methods, the table that attaches them, printing, typed tensors.
 
 Pickles find the functions that build their tensors here.
 """

@@ -19,7 +19,7 @@ _C = _oneflow._C
 
 
 def _asked(method: Any) -> Any:
-    """Let subclasses with ``__torch_function__`` answer a method that is written here."""
+    """Let subclasses with ``__torch_function__`` handle a method that is written here."""
 
     def wrapper(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if type(self) is not Tensor and _C._has_torch_function(self):
@@ -215,7 +215,7 @@ def storage(self: Tensor) -> Any:
 
 
 def storage_type(self: Tensor) -> type:
-    """The class that ``storage()`` answers to: by dtype in host memory, ``TypedStorage`` elsewhere.
+    """Return the class of ``storage()``: by dtype in host memory, ``TypedStorage`` elsewhere.
 
     Example::
 
@@ -243,7 +243,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether forked processes share the memory.
+    """Return whether forked processes share the memory.
 
     Example::
 
@@ -272,14 +272,14 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-    """What NumPy calls on the result of a function of tensors."""
+    """Convert the result of a NumPy function of tensors; NumPy calls it."""
     import oneflow
 
     return oneflow.from_numpy(array) if getattr(array, "shape", None) is not None else oneflow.tensor(array)
 
 
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
-    """A tensor of this dtype: of the given sizes, uninitialised, with the given data or over the given storage.
+    """Return a tensor of this dtype: of the given sizes, uninitialised, or with the given data or storage.
 
     Example::
 
@@ -356,7 +356,7 @@ def _filled(self: Tensor, values: list[Any]) -> Tensor:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a module keeps when ``other`` is loaded into this parameter or buffer.
+    """Return the tensor that a module keeps when ``other`` is loaded into this parameter or buffer.
 
     Example::
 
@@ -367,7 +367,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Accepted: memory is given back in the order of the streams that use it.
+    """Accepted: memory is freed in the order of the streams that use it.
 
     Example::
 
@@ -376,7 +376,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def is_view(self: Tensor) -> bool:
-    """Whether the tensor is a view of another one, as OneFlow asks.
+    """Return whether the tensor is a view of another one, as OneFlow asks.
 
     Example::
 
@@ -387,7 +387,7 @@ def is_view(self: Tensor) -> bool:
 
 
 def is_distributed(self: Tensor) -> bool:
-    """False: tensors of several ranks say ``is_global``.
+    """Return False: the attribute ``is_global`` marks tensors of several ranks.
 
     Example::
 
@@ -427,7 +427,7 @@ def _never(name: str) -> property:
     return property(no)
 
 
-# What some devices and formats have, and no tensor here.
+# Attributes that other devices and formats have, and no tensor here.
 _NEVER = (
     "is_ipu",
     "is_maia",

@@ -10,7 +10,7 @@ from oneflow._linalg import decompositions
 from oneflow._oneflow import Tensor
 from oneflow._tensor import methods, older_methods, views
 
-# From the files that hold them; no name stands in two.
+# From the files that define them; a name is defined once.
 PARTS: tuple[dict[str, Any], ...] = (
     aliases.METHODS,
     native.METHODS,
@@ -22,7 +22,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     older_methods.METHODS,
 )
 
-# Functions that are methods too: each is a method of its own, so that classes are asked about that.
+# Functions that are methods too: each is a separate method, so that `__torch_function__` receives that.
 FAMILIES = (native.METHODS, sparse.METHODS, spectrogram.METHODS, decompositions.METHODS)
 
 for _part in PARTS:

@@ -1,6 +1,6 @@
 """``FloatStorage``, ``LongStorage`` and their like: the older names of storages by dtype.
 
-They make storages and answer ``isinstance``; each makes a :class:`TypedStorage` of its dtype in host memory.
+They construct storages and support ``isinstance``; each returns a :class:`TypedStorage` of its dtype in host memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class StorageType(type):
     def __call__(cls, *args: Any, wrap_storage: Any = None) -> TypedStorage:
         if wrap_storage is not None:
             if args:
-                raise RuntimeError(f"{cls.__name__}: no other arguments are allowed beside wrap_storage")
+                raise RuntimeError(f"{cls.__name__}: no other arguments are allowed with wrap_storage")
             return TypedStorage(wrap_storage=wrap_storage, dtype=cls.dtype)
         if len(args) > 1:
             raise RuntimeError(f"{cls.__name__}: expected a size or a sequence of numbers, got {len(args)} arguments")

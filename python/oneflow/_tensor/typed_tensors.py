@@ -1,6 +1,6 @@
 """``FloatTensor``, ``LongTensor`` and their like: the older names of tensors by dtype, on the CPU and on a GPU.
 
-They make tensors and answer ``isinstance``; no tensor is of such a class.
+They construct tensors and support ``isinstance``; no tensor is an instance of such a class.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Methods made of others: views that a tensor takes of itself in place, transposes, and functions called as methods."""
+"""Methods composed of others: in-place views, transposes, and functions called as methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a traced function does to modules: which it calls, what it writes into them, which parts backward runs again.
+"""Effects of a traced function on modules: which it calls, what it writes into them, which parts backward recomputes.
 
 A traced tensor has no values, so none may stay behind in a module. A buffer that got another tensor keeps its memory
 and gets the value; a new buffer or another attribute is a result of the program, put in its place after every run;
@@ -18,7 +18,7 @@ from oneflow import Tensor
 from oneflow._trace.structure import TENSOR, flatten, unflatten
 from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
 
-# What a module holds besides attributes of its own.
+# Attributes of a module besides its own.
 _STRUCTURE = frozenset(Module().__dict__) - {"training"}
 _Attributes = dict[str, Any]
 
@@ -97,7 +97,7 @@ class Building:
         """End what was written into modules; return the tensors that are results of the program for ``kept``.
 
         Args:
-            is_read: tells whether the trace has read a tensor from outside.
+            is_read: returns whether the trace has read a tensor from outside.
 
         Raises:
             NotImplementedError: something was written that a program cannot bring up to date.
@@ -280,7 +280,7 @@ def name_paths(name: str, module: Module) -> None:
 
 
 class GraphModule:
-    """What graphs do with a module: ``module.to(nn.graph.GraphModule)``. Calling the module eagerly is not changed.
+    """A graph's settings for a module: ``module.to(nn.graph.GraphModule)``. Eager calls of the module do not change.
 
     Example::
 
@@ -295,7 +295,7 @@ class GraphModule:
 
     @classmethod
     def _of_module(cls, module: Module) -> GraphModule:
-        # `Module.to` asks the class for it.
+        # Called by `Module.to`.
         return cls(module)
 
     @property
@@ -327,7 +327,7 @@ class GraphModule:
 
     @property
     def name_prefix(self) -> str:
-        """What comes before :attr:`name` in the path, with the dot."""
+        """The part of the path before :attr:`name`, with the dot."""
         return self.path[: len(self.path) - len(self.name)]
 
     @property
@@ -347,7 +347,7 @@ class GraphModule:
             stage_id: number of the stage: of micro-batches (``set_gradient_accumulation_steps``) a rank runs as many
                 forwards ahead of their backwards as there are stages with higher numbers. Without numbers, stages are
                 counted in the order of the modules.
-            placement: where the module's parameters lie; global tensors that are given to it are moved there.
+            placement: of the module's parameters; global tensors that are passed to it are moved there.
 
         Raises:
             TypeError: the number is no integer, or ``placement`` no placement.
@@ -362,7 +362,7 @@ class GraphModule:
         """Choose what is printed of this module when a graph compiles, whatever the graph prints of itself.
 
         Args:
-            v_level: -1 nothing; 0 or 1 the module; 2 or 3 also its ops as they run, those of its backward apart.
+            v_level: -1 nothing; 0 or 1 the module; 2 or 3 also its ops as they run, those of its backward separately.
             op_repr_with_py_stack: print the lines of Python that the ops come from.
 
         Raises:

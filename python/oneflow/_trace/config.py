@@ -1,4 +1,4 @@
-"""GraphConfig: the options of a graph, under OneFlow's names. What they do stands in the passes and in nn.Graph."""
+"""GraphConfig: the options of a graph, under OneFlow's names. The passes and nn.Graph read them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelaySh
 
 
 class GraphConfig:
-    """Options of a graph, under OneFlow's names. Setting one after the first call lets the next call compile anew.
+    """Options of a graph, under OneFlow's names. After a change the next call compiles again.
 
     Options that promise memory or a layout and are not supported raise NotImplementedError; hints for speed with
-    nothing to do here are accepted and say so once.
+    no effect here are accepted and warn once.
     """
 
     # How often options were set.
@@ -37,17 +37,17 @@ class GraphConfig:
         self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
 
     def allow_fuse_elementwise(self, mode: bool = True) -> None:
-        """Whether chains of elementwise ops and activations after linear layers become one kernel (default: yes).
+        """Fuse chains of elementwise ops, and activations after linear layers, into one kernel (default: yes).
 
-        Without fusion a graph gives the bits of the eager program.
+        Without fusion a graph returns the same bits as the eager program.
         """
         self._fuse = bool(mode)
 
     def allow_fuse_attention(self, mode: bool = True) -> None:
-        """Whether ``softmax(q @ k.T * scale + mask) @ v`` written by hand becomes the fused attention (default: yes).
+        """Replace ``softmax(q @ k.T * scale + mask) @ v`` written by hand by the fused attention (default: yes).
 
-        Neither scores nor probabilities are held then, in backward neither. Nothing changes where something else reads
-        them. A row whose keys are all hidden by minus infinities gives zeros, not NaN.
+        Scores and probabilities are not stored then, nor in backward. Nothing changes where something else reads
+        them. A row whose keys are all masked by minus infinity gives zeros, not NaN.
         """
         self._fuse_attention = bool(mode)
 
@@ -95,15 +95,15 @@ class GraphConfig:
         self._straighten = mode
 
     def enable_compress_memory(self, mode: bool = True) -> None:
-        """Whether the memory planner goes on improving its best layout (default: no; compiling takes longer)."""
+        """Return whether the memory planner goes on improving its best layout (default: no; compiling takes longer)."""
         self._compress = bool(mode)
 
     def enable_choose_best_memory_allocation(self, mode: bool = True) -> None:
-        """Whether the memory planner tries all of its orders, or the first alone (default: all)."""
+        """Return whether the memory planner tries all of its orders, or the first alone (default: all)."""
         self._all_orders = bool(mode)
 
     def allow_fuse_model_update_ops(self, mode: bool = True) -> None:
-        """Whether what is done to gradients last becomes part of the update of their parameters (default: yes).
+        """Return whether what is done to gradients last becomes part of the update of their parameters (default: yes).
 
         The factor of a clipped norm is then never multiplied into memory, and plain gradient descent changes only those
         rows of an embedding that a step has looked up.
@@ -111,31 +111,31 @@ class GraphConfig:
         self._fuse_update = bool(mode)
 
     def allow_fuse_add_to_output(self, mode: bool = True) -> None:
-        """Whether what is added to a matrix product is added by the product itself (default: yes)."""
+        """Return whether what is added to a matrix product is added by the product itself (default: yes)."""
         self._fuse_add = bool(mode)
 
     def allow_fuse_cast_scale(self, mode: bool = True) -> None:
-        """Whether casts between float32 and half types join the elementwise ops beside them (default: yes)."""
+        """Return whether casts between float32 and half types join the elementwise ops beside them (default: yes)."""
         self._fuse_cast = bool(mode)
 
     def enable_multi_tensor_update(self, mode: bool = True) -> None:
-        """Whether a launch updates many parameters of a group, or each has its own (default: many).
+        """Return whether a launch updates many parameters of a group, or each has its own (default: many).
 
         An update runs as soon as its gradients are there, which frees their memory: of many small parameters when a
-        group's last gradient is made, of large ones after each, unless something needs all gradients first (clipping
+        group's last gradient is ready, of large ones after each, unless something needs all gradients first (clipping
         does) or the program's order is asked for.
         """
         self._multi_tensor = bool(mode)
 
     def enable_fused_model_update_cast(self, mode: bool = True) -> None:
-        """Whether parameters that a step reads in a half type (``enable_amp``) are kept in that type too (default: no).
+        """Keep parameters that a step reads in a half type (``enable_amp``) in that type too (default: no).
 
         The cast then follows the update, it does not begin the next step. Writes to a parameter from outside are seen.
         """
         self._update_cast = bool(mode)
 
     def set_outputs_buffer_size(self, value: int = 2) -> None:
-        """Let ``value`` runs be finished whose results nobody has read yet, each with memory of its own.
+        """Let up to ``value`` runs finish before their results are read; each run has its own memory for results.
 
         Raises:
             ValueError: it is not a positive integer.
@@ -145,7 +145,7 @@ class GraphConfig:
         self._outputs = value
 
     def enable_cudnn_conv_heuristic_search_algo(self, mode: bool = True) -> None:
-        """Accepted: convolutions run kernels of their own, for which nothing is searched. It says so once."""
+        """Accepted with a warning: convolutions run this package's kernels, for which no algorithm is searched."""
         without_effect("GraphConfig.enable_cudnn_conv_heuristic_search_algo()", "convolutions run kernels of their own")
         self._cudnn_search = bool(mode)
 

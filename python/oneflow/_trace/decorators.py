@@ -20,7 +20,7 @@ class Either:
 
 
 def keeping_shapes(*, size: int = 10, enable_shared: bool = True) -> Callable[..., Any]:
-    """A decorator of ``__init__``, which then ends with the method of this name."""
+    """Return a decorator of ``__init__`` that calls the method of this name at the end."""
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(init)

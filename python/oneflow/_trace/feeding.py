@@ -21,7 +21,7 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @contextlib.contextmanager
 def fed(compiled: Any, source: Any, inputs: list[Tensor], prefetch: int | None) -> Iterator[Any]:
-    """A compiled step whose inputs a source gives. It is closed at the end, and before the interpreter is."""
+    """A compiled step that reads a source. It is closed when the source ends, and before the interpreter is."""
     with _switching if isinstance(source, Batches) else contextlib.nullcontext():
         feed = compiled.feed(source, list(range(len(inputs))), prefetch or _depth(inputs))
         _open.add(feed)
@@ -32,10 +32,10 @@ def fed(compiled: Any, source: Any, inputs: list[Tensor], prefetch: int | None) 
 
 
 class _Switching:
-    """Lets threads that want the interpreter have it sooner, as long as a loader in Python works beside steps.
+    """Gives threads the interpreter sooner, while a loader in Python runs in parallel to steps.
 
     A step's thread wants it at the end of each step. A loader at work then keeps it for the switch interval, which is
-    as long as many a step, however many batches stand ready.
+    as many a step, however many batches are ready.
     """
 
     _SECONDS = 1e-4
@@ -88,7 +88,7 @@ def metas(tensors: list[Tensor]) -> list[Any]:
 
 
 class Batches:
-    """What the runtime's thread calls for the next batch; None at the end, or before a batch of another shape."""
+    """Return the next batch to the runtime's thread; None at the end, or before a batch of another shape."""
 
     def __init__(self, first: Any, rest: Iterator[Any]) -> None:
         self._rest = rest
@@ -125,6 +125,6 @@ class Batches:
         return [t.detach().contiguous() for t in tensors]
 
     def ran(self) -> None:
-        """The oldest batch given out has been run."""
+        """Note that the oldest batch in flight has been run."""
         with self._lock:
             self.waiting.popleft()

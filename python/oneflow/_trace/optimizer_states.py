@@ -1,6 +1,6 @@
-"""What a traced step does to the state of an optimizer that makes its state itself, as users write them.
+"""The effect of a traced step on the state of an optimizer that creates its state itself, as users write them.
 
-Tensors that the step makes are results of the program and stand in the state after its run, so that the next program
+Tensors that the step creates are results of the program and are in the state after its run, so that the next program
 updates them in place. Numbers that it counts with are refused: a program would take them for constants.
 """
 

@@ -22,7 +22,7 @@ class Program:
         modules: those that the program is about.
         memory: tensors whose memory it reads and writes.
         optimizers: those that step in it.
-        once: whether it is for one run, which makes what the next program is about.
+        once: the program is for one run, which creates what the next program updates.
     """
 
     __slots__ = ("alive", "compiled", "kept", "modules", "once", "optimizers", "ran", "states", "structure")
@@ -48,7 +48,7 @@ class Program:
         self.states = [(optimizer, optimizer.state, len(optimizer.state)) for optimizer in optimizers]
 
     def unpack(self, results: list[Tensor]) -> Any:
-        """What ``build`` returns; attributes that it wrote get their values."""
+        """Return the results of ``build``; attributes that it wrote receive their values."""
         rest = iter(results)
         returned = unflatten(self.structure, rest)
         self.kept.put(rest)
@@ -56,7 +56,7 @@ class Program:
         return returned
 
     def is_stale(self) -> bool:
-        """Whether a parameter, buffer or optimizer state has got other memory since (``x.data = y``, loading)."""
+        """Return whether a parameter, buffer or optimizer state has new memory since (``x.data = y``, loading)."""
         if self.once and self.ran:
             return True
         return self.compiled.is_stale() or any(o.state is not s or len(s) != n for o, s, n in self.states)
@@ -74,7 +74,7 @@ class Program:
         return [dict(zip(names, (*part, size), strict=True)) for part, size in zip(parts, live, strict=False)]
 
     def describe_module(self, name: str, path: str, module: Any) -> list[str]:
-        """What ``GraphModule.debug`` shows of a module."""
+        """Print what ``GraphModule.debug`` asks for."""
         level, with_stack = module.__dict__.get("_in_graphs", {}).get("debug", (-1, False))
         lines = [f"{name}: module {path}: {module!r}"] if level >= 0 else []
         if level >= 2:
@@ -84,7 +84,7 @@ class Program:
         return lines
 
     def describe(self, name: str, level: int, modules: dict[str, Any], with_stack: bool) -> list[str]:
-        """What ``Graph.debug`` shows at a level beyond 0."""
+        """Print what ``Graph.debug`` asks for at a level beyond 0."""
 
         def text(traced: bool) -> str:
             lines = self.compiled.text(traced)

@@ -19,7 +19,7 @@ def write(compiled: Any, title: str, path: Any) -> None:
         "held": [dict(zip(("offset", "bytes", "from", "to"), buffer, strict=True)) for buffer in held],
         "memory": compiled.memory(),
     }
-    # The data stands inside a script element, which only this sequence could end.
+    # The data is inside a script element, which only this sequence could end.
     text = json.dumps(data).replace("</", "<\\/")
     page = _PAGE.read_text(encoding="utf-8").replace("__TITLE__", html.escape(title)).replace("__DATA__", text)
     Path(path).write_text(page, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Compiled graphs on disk: program and weights as the runtime writes them, and the form of what goes in and out."""
+"""Compiled graphs on disk: program and weights as the runtime writes them, and the structure of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _arguments(build: Any, structure: Any) -> Iterator[str]:
 
 
 def _distinct(names: Iterator[str]) -> list[str]:
-    """Give the names, or none where one stands for two tensors."""
+    """Return the names, or none if one names two tensors."""
     found = list(names)
     return found if len(set(found)) == len(found) else []
 
@@ -80,7 +80,7 @@ class LoadedGraph:
 
     Args:
         directory: what :func:`oneflow.save` of a graph wrote.
-        sessions: how many calls run at the same time; each has working memory of its own. A program that trains runs
+        sessions: the number of calls that may run at once; each has its own working memory. A program that trains runs
             one call after the other.
 
     Raises:
@@ -110,7 +110,7 @@ class LoadedGraph:
         return tuple(results) if self._outputs is None else unflatten(self._outputs, iter(results))
 
     def takes(self, args: Any, kwargs: Any) -> bool:
-        """Whether it was compiled for such arguments."""
+        """Return whether it was compiled for such arguments."""
         try:
             self._check(args, kwargs)
         except (TypeError, ValueError):

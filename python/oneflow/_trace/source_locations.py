@@ -79,7 +79,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
-    """Whether a ``raise`` or ``assert`` outside this package raised the error, so that its traceback suffices."""
+    """Return whether a ``raise`` or ``assert`` outside this package raised the error: its traceback suffices then."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""What a traced function depends on: the nested values that go in and out, its modules, the thread's modes."""
+"""The key of a traced function: its nested inputs and outputs, its modules, the thread's modes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from oneflow.utils import hooks
 
 _PACKAGE = str(Path(oneflow.__file__).parent)
 TENSOR = "<tensor>"
-# What is part of the structure itself, by value.
+# Values that are part of the structure itself.
 _NUMBERS = (bool, int, float, str)
-# Defaults that a class gives to attributes.
+# Types of the defaults that a class gives to attributes.
 _PLAIN = (*_NUMBERS, type(None))
 _CONSTANTS = (*_NUMBERS, complex, bytes, range, type, type(...), enum.Enum, oneflow.device, oneflow.dtype)
 
@@ -89,13 +89,13 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
 
 
 def placeholders(trace: Any, tensors: list[Tensor]) -> list[Tensor]:
-    """The tensors that stand for inputs in a trace.
+    """Return the tensors that represent inputs in a trace.
 
     Raises:
         NotImplementedError: one is sparse.
     """
     if any(t.layout is not oneflow.strided for t in tensors):
-        raise NotImplementedError("nn.Graph: an input is sparse: give to_dense(), or its indices and values")
+        raise NotImplementedError("nn.Graph: an input is sparse: pass to_dense(), or its indices and values")
     return [trace.input(t) for t in tensors]
 
 
@@ -110,7 +110,7 @@ def wanting(placeholder: Tensor, tensor: Tensor) -> Tensor:
 class Modules:
     """The modules below (and with) some, each once, and what of them decides a trace.
 
-    Who keeps a key keeps this object and its :meth:`tensors` too: a key tells children and tensors apart by identity.
+    Whoever keeps a key keeps this object and its :meth:`tensors` too: a key compares children and tensors by identity.
 
     Args:
         roots: the modules.
@@ -129,7 +129,7 @@ class Modules:
         self.all = list({id(m): m for root in roots for m in root.modules()}.values())
         # Live views: what a module gains, loses or replaces is seen without asking every module again.
         self._held = [part.values() for m in self.all for part in (m._modules, m._parameters, m._buffers)]
-        # By their keys, which are given out once.
+        # By their keys, which are unique.
         self._hooks = [part for m in self.all for part in (m._forward_pre_hooks, m._forward_hooks)]
         self._names = [
             (m.__dict__, name)
@@ -155,7 +155,7 @@ class Modules:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a number, string, list of them or tensor from another one; None for other kinds."""
+    """Return a key that distinguishes a number, string, list of them or tensor from others; None for other kinds."""
     if isinstance(value, Tensor):
         return id(value)
     if type(value) in (list, tuple) and all(type(v) in _NUMBERS for v in value):
@@ -164,7 +164,7 @@ def _identity(value: Any) -> Any:
 
 
 def _attributes_of(kind: type[Module]) -> frozenset[str]:
-    """What ``forward`` names, and the methods that it names, those of ``Module`` itself apart."""
+    """Return the attributes that ``forward`` and the methods it names mention, except those of ``Module`` itself."""
     found = _attributes.get(kind)
     if found is None:
         names: set[str] = set()
@@ -199,15 +199,15 @@ def _names_in(code: CodeType) -> frozenset[str]:
 
 
 class Names:
-    """What of a function's closure and of its module's globals decides a trace: numbers, strings, tensors, modules.
+    """The values in a function's closure and globals that decide a trace: numbers, strings, tensors, modules.
 
-    Functions of its own that it names count with it. What hides in other objects is not seen.
+    User functions that it names are searched too. Values inside other objects are not seen.
     """
 
     def __init__(self, function: Any) -> None:
         self._cells: list[CellType] = []
         self._globals: list[tuple[dict[str, Any], str]] = []
-        # Tensors and modules found: kept alive, as a key tells them apart by identity.
+        # Tensors and modules found: kept alive, as a key compares them by identity.
         self.found: list[Any] = []
         self._look(function, set())
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Program, float, float]:
     """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
 
-    What does not belong to the program is afterwards as it was: gradients, states, and the generator.
+    Everything outside of the program is restored afterwards: gradients, states, and the generator.
     """
     if _oneflow._is_tracing():
         raise RuntimeError("an nn.Graph is called inside the build of another one")
@@ -63,7 +63,7 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
             traced_step(optimizer, graph._scaler)
         if graph._scaler is not None:
             graph._scaler.update()
-        # One program makes such state, the next one updates it.
+        # One program creates such state, the next one updates it.
         n_places = len(building.kept.places)
         outputs += [made for state in states.values() for made in state.settle(building.kept)]
         once = len(building.kept.places) > n_places

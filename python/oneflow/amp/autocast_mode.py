@@ -1,4 +1,4 @@
-"""autocast: a context manager and decorator that lets ops choose their dtype."""
+"""autocast: a context manager and decorator that casts the inputs of ops to the dtype that suits each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEVICES = ("cpu", "cuda")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast knows the device type.
+    """Return whether autocast knows the device type.
 
     Example::
 
@@ -29,7 +29,7 @@ def is_autocast_available(device_type: str) -> bool:
 class autocast:
     """Run ops in lower precision where that is safe: matrix products and convolutions in ``dtype``, losses in float32.
 
-    Tensors keep the dtype they are made in; parameters are cast once while the outermost context lasts. Wrap the
+    Tensors keep the dtype they were created with; parameters are cast once until the outermost context ends. Wrap the
     forward pass and the loss, not the backward pass, which runs in the dtypes of the forward.
 
     Args:

@@ -41,7 +41,7 @@ class GradScaler:
         growth_factor: the scale grows by it after ``growth_interval`` good steps in a row.
         backoff_factor: the scale shrinks by it after a bad step.
         growth_interval: steps.
-        enabled: False makes every method pass its argument through.
+        enabled: False makes every method return its argument unchanged.
 
     Example::
 
@@ -247,7 +247,7 @@ class GradScaler:
         return self._init_scale if self._scale is None else float(self._scale)
 
     def get_growth_factor(self) -> float:
-        """What the scale grows by."""
+        """Return the factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
@@ -255,7 +255,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale shrinks by."""
+        """Return the factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
@@ -276,7 +276,7 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker)
 
     def is_enabled(self) -> bool:
-        """Whether it scales at all."""
+        """Return whether it scales at all."""
         return self._enabled
 
     # ---- state

@@ -21,7 +21,7 @@ _levels = _Levels()
 
 
 def is_batching() -> bool:
-    """Whether this thread is inside vmap, where tensors of one sample have no memory of their own."""
+    """Return whether this thread is inside vmap, where tensors of one sample have no memory of their own."""
     return bool(_levels.open)
 
 
@@ -41,16 +41,16 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Function:
-    """A function that calls ``func`` once, on tensors that stand for the slices of its inputs.
+    """Return a function that calls ``func`` once, on tensors that represent all slices of its inputs.
 
-    Inside, a tensor has the shape of one slice, and an op on it runs on all of them: as one call where there is a rule
+    Inside, a tensor has the shape of one slice, and an op on it runs on all of them: as one call if there is a rule
     for it, else as a call a slice. Values cannot be read there.
 
     Args:
         func: of tensors or nests of them, returns a tensor or a nest of tensors.
-        in_dims: the dimension of each argument to take slices along; None gives the argument whole. One number for
+        in_dims: the dimension of each argument to slice along; None passes the argument whole. One number for
             all arguments, or a nest like the arguments.
-        out_dims: where the batch stands in the results; a number or a nest like the results.
+        out_dims: the batch dimension of the results; a number or a nest like the results.
         randomness: what random ops do: "same" draws the same numbers for every slice, "different" others, "error"
             raises RuntimeError.
         chunk_size: how many slices at once; None for all.
@@ -75,7 +75,7 @@ def vmap(
         dims, size = _checked(func, in_dims, args, leaves)
         if chunk_size is None or chunk_size >= size:
             return _run(func, leaves, dims, size, spec, out_dims, randomness, kwargs)
-        # Every leaf's own pieces; what has no slices goes to every chunk.
+        # The chunks of every leaf; what has no slices goes to every chunk.
         pieces = [None if dim is None else leaf.split(chunk_size, dim) for leaf, dim in zip(leaves, dims, strict=True)]
         results = []
         for start in range(0, size, chunk_size):

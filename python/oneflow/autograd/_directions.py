@@ -1,6 +1,6 @@
 """Derivatives along directions, as gradcheck compares them: by differences, backward, forward.
 
-An input counts as a list of real numbers, the parts of complex ones apart. A direction is a vector of as many; a
+An input counts as a list of real numbers; a complex number is two. A direction is a vector of as many; a
 derivative along it has the shape of the outputs. All unit vectors together give the whole Jacobian, a random one a
 projection of it.
 """
@@ -23,7 +23,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def is_differentiable(value: Any) -> bool:
-    """Whether ``value`` is a tensor of numbers that have derivatives."""
+    """Return whether ``value`` is a tensor of numbers that have derivatives."""
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
@@ -33,7 +33,7 @@ def _parts(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Input:
-    """An argument whose derivative is asked for: its place among the arguments, and where its numbers lie."""
+    """An argument whose derivative is wanted: its index among the arguments, and the indices of its numbers."""
 
     place: int
     x: Tensor
@@ -138,7 +138,7 @@ def by_backward(output: Tensor, inputs: Sequence[Input], seed: Tensor) -> list[T
 def duals(
     arguments: Sequence[Any], tangents: dict[int, Tensor], asked: Iterable[int] = (), keeps_grad: bool = False
 ) -> list[Any]:
-    """The arguments with tangents at some places; those ``asked`` for that have none leave their graph."""
+    """Return the arguments with tangents at some places; those in ``asked`` without a tangent are detached."""
     result = list(arguments)
     for place in {*asked, *tangents}:
         x = result[place].detach()

@@ -1,4 +1,4 @@
-"""What :meth:`Function.apply` does for a class that says itself how it runs on a batch or what its tangents are.
+"""Implements :meth:`Function.apply` for classes that define ``vmap`` or ``jvp`` themselves.
 
 ``vmap`` of the class is called with the tensors of all samples. ``jvp`` is linear in the tangents, so the transpose of
 what it computes is the backward that tangents are read from: both directions follow from the one method.
@@ -17,7 +17,7 @@ from oneflow.utils._pytree import tree_flatten, tree_unflatten
 
 
 class VmapInfo(NamedTuple):
-    """What ``vmap`` of a class is told of the batch."""
+    """The batch, as passed to ``vmap`` of a class."""
 
     batch_size: int
     randomness: str
@@ -132,7 +132,7 @@ def _check_tangent(t: Tensor | None, y: Tensor, args: Any, given: list[Tensor | 
 
 
 def _materialized(x: Any, direction: Tensor | None) -> Tensor | None:
-    """What ``jvp`` is given for an argument: zeros for a tensor without a tangent, as backward is for gradients."""
+    """Return the tangent of an argument for ``jvp``: zeros for a tensor without one, as backward does for gradients."""
     if direction is None and isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex()):
         return oneflow.zeros_like(x)
     return direction

@@ -11,7 +11,7 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on.
+    """Return whether anomaly mode is on.
 
     Example::
 
@@ -22,7 +22,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN.
+    """Return whether anomaly mode looks for NaN.
 
     Example::
 

@@ -15,7 +15,7 @@ __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate the ``backward`` of a :class:`Function` that is not itself made of differentiable calls.
+    """Decorate the ``backward`` of a :class:`Function` that is not itself composed of differentiable calls.
 
     It runs without recording; differentiating what it returns raises RuntimeError.
 
@@ -88,7 +88,7 @@ class InplaceFunction(Function):
 
 def _no_vmap(*args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(
-        "autograd.Function needs no vmap here: what forward and backward are made of runs on batches by itself"
+        "autograd.Function needs no vmap here: the ops of forward and backward run on batches by themselves"
     )
 
 

@@ -41,7 +41,7 @@ def _outputs(value: Any, what: str, function: str) -> tuple[bool, Tensors]:
 
 
 def _prepared(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Fresh inputs: with their history where a graph is wanted, leaves of their own else."""
+    """Return fresh inputs: with their history if a graph is wanted, else as new leaves."""
     if create_graph:
         return tuple(x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs)
     return tuple(x.detach().requires_grad_() for x in inputs)
@@ -81,7 +81,7 @@ def _check_bends(gradients: Tensors, strict: bool, what: str) -> None:
             )
 
 
-# What the errors of strict mode name as independent, by what is differentiated.
+# The names of independent outputs in strict mode's errors, by what is differentiated.
 _OUTPUT = "output of the user-provided function is independent of input"
 _JACOBIAN = "jacobian of the user-provided function is independent of input"
 _OF_ONE = "jacobian of the user-provided function with respect to input"
@@ -228,7 +228,7 @@ def jacobian(
         create_graph: make the result differentiable.
         strict: raise where an output does not depend on an input, instead of zeros.
         vectorize: run one backward for all elements of an output, instead of one for each.
-        strategy: "reverse-mode"; "forward-mode" gives the same by the same way, with ``vectorize`` alone.
+        strategy: "reverse-mode"; "forward-mode" computes the same, with ``vectorize`` alone.
 
     Returns:
         a tensor; nested in tuples, outputs outermost, where there are several outputs or inputs.

@@ -74,7 +74,7 @@ def gradcheck(
         nondet_tol: largest difference allowed between two backward runs.
         check_undefined_grad: check that gradients of zero, and in forward mode tangents of zero, give zero.
         check_grad_dtypes: check that a gradient has the dtype of its input.
-        check_batched_grad: check that ``vmap`` of a backward gives what single backwards give.
+        check_batched_grad: check that ``vmap`` of a backward returns what single backwards return.
         check_batched_forward_grad: the same of forward mode; needs ``check_forward_ad``.
         check_forward_ad: check tangents of :mod:`~oneflow.autograd.forward_ad` too.
         check_backward_ad: check the backward.
@@ -86,7 +86,7 @@ def gradcheck(
 
     Raises:
         ValueError: no input requires a gradient, or an output is sparse.
-        GradcheckError: they differ; the text shows where.
+        GradcheckError: they differ; the text says where.
 
     Example::
 
@@ -290,7 +290,7 @@ def _forward(slopes: _Slopes, one: Input, direction: Tensor) -> list[Tensor]:
 def _check_zero_tangents(
     func: Callable[..., Any], arguments: tuple[Any, ...], inputs: list[Input], o: _Options
 ) -> None:
-    """A tangent of zeros gives what no tangent gives."""
+    """Check that a tangent of zeros has the same effect as no tangent."""
     random = {one.place: one.as_tangent(one.anywhere()) for one in inputs}
     asked = [one.place for one in inputs]
     for one in inputs:
@@ -364,7 +364,7 @@ def _compare_batched(batched: Sequence[Tensor], singles: Sequence[Sequence[Tenso
 
 
 def _check_zero_gradients(outputs: list[Tensor], inputs: list[Input]) -> None:
-    """A backward is linear: a gradient of zeros gives zeros, in the layout of each input."""
+    """Check that a backward is linear: a gradient of zeros gives zeros, in the layout of each input."""
     zeros = [oneflow.zeros_like(y) for y in outputs]
     xs = [one.x for one in inputs]
     found: tuple[Tensor | None, ...] = grad(outputs, xs, zeros, retain_graph=True, allow_unused=True)
@@ -388,7 +388,7 @@ def _check_zero_gradients(outputs: list[Tensor], inputs: list[Input]) -> None:
 
 
 class _Undefined(Function):
-    """Hands on what it is given, and no gradient back."""
+    """Returns its input unchanged, and no gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

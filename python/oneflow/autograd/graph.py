@@ -30,7 +30,7 @@ _C = _oneflow._C
 
 
 class _NodeType(type):
-    """Nodes are compiled; this says of any object or class whether it is one."""
+    """The class of compiled nodes: supports ``isinstance`` and ``issubclass`` with any of them."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, (_oneflow.Node, FunctionCtx))
@@ -40,7 +40,7 @@ class _NodeType(type):
 
 
 class Node(metaclass=_NodeType):
-    """What all nodes of the recorded graph are instances of, the contexts of custom functions among them.
+    """The base class of all nodes of the recorded graph, the contexts of custom functions among them.
 
     Example::
 
@@ -93,7 +93,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class saved_tensors_hooks:
-    """Context manager: what is saved for backward inside goes through ``pack_hook``, and back through ``unpack_hook``.
+    """Context manager: tensors saved for backward inside pass through ``pack_hook``, and later ``unpack_hook``.
 
     Args:
         pack_hook: called with each tensor that is to be saved; returns anything.
@@ -169,7 +169,7 @@ _Key = tuple[int, int, Any, tuple[int, ...], tuple[int, ...]]
 
 
 class _Copies:
-    """What was saved inside :func:`allow_mutation_on_saved_tensors`, and the copies of what was written since.
+    """Tensors that were saved inside :func:`allow_mutation_on_saved_tensors`, and copies of those written since.
 
     All of it is held by the nodes that saved it: what no node needs any more is neither kept nor copied.
     """

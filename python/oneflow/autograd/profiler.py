@@ -17,7 +17,7 @@ class profile(_profile):
         use_cuda: accepted; work queued on a device is seen as the host queues it.
         use_device: as ``use_cuda``.
         record_shapes: keep the sizes of inputs.
-        with_flops: keep the operations that each op says it costs.
+        with_flops: keep the number of operations that each op declares.
         profile_memory: keep what is allocated and freed.
         with_stack: keep the program's lines.
         with_modules: make a region of every module's call.

@@ -1,4 +1,4 @@
-"""``Variable``: the old name under which tensors that record were made."""
+"""``Variable``: PyTorch's old constructor of tensors that record gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _VariableType(type):
 
 
 class _Engine:
-    """The engine as libraries ask it: something to be called when a backward has ended."""
+    """The engine, as libraries use it: to queue a callback that runs when a backward has ended."""
 
     @staticmethod
     def queue_callback(callback: Callable[[], Any]) -> None:

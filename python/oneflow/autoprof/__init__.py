@@ -1,4 +1,4 @@
-"""AutoProf: the time of ops beside PyTorch's, from a list of cases or from what a script calls.
+"""AutoProf: times of ops compared with PyTorch's, from a list of cases or from a script's calls.
 
 On the command line::
 

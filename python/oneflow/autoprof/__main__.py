@@ -1,4 +1,4 @@
-"""`python -m oneflow.autoprof [SCRIPT [ARGUMENT ...]]`: the time of ops beside PyTorch's."""
+"""`python -m oneflow.autoprof [SCRIPT [ARGUMENT ...]]`: times of ops compared with PyTorch's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _chosen(cases: list[Case], pattern: str) -> list[Case]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure as the arguments say; returns the exit status."""
+    """Measure as the arguments specify; return the exit status."""
     options = _options(argv)
     if options.threads < 1 or options.seconds <= 0:
         print("autoprof: --threads and --seconds must be positive", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""What is timed: calls of functions by name, written down here or seen in a script."""
+"""The cases that are timed: calls of functions by name, listed here or recorded from a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oneflow.overrides import TorchFunctionMode
 
 _DTYPES = {"f32": "float32", "f64": "float64", "bf16": "bfloat16", "f16": "float16", "i64": "int64", "i32": "int32"}
 _DTYPES["bool"] = "bool"
-# Where a function of this name may stand in either library, and where a call recorded below `nn.functional` does.
+# Where a function of this name may be found in either library, and where a call recorded below `nn.functional` is.
 _HOMES = ("nn.functional", "", "_C._nn", "linalg", "special", "fft")
 _LOW_HOMES = ("_C._nn", "", "nn.functional", "linalg", "special", "fft")
 _LOW_NAMES = {"cross_entropy": "cross_entropy_loss"}
@@ -32,10 +32,10 @@ class Case:
 
     Attributes:
         name: as Python calls it: ``"add"``, ``"add_"``, ``"softmax"``.
-        args: positional arguments; tensors stand in them as themselves.
+        args: positional arguments, tensors included.
         kwargs: keyword arguments.
         method: whether the first argument is the object of the method ``name``.
-        calls: how often a script made the call; 1 for the built-in cases.
+        calls: the number of times a script made the call; 1 for the built-in cases.
         text: what the report calls the other arguments.
         function: what was called, of a recorded call.
 
@@ -91,7 +91,7 @@ class Case:
         return found
 
     def named(self) -> dict[str, Any] | None:
-        """All arguments of a recorded function by name, where its signature tells the names."""
+        """Return all arguments of a recorded function by name, if its signature has the names."""
         if self.function is None or self.method:
             return None
         try:
@@ -152,7 +152,7 @@ def _describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 class _Recorder(TorchFunctionMode):
-    """Keeps one of every different call that Python makes."""
+    """Records one of every distinct call that Python makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,10 +210,10 @@ def _kept(value: Any) -> Any:
 
 
 def calls_of_script(path: str, argv: list[str]) -> list[Case]:
-    """Run a script as the main program and return one case for every different call that it makes.
+    """Run a script as the main program and return one case for every distinct call that it makes.
 
-    Two calls are the same if name, sizes, strides, dtypes and all other arguments are. What runs inside a graph or a
-    backward is not a call from Python and not seen; :mod:`oneflow.profiler` sees it.
+    Two calls are the same if name, sizes, strides, dtypes and all other arguments are. Ops inside a graph or a
+    backward are no calls from Python and are not seen; :mod:`oneflow.profiler` sees it.
 
     Args:
         path: the script.
@@ -240,7 +240,7 @@ def calls_of_script(path: str, argv: list[str]) -> list[Case]:
 
 
 def built_in_cases() -> list[Case]:
-    """Return the cases that are timed when nothing else is asked for.
+    """Return the default cases.
 
     Example::
 

@@ -20,7 +20,7 @@ _SAMPLE_SECONDS = 2e-4
 
 @dataclass
 class Row:
-    """One measured case. Times are microseconds of one call; None: not measured, and ``note`` says why.
+    """One measured case. Times are microseconds of one call; None: not measured, and ``note`` gives the reason.
 
     Example::
 
@@ -124,7 +124,7 @@ def measure(case: Case, torch: Any = None, seconds: float = 0.2) -> Row:
         seconds: about how long to measure.
 
     Returns:
-        the medians. What fails in a library is said in ``note`` and has no time.
+        the medians. A failure in a library is described in ``note``, without a time.
 
     Example::
 
@@ -144,7 +144,7 @@ def measure(case: Case, torch: Any = None, seconds: float = 0.2) -> Row:
             row.note = f"PyTorch: {note}"
         else:
             runs.append(theirs)
-    # The processor time of one thread does not know of other programs.
+    # The processor time of one thread is not affected by other programs.
     clock = time.thread_time if oneflow.get_num_threads() == 1 else time.perf_counter
     counts = [_n_calls(run, clock) for run in runs]
     samples: list[list[float]] = [[] for _ in runs]

@@ -1,4 +1,4 @@
-"""What computes: switches and questions under the names of ``torch.backends``.
+"""Compute backends: switches and queries under the names of ``torch.backends``.
 
 A switch that has no effect here is kept and read back, so that scripts that set it run; its docstring says so.
 """

@@ -38,7 +38,7 @@ _enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """True: every build can use a GPU; :func:`oneflow.cuda.is_available` says whether there is one.
+    """Return True: every build can use a GPU; :func:`oneflow.cuda.is_available` returns whether there is one.
 
     Example::
 
@@ -49,7 +49,7 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether the tiled kernel of attention is allowed.
+    """Return whether the tiled kernel of attention is allowed.
 
     Example::
 
@@ -72,7 +72,7 @@ def enable_flash_sdp(enabled: bool) -> None:
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention composed of products and a softmax is allowed.
+    """Return whether attention composed of products and a softmax is allowed.
 
     Example::
 
@@ -95,7 +95,7 @@ def enable_math_sdp(enabled: bool) -> None:
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether the memory-efficient kernel of attention is allowed; it is the tiled one.
+    """Return whether the memory-efficient kernel of attention is allowed; it is the tiled one.
 
     Example::
 
@@ -118,7 +118,7 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether cuDNN's attention is allowed; it is not used.
+    """Return whether cuDNN's attention is allowed; it is not used.
 
     Example::
 
@@ -141,7 +141,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 
 
 def is_flash_attention_available() -> bool:
-    """Whether attention has a tiled kernel: always.
+    """Return whether attention has a tiled kernel: always.
 
     Example::
 
@@ -152,7 +152,7 @@ def is_flash_attention_available() -> bool:
 
 
 def can_use_flash_attention(params: object, debug: bool = False) -> bool:
-    """Whether the tiled kernel of attention may be used: it takes every shape.
+    """Return whether the tiled kernel of attention may be used: it takes every shape.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""cuDNN is not used: convolutions have kernels of their own. Its switches are kept, so that scripts run."""
+"""cuDNN is not used: convolutions have this package's kernels. Its switches are stored, so that scripts run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def set_flags(
     _deterministic: bool | None = None,
     _allow_tf32: bool | None = None,
 ) -> tuple[bool, bool, int, bool, bool]:
-    """Set the switches that are given and return what they were."""
+    """Set the given switches and return their previous values."""
     before = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
     given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)

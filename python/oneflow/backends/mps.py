@@ -28,7 +28,7 @@ def is_available() -> bool:
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """False: the question is only asked where there is a provider.
+    """Return False: there is no provider for them.
 
     Example::
 
@@ -39,7 +39,7 @@ def is_macos_or_newer(major: int, minor: int) -> bool:
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """False: the question is only asked where there is a provider.
+    """Return False: there is no provider for them.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Hints for OneFlow's NCCL boxing. They have nothing to do here: each says so once and changes nothing.
+"""Hints for OneFlow's NCCL boxing. They have no effect here: each warns once and changes nothing.
 
 Boxing is a step of the program on the stream that needs it, and the planner chooses its collectives by their bytes.
 """
@@ -34,7 +34,7 @@ def _hint(name: str, value: object, kind: type) -> None:
 
 
 def set_fusion_threshold_mbytes(val: int) -> None:
-    """Hint how many bytes are sent together (OneFlow: 16). Accepted; says once that it has no effect.
+    """Hint how many bytes are sent together (OneFlow: 16). Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is not a positive integer.
@@ -50,7 +50,7 @@ def set_fusion_threshold_mbytes(val: int) -> None:
 
 
 def set_fusion_max_ops_num(val: int) -> None:
-    """Hint how many collectives run together (OneFlow: 64). Accepted; says once that it has no effect.
+    """Hint how many collectives run together (OneFlow: 64). Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is not a positive integer.
@@ -66,7 +66,7 @@ def set_fusion_max_ops_num(val: int) -> None:
 
 
 def set_stream_num(val: int) -> None:
-    """Hint on how many streams they run (OneFlow: 1). Accepted; says once that it has no effect.
+    """Hint on how many streams they run (OneFlow: 1). Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is not a positive integer.
@@ -82,7 +82,7 @@ def set_stream_num(val: int) -> None:
 
 
 def allow_fuse_all_reduce(val: bool = True) -> None:
-    """Hint to run all-reduces together. Accepted; says once that it has no effect.
+    """Hint to run all-reduces together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -98,7 +98,7 @@ def allow_fuse_all_reduce(val: bool = True) -> None:
 
 
 def allow_fuse_reduce_scatter(val: bool = True) -> None:
-    """Hint to run reduce-scatters together. Accepted; says once that it has no effect.
+    """Hint to run reduce-scatters together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -114,7 +114,7 @@ def allow_fuse_reduce_scatter(val: bool = True) -> None:
 
 
 def allow_fuse_all_gather(val: bool = True) -> None:
-    """Hint to run all-gathers together. Accepted; says once that it has no effect.
+    """Hint to run all-gathers together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -130,7 +130,7 @@ def allow_fuse_all_gather(val: bool = True) -> None:
 
 
 def allow_fuse_reduce(val: bool = True) -> None:
-    """Hint to run reductions together. Accepted; says once that it has no effect.
+    """Hint to run reductions together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -146,7 +146,7 @@ def allow_fuse_reduce(val: bool = True) -> None:
 
 
 def allow_fuse_broadcast(val: bool = True) -> None:
-    """Hint to run broadcasts together. Accepted; says once that it has no effect.
+    """Hint to run broadcasts together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -162,7 +162,7 @@ def allow_fuse_broadcast(val: bool = True) -> None:
 
 
 def allow_fuse_mixed_ops(val: bool = True) -> None:
-    """Hint to run collectives of different kinds together. Accepted; says once that it has no effect.
+    """Hint to run collectives of different kinds together. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -178,7 +178,7 @@ def allow_fuse_mixed_ops(val: bool = True) -> None:
 
 
 def enable_use_buffer_to_fuse_all_reduce(val: bool = True) -> None:
-    """Hint to copy what is reduced together into a buffer. Accepted; says once that it has no effect.
+    """Hint to copy fused reductions into a buffer. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -194,7 +194,7 @@ def enable_use_buffer_to_fuse_all_reduce(val: bool = True) -> None:
 
 
 def enable_all_to_all(val: bool = True) -> None:
-    """Hint to use all-to-all from one split to another. Accepted; says once that it has no effect.
+    """Hint to use all-to-all from one split to another. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -210,7 +210,7 @@ def enable_all_to_all(val: bool = True) -> None:
 
 
 def enable_use_compute_stream(val: bool = True) -> None:
-    """Hint to run collectives on the stream of the computation. Accepted; says once that it has no effect.
+    """Hint to run collectives on the stream of the computation. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.
@@ -226,7 +226,7 @@ def enable_use_compute_stream(val: bool = True) -> None:
 
 
 def disable_group_boxing_by_dst_parallel(val: bool = True) -> None:
-    """Hint to keep collectives apart by where they go. Accepted; says once that it has no effect.
+    """Hint to group collectives by their destination. Accepted; warns once that it has no effect.
 
     Raises:
         ValueError: it is no bool.

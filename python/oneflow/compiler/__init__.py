@@ -1,7 +1,7 @@
 """Compilation of functions and modules under the names of torch.compile.
 
 :func:`compile` runs Python once on traced tensors, forward and backward, and from then on two static programs, for each
-kind of input. Where Python depends on data it falls back to eager execution, and says so once.
+kind of input. Where Python depends on data it falls back to eager execution, and warns once.
 """
 
 from __future__ import annotations

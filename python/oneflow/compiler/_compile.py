@@ -30,7 +30,7 @@ from oneflow.compiler import _settings
 from oneflow.compiler._module import OptimizedModule
 from oneflow.nn.modules.module import Module
 
-# Kinds of inputs that a function is compiled for: each program has working memory of its own.
+# Kinds of inputs that a function is compiled for: each program has its own working memory.
 _KEPT = 16
 _all: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
@@ -54,7 +54,7 @@ def compile(
     Args:
         model: a function of tensors, or a module. Without it a decorator is returned.
         fullgraph: raise where Python depends on data, instead of running such calls eagerly.
-        dynamic: accepted; every kind of input (shapes, dtypes, devices) gets programs of its own, up to
+        dynamic: accepted; every kind of input (shapes, dtypes, devices) has its own programs, up to
             ``recompile_limit``. More kinds run eagerly.
         backend: "eager" runs Python as it is; the other names of PyTorch's backends compile as "oneflow" does.
         mode: one of PyTorch's names; they change nothing.
@@ -62,7 +62,7 @@ def compile(
         name: accepted.
         disable: return ``model`` as it is.
         recompile_limit: kinds of inputs that get programs, by default sixteen.
-        isolate_recompiles: accepted; each call of this function counts kinds of its own.
+        isolate_recompiles: accepted; each call of this function counts its own kinds.
         dynamic_shapes: accepted, as ``dynamic``.
 
     Returns:
@@ -72,7 +72,7 @@ def compile(
     Raises:
         TypeError: ``model`` cannot be called.
         RuntimeError: an unknown mode or backend, or a mode and options.
-        NotImplementedError: ``backend`` is a function: there is no graph of PyTorch's that it could be given.
+        NotImplementedError: ``backend`` is a function: there is no graph of PyTorch's to pass to it.
 
     Example::
 
@@ -250,10 +250,10 @@ class _Programs:
         self.structure = structure
         self.forward = forward
         self.backward: Any = None
-        # What the key tells apart by identity is kept alive.
+        # Objects that the key compares by identity are kept alive.
         self.alive: Any = None
         self.kept = Kept()
-        # What autograd has to see: positions of inputs, and tensors from outside.
+        # The tensors that autograd must see: inputs by position, and tensors from outside.
         self.wanted: list[int] = []
         self.captured: list[Tensor] = []
         self.n_outputs = 0
@@ -347,14 +347,14 @@ def _compile(
         for placeholder, tensor in zip(inputs, tensors, strict=True):
             if tensor.requires_grad:
                 placeholder.requires_grad_()
-        # A function may write to what it is given: leaves that want a gradient would refuse that.
+        # A function may write to its inputs, which leaves that require a gradient would refuse.
         given = [p.view_as(p) if p.requires_grad else p for p in inputs]
         args, kwargs = unflatten(structure, iter(given))
         outputs: list[Tensor] = []
         with building:
             result = flatten(function(*args, **kwargs), outputs, "result")
             outputs += building.settle(trace.has_met)
-        # Results are memory of their own, whatever they alias in the function.
+        # Results have their own memory, whatever they alias in the function.
         outputs = [o.clone() if trace.is_external(o) else o for o in outputs]
         wanted = [i for i, t in enumerate(tensors) if t.requires_grad]
         captured = [t for t in trace.captured() if not any(t is p for p in inputs)]
@@ -370,7 +370,7 @@ def _compile(
         trace.cut()
         seeds = [trace.input(outputs[i]) for i in differentiable]
         ends = [*[inputs[i] for i in wanted], *captured]
-        # Hooks of the ends belong to the backward pass that will run this one.
+        # Hooks of the outputs belong to the backward pass that will run this one.
         before = _oneflow._leave_out_leaf_hooks(True)
         try:
             grads = oneflow.autograd.grad([outputs[i] for i in differentiable], ends, seeds, allow_unused=True)

@@ -1,4 +1,4 @@
-"""Hints to PyTorch's compiler that programs give. A trace here holds the ops that ran, so none changes anything."""
+"""Hints to PyTorch's compiler that programs use. A trace here holds the ops that ran, so none changes anything."""
 
 from __future__ import annotations
 

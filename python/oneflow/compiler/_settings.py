@@ -1,4 +1,4 @@
-"""What compiled functions are told beside their arguments: backends, modes, stances, and what is not to be compiled."""
+"""Settings of compiled functions: backends, modes, stances, and which functions are not compiled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_mode(mode: str | None, options: dict[str, Any] | None) -> None:
 
 
 def runs_python(backend: Any) -> bool:
-    """Whether a backend runs Python as it is, rather than compile.
+    """Return whether a backend runs Python as it is, rather than compile.
 
     Raises:
         NotImplementedError: it is a function.
@@ -58,14 +58,14 @@ def set_compiling(on: bool) -> None:
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Let ``fn`` run as Python in every call: a compiled function that calls it runs eagerly, and says so.
+    """Let ``fn`` run as Python in every call: a compiled function that calls it runs eagerly, and warns.
 
     Graphs trace it, as they do everything that ``build`` calls.
 
     Args:
         fn: a function or a module.
         recursive: accepted: what ``fn`` calls runs eagerly too.
-        reason: part of what is said.
+        reason: part of the warning.
 
     Example::
 
@@ -96,7 +96,7 @@ def _refuse_to_compile(text: str, *_: Any) -> None:
 
 
 def is_compiling() -> bool:
-    """Whether this thread is tracing a function or a graph.
+    """Return whether this thread is tracing a function or a graph.
 
     Example::
 
@@ -180,7 +180,7 @@ class set_stance:
         global _stance
         if force_backend is not None:
             if stance != "default":
-                raise RuntimeError("set_stance(): force_backend goes with the stance 'default' only")
+                raise RuntimeError("set_stance(): force_backend is allowed with the stance 'default' only")
             stance = "force_eager" if runs_python(force_backend) else stance
         if stance not in _STANCES:
             raise RuntimeError(f"set_stance(): invalid stance {stance!r}: expected one of {', '.join(_STANCES)}")

@@ -1,7 +1,7 @@
 """GPUs: which there are, their memory, their streams.
 
-Tensors and modules are moved with ``device="cuda"``, ``.to("cuda")`` and ``.cuda()``. Nothing here needs a GPU to be
-imported; where there is none, :func:`unavailable_reason` says what was looked for.
+Tensors and modules are moved with ``device="cuda"``, ``.to("cuda")`` and ``.cuda()``. The module can be imported
+without a GPU; :func:`unavailable_reason` says then what was searched for.
 
 >>> import oneflow
 >>> oneflow.cuda.is_available() == (oneflow.cuda.unavailable_reason() is None)
@@ -72,7 +72,7 @@ def unavailable_reason() -> str | None:
 
 
 def is_available() -> bool:
-    """Whether a GPU can be used. Never raises.
+    """Return whether a GPU can be used. Never raises.
 
     Example::
 
@@ -83,7 +83,7 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether the provider could be opened; devices are opened on first use.
+    """Return whether the provider could be opened; devices are opened on first use.
 
     Example::
 
@@ -146,7 +146,7 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """Context manager that makes a GPU the current one of the thread.
+    """Context manager that sets the thread's current GPU.
 
     Example::
 
@@ -248,7 +248,7 @@ def empty_cache() -> None:
 
 @dataclass(frozen=True)
 class _Properties:
-    """What a GPU is."""
+    """Properties of a GPU."""
 
     name: str
     major: int

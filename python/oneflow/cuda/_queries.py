@@ -28,7 +28,7 @@ __all__ = [
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether a GPU computes in bfloat16: one of compute capability 8.0 does by itself, others through float32."""
+    """Return whether a GPU computes in bfloat16: natively from compute capability 8.0, otherwise through float32."""
     from oneflow import cuda
 
     if not cuda.is_available():
@@ -37,7 +37,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Whether a GPU has TF32: from compute capability 8.0 on."""
+    """Return whether a GPU has TF32: from compute capability 8.0 on."""
     from oneflow import cuda
 
     return cuda.is_available() and cuda.get_device_capability()[0] >= 8
@@ -80,7 +80,7 @@ def initial_seed() -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The bytes the allocator holds: it gives none back by itself, so this is the most it held."""
+    """Return the bytes that the allocator holds. It frees none by itself, so this is the maximum."""
     from oneflow import cuda
 
     return cuda.memory_reserved(device)
@@ -107,7 +107,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def ipc_collect() -> None:
-    """Nothing: memory of a GPU is not shared between processes."""
+    """Do nothing: memory of a GPU is not shared between processes."""
 
 
 def is_current_stream_capturing() -> bool:

@@ -51,7 +51,7 @@ class Stream:
         self._raw.synchronize()
 
     def query(self) -> bool:
-        """Whether all work of the stream is done."""
+        """Return whether all work of the stream is done."""
         return self._raw.record().query()
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -111,7 +111,7 @@ class Event:
             (current_stream() if stream is None else stream)._raw.wait(self._raw)
 
     def query(self) -> bool:
-        """Whether the work before the event is done."""
+        """Return whether the work before the event is done."""
         return self._raw is None or self._raw.query()
 
     def synchronize(self) -> None:

@@ -23,7 +23,7 @@ from oneflow.nn import functional as F
 class CorrCholeskyTransform(Transform):
     """Vectors of n (n - 1) / 2 numbers as Cholesky factors of n x n correlation matrices.
 
-    Row by row, tanh of the numbers says how much of the row's remaining length each entry takes (Lewandowski et al.,
+    Row by row, tanh of the numbers is each entry's share of the row's remaining length (Lewandowski et al.,
     2009).
 
     Example::
@@ -74,7 +74,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(_Elementwise):
-    """Softmax over the last dimension; mapping back gives logarithms.
+    """Softmax over the last dimension; the inverse returns logarithms.
 
     Example::
 

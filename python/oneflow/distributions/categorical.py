@@ -21,7 +21,7 @@ from oneflow.distributions.utils import (
 
 
 class _Binary(Distribution):
-    """Distributions by a probability or by log odds, one of the two given."""
+    """Distributions parametrized by a probability or by log odds; one of the two is given."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     _parameters = {"probs": 0, "logits": 0}

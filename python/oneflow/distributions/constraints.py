@@ -1,4 +1,4 @@
-"""Regions that parameters and samples lie in."""
+"""Regions that contain parameters and samples."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Constraint:
-    """A region: :meth:`check` says of every event whether it lies inside.
+    """A region: :meth:`check` returns whether each event lies inside.
 
     Example::
 
@@ -101,12 +101,12 @@ class _Dependent(Constraint):
         )
 
     def check(self, value: Tensor) -> Tensor:
-        """Raises ValueError: it has to be made of values first."""
+        """Raise ValueError: the region must be constructed from values first."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a region depends on other values.
+    """Return whether a region depends on other values.
 
     Example::
 
@@ -117,7 +117,7 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class _DependentProperty(property, _Dependent):
-    """A property whose value is a region; asked of the class, it is a region that depends on other values.
+    """A property whose value is a region; accessed on the class, it is a region that depends on other values.
 
     Example::
 
@@ -214,7 +214,7 @@ class _Real(Constraint):
 
 
 class _Bounds(Constraint):
-    """Numbers between two others; ``closed`` says which of them belong to it."""
+    """Numbers between two bounds; ``closed`` names the bounds that belong to the region."""
 
     def __init__(
         self,

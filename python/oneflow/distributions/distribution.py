@@ -20,7 +20,7 @@ class Distribution:
     Args:
         batch_shape: how many there are.
         event_shape: the shape of one event.
-        validate_args: check parameters and values; by default what :meth:`set_default_validate_args` was given, True.
+        validate_args: check parameters and values; by default the setting of :meth:`set_default_validate_args`, True.
 
     Raises:
         ValueError: a parameter lies outside its region.
@@ -37,7 +37,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether parameters and values are checked from now on."""
+        """Return whether parameters and values are checked from now on."""
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
@@ -150,7 +150,7 @@ class Distribution:
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The event that :meth:`cdf` gives ``value`` for."""
+        """Return the event for which :meth:`cdf` returns ``value``."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -216,7 +216,7 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """Distributions whose log density is a product of parameters and statistics, less a normalizer.
 
-    The entropy comes from derivatives of the normalizer where a class gives :attr:`_natural_params`,
+    The entropy comes from derivatives of the normalizer if a class defines :attr:`_natural_params`,
     :meth:`_log_normalizer` and :attr:`_mean_carrier_measure`.
 
     Example::

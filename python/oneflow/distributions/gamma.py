@@ -1,4 +1,4 @@
-"""Distributions of positive numbers and of shares: gamma, beta, Dirichlet and what is made of them."""
+"""Distributions of positive numbers and of shares: gamma, beta, Dirichlet and those derived from them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _EULER = 0.57721566490153286060
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Tensor]], Callable[[Any, Any], Tensor]]:
-    """Decorate the formula for a pair of classes; subclasses use it unless they have one of their own.
+    """Decorate the formula for a pair of classes; subclasses inherit it.
 
     Example::
 

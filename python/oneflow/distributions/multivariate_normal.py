@@ -21,7 +21,7 @@ def _mahalanobis(factor: Tensor, x: Tensor) -> Tensor:
 
 
 def _precision_to_factor(precision: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse: of the matrix read backwards, inverted and turned back."""
+    """Return the Cholesky factor of the inverse: reverse the matrix, invert it and reverse the result."""
     factor = oneflow.linalg.cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
     one = oneflow.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return oneflow.linalg.solve_triangular(factor, one.expand(precision.shape), upper=False)
@@ -244,7 +244,7 @@ class LKJCholesky(Distribution):
 
     Args:
         dim: rows of a matrix, at least 2.
-        concentration: 1 makes correlation matrices uniform, more keeps them near the unit matrix.
+        concentration: 1 makes correlation matrices uniform, larger values concentrate them near the unit matrix.
 
     Example::
 

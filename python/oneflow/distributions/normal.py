@@ -14,7 +14,7 @@ from oneflow.distributions.utils import broadcast_all
 
 
 class _LocationScale(Distribution):
-    """``loc + scale * x`` of a standard distribution: subclasses say how that is drawn and measured."""
+    """``loc + scale * x`` of a standard distribution: subclasses define its samples and its density."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -35,7 +35,7 @@ class _LocationScale(Distribution):
         return (self._checked(value) - self.loc) / self.scale
 
     def _uniform(self, shape: Size) -> Tensor:
-        """Uniform numbers in (0, 1), ends left out."""
+        """Return uniform numbers in the open interval (0, 1)."""
         eps = oneflow.finfo(self.loc.dtype).tiny
         return oneflow.rand(shape, dtype=self.loc.dtype, device=self.loc.device).clamp(min=eps)
 

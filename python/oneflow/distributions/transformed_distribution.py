@@ -1,4 +1,4 @@
-"""Distributions made of others: mapped, grouped, mixed, relaxed."""
+"""Distributions derived from others: transformed, grouped, mixed, relaxed."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class TransformedDistribution(Distribution):
         return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _turned(self, value: Tensor) -> Tensor:
-        """A level of the distribution function, turned round where the maps fall."""
+        """Return a value of the distribution function, mirrored if the transforms decrease."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
@@ -257,7 +257,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Shares made of normal numbers by breaking a stick.
+    """Shares computed from normal numbers by breaking a stick.
 
     Args:
         loc, scale: (*, n), of the normal numbers; the shares are n + 1.

@@ -43,7 +43,7 @@ class Transform:
     """A map from ``domain`` to ``codomain``; calling it maps, :attr:`inv` is the map back.
 
     Args:
-        cache_size: 1 keeps the latest pair, so that mapping back and forth gives the very same tensor.
+        cache_size: 1 keeps the latest pair, so that a round trip returns the very same tensor.
 
     Example::
 
@@ -546,7 +546,7 @@ class SoftplusTransform(_Elementwise):
 
 
 class TanhTransform(_Elementwise):
-    """``tanh(x)``; mapping back loses digits near the ends: use a cache there.
+    """``tanh(x)``; the inverse loses digits near -1 and 1: use a cache there.
 
     Example::
 
@@ -567,7 +567,7 @@ class TanhTransform(_Elementwise):
 
 
 class AbsTransform(_Elementwise):
-    """``|x|``; mapping back gives the positive number.
+    """``|x|``; the inverse returns the positive number.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""What distributions share: broadcasting of parameters, logits and probabilities, matrices as vectors."""
+"""Helpers that distributions share: broadcasting of parameters, logits and probabilities, matrices as vectors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def tensor_like(value: Any, like: Tensor) -> Tensor:
-    """A number as a tensor beside another."""
+    """Return a number as a tensor of the same dtype and device as another."""
     return value if isinstance(value, Tensor) else oneflow.tensor(value, dtype=like.dtype, device=like.device)
 
 
@@ -63,7 +63,7 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities: of the last dimension's entries, or each of its own event.
+    """Return probabilities: of the last dimension's entries, or each of a binary event.
 
     Example::
 
@@ -86,7 +86,7 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property:
-    """A property computed when it is first asked for, and kept.
+    """A property that is computed on first use, and kept.
 
     Example::
 

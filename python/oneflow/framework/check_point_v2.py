@@ -11,7 +11,7 @@ __all__ = ["_broadcast_py_object", "load", "save"]
 
 
 def _broadcast_py_object(obj: Any, src: int = 0) -> Any:
-    """The object that rank ``src`` gives, on every rank."""
+    """Return the object of rank ``src``, on every rank."""
     if oneflow.env.get_world_size() == 1:
         return obj
     objects = [obj]

@@ -27,7 +27,7 @@ def convert_oneflow_dtype_to_numpy_dtype(oneflow_dtype: oneflow.dtype) -> Any:
 
 
 def convert_numpy_dtype_to_oneflow_dtype(numpy_dtype: Any) -> oneflow.dtype:
-    """The dtype of tensors made of arrays of a NumPy dtype.
+    """Return the dtype of tensors created from arrays of a NumPy dtype.
 
     Raises:
         TypeError: no dtype of tensors holds such elements.

@@ -288,7 +288,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
 
 def _by_element(pull: Function, y: Tensor, chunk_size: int | None) -> list[Tensor] | None:
-    """What ``pull`` makes of the unit vectors of ``y``'s elements, all in one backward; None where it has none."""
+    """Apply ``pull`` to the unit vectors of ``y``'s elements, all in one backward; None where there is no gradient."""
     if not y.numel():
         return None
     units = oneflow.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(y.numel(), *y.shape)

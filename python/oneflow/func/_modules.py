@@ -67,11 +67,11 @@ def functional_call(
     """Call a module with other parameters and buffers; the module keeps its own.
 
     Args:
-        parameter_and_buffer_dicts: tensors by name, or several such dictionaries. What is not named stays.
+        parameter_and_buffer_dicts: tensors by name, or several such dictionaries. Tensors that are not named stay.
         args: the arguments; a tuple, or the only one.
         kwargs: the arguments by name.
         tie_weights: a tensor that the module holds under several names is replaced under all of them.
-        strict: all names have to be given.
+        strict: all names must be given.
 
     Raises:
         RuntimeError: with ``strict``, names are missing or unexpected.

@@ -1,7 +1,7 @@
 """Programs traced as graphs of Python calls, which can be read, changed and compiled again.
 
 :func:`symbolic_trace` runs a module with proxies for its inputs; each call on them becomes a node of a :class:`Graph`,
-and a :class:`GraphModule` runs what the graph says. :class:`oneflow.nn.Graph` and
+and a :class:`GraphModule` runs the graph. :class:`oneflow.nn.Graph` and
 :func:`oneflow.compile` trace tensors' ops instead and make programs of them; this package changes Python.
 """
 

@@ -111,11 +111,11 @@ class CodeGen:
         return f"return {repr_fn(output_args)}"
 
     def process_inputs(self, *args: Any) -> Any:
-        """What the placeholders get, of what the function is called with."""
+        """Return the values of the placeholders, from the arguments of the function."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """What the function returns, of what the output node holds."""
+        """Return the function's result, from the value of the output node."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
@@ -293,7 +293,7 @@ class _Writer:
     # ---- statements
 
     def statement(self, node: Node) -> str:
-        """What computes the node, without the end of its line."""
+        """Return the code that computes the node, without the end of its line."""
         kind = f" : {self.annotation(node.type)}" if node.type is not None else ""
         if self.verbose:
             kind = _shape(node) or kind
@@ -338,7 +338,7 @@ class _Writer:
         return ", ".join([*map(self.value, args), *(f"{key} = {self.value(item)}" for key, item in kwargs.items())])
 
     def released(self, node: Node) -> str:
-        """The end of the line: values that nobody uses any more are let go of."""
+        """Return the end of the line, which deletes values that are not used any more."""
         if node.op == "placeholder":
             return ""
         if node.op == "output":
@@ -359,7 +359,7 @@ def _summary(node: Node) -> str:
 
 
 def _shape(node: Node) -> str:
-    """The annotation that shows dtype and sizes of a value, where a pass noted them."""
+    """Return the comment with dtype and sizes of a value, if a pass recorded them."""
     value: Any = node.meta.get("val", node.meta.get("tensor_meta", node.meta.get("example_value")))
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return ""

@@ -13,7 +13,7 @@ from oneflow.fx.proxy import Proxy
 
 T = TypeVar("T")
 
-# What :func:`wrap` registered: the globals of a module, and a name in them.
+# Functions that :func:`wrap` registered: the globals of a module, and a name in them.
 _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 _MISSING = object()
 

@@ -1,4 +1,4 @@
-"""Nested arguments flattened as a traced function was given them."""
+"""Nested arguments flattened in the structure of the traced call."""
 
 from __future__ import annotations
 

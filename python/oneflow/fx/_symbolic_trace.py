@@ -35,7 +35,7 @@ _proxyable: set[type] = set()
 
 
 def is_fx_tracing() -> bool:
-    """Whether this thread is tracing symbolically.
+    """Return whether this thread is tracing symbolically.
 
     Example::
 
@@ -96,7 +96,7 @@ def _assert_is_none(value: Any, msg: str) -> None:
 
 
 class Tracer(TracerBase):
-    """Traces modules and functions. Override :meth:`is_leaf_module` to say what is not looked into.
+    """Traces modules and functions. Override :meth:`is_leaf_module` to choose the modules that become one node.
 
     Args:
         autowrap_modules: modules whose functions are recorded as one node each.
@@ -137,7 +137,7 @@ class Tracer(TracerBase):
     # ---- what a program may override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether calls of ``m`` are one node: by default those of the library's own modules, Sequential apart."""
+        """Return whether calls of ``m`` are one node: by default for the library's own modules except Sequential."""
         return m.__module__.startswith(("oneflow.nn", "torch.nn")) and not isinstance(m, oneflow.nn.Sequential)
 
     def path_of_module(self, mod: Module) -> str:
@@ -163,7 +163,7 @@ class Tracer(TracerBase):
         return result
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """What an attribute of a module is: a node for a parameter."""
+        """Return the value of a module's attribute: a node for a parameter."""
         members: Any = ()
         if isinstance(attr_val, Parameter):
             members = self.root.named_parameters()
@@ -183,7 +183,7 @@ class Tracer(TracerBase):
         return self.create_proxy("get_attr", name, (), {}, **known)  # type: ignore[arg-type]
 
     def create_arg(self, a: Any) -> Any:
-        """What stands for a value in the arguments of a node: a read of an attribute for parameters and tensors."""
+        """Convert a value to an argument of a node: parameters and tensors become reads of an attribute."""
         members: Any = ()
         if isinstance(a, Parameter):
             members = self.root.named_parameters()
@@ -283,7 +283,7 @@ class Tracer(TracerBase):
             self.create_node("output", "output", (self.create_arg(fn(*args)),), {}, type_expr=returns)
 
     def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
-        """What is called, and the proxies and values it is called with."""
+        """Return the function that is called, and the proxies and values it is called with."""
         plain = inspect.unwrap(root_fn)
         code = plain.__code__
         total = code.co_argcount + code.co_kwonlyargcount

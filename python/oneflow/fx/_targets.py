@@ -1,4 +1,4 @@
-"""What functions and types are called in printed graphs and generated code.
+"""Names of functions and types in printed graphs and generated code.
 
 The library is ``oneflow``, or ``torch`` while :mod:`oneflow.mock_torch` is on: generated code then reads as the program
 does that was traced.
@@ -16,7 +16,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 
-# Where compiled functions, which do not say it themselves, are looked for.
+# Modules that are searched for compiled functions, which do not name their module.
 _PLACES = ("oneflow", "oneflow.nn.functional", "oneflow.linalg", "oneflow.special", "oneflow.fft")
 # Functions of these go by the name of the module and their own, as ``linalg_norm``.
 _PREFIXED = {f"oneflow.{name}": f"{name}_" for name in ("linalg", "fft", "special")}
@@ -34,7 +34,7 @@ def function_name(function: Any) -> str:
 
 
 def module_of(function: Any) -> str:
-    """The module in which a function is found; raises RuntimeError where there is none."""
+    """Return the module that holds a function; raise RuntimeError if there is none."""
     module = getattr(function, "__module__", None)
     name = function.__name__
     if module is None or module.startswith("oneflow._oneflow"):
@@ -47,7 +47,7 @@ def module_of(function: Any) -> str:
 
 
 def is_tensor_method(function: Any) -> bool:
-    """Whether ``function`` is a method of Tensor."""
+    """Return whether ``function`` is a method of Tensor."""
     return vars(Tensor).get(getattr(function, "__name__", ""), None) is function
 
 
@@ -70,7 +70,7 @@ def qualified_name(function: Any) -> str:
 
 
 def is_of_library(value: Any) -> bool:
-    """Whether generated code may name ``value`` by its full name, since that is where it is found."""
+    """Return whether generated code may name ``value`` by its full name, since that is where it is found."""
     module = getattr(value, "__module__", None) or getattr(value, "__objclass__", Tensor).__module__
     if (
         isinstance(value, types.ModuleType)

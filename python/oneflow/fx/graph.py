@@ -26,7 +26,7 @@ _LEGAL = OPS[:-1]
 
 
 class _Absent:
-    """Stands for a default that was not given. `inspect.Signature.empty` means it too, but hides it in a signature."""
+    """Marks a default that was not given. `inspect.Signature.empty` would do, but hides it in a signature."""
 
     def __repr__(self) -> str:
         return "<absent>"
@@ -60,7 +60,7 @@ class _node_list:
 
 
 class _InsertPoint:
-    """Where nodes are inserted; the end of a ``with`` block goes back."""
+    """The insertion point of nodes; the end of a ``with`` block restores the one before."""
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self.graph = graph
@@ -128,7 +128,7 @@ class Graph:
         return node
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
-        """The nodes of an op, and with a target where one is given."""
+        """Return the nodes of an op, and with ``target`` those of one target."""
         if op == "call_function" and target is None:
             raise AssertionError("target must be specified for call_function")
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
@@ -162,11 +162,11 @@ class Graph:
         return node
 
     def process_inputs(self, *args: Any) -> Any:
-        """What the placeholders get, of what the module is called with."""
+        """Return the values of the placeholders, from the arguments of the module."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """What the module returns, of what the output node holds."""
+        """Return the module's result, from the value of the output node."""
         return self._codegen.process_outputs(out)
 
     def erase_node(self, to_erase: Node) -> None:
@@ -275,7 +275,7 @@ class Graph:
 
         Args:
             node: the node.
-            arg_transform: maps the nodes that are its arguments to what stands for them in this graph.
+            arg_transform: maps the nodes that are its arguments to nodes of this graph.
         """
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
@@ -284,11 +284,11 @@ class Graph:
         return made
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Copy the nodes of ``g`` to the end of this graph; returns what stands for its result.
+        """Copy the nodes of ``g`` to the end of this graph; return the counterpart of its result.
 
         Args:
             g: the graph.
-            val_map: what stands for nodes of ``g``; those that are in it already are not copied.
+            val_map: maps nodes of ``g`` to their counterparts; those that are in it already are not copied.
             return_output_node: return the output node of ``g`` too.
         """
         for node in g.nodes:
@@ -327,7 +327,7 @@ class Graph:
 
         Args:
             root_module: the name of the module in the code, mostly "self".
-            verbose: with a comment where each node stands in the traced program, and with shapes that passes noted.
+            verbose: add a comment with the source location of each node, and shapes that passes recorded.
 
         Example::
 
@@ -352,7 +352,7 @@ class Graph:
         """Change the lines of the code before they are compiled.
 
         ``make_transformer`` gets the transformer so far, or None, and returns a function from a list of lines to one.
-        In a ``with`` block the change ends with it.
+        In a ``with`` block the change is undone at its end.
         """
         before = self._codegen._body_transformer
         self._codegen._body_transformer = make_transformer(before)

@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 def _compiled(source: str, names: dict[str, Any], fields: dict[str, Any] | None = None) -> Callable[..., Any]:
-    """The function ``forward`` that ``source`` defines; tracebacks show its lines."""
+    """Return the function ``forward`` that ``source`` defines; tracebacks show its lines."""
     file = f"<eval_with_key>.{next(_numbers)}"
     if fields and "co_firstlineno" in fields:
         file += f" from {fields['co_filename']}:{fields['co_firstlineno']} in {fields['co_name']}"
@@ -40,7 +40,7 @@ def _compiled(source: str, names: dict[str, Any], fields: dict[str, Any] | None 
 
 
 def _imports(names: dict[str, Any]) -> str:
-    """The statements that give generated code its globals."""
+    """Return the statements that define the globals of generated code."""
     standard = standard_globals()
     lines = set()
     for name, value in names.items():
@@ -68,7 +68,7 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 
 
 class _CodeOnlyModule(Module):
-    """A module made of the attributes of another."""
+    """Return a module with the attributes of another."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def _traced_again(forward: Callable[..., Any], body: dict[str, Any]) -> Module:
 
 
 def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
-    """Give ``to_module`` what stands at a path of ``from_module``; missing modules on the way are made."""
+    """Copy the attribute at a path of ``from_module`` to ``to_module``; missing modules on the way are created."""
     *path, name = target.split(".")
     for part in path:
         source, there = getattr(from_module, part), getattr(to_module, part, None)
@@ -115,7 +115,7 @@ def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
 
 
 def _assign_attr(from_obj: Any, to_module: Any, target: str) -> None:
-    """Put a value at a path of ``to_module``; modules on the way are made where they are missing."""
+    """Set a value at a path of ``to_module``; missing modules on the way are created."""
     *path, name = target.split(".")
     for part in path:
         there = getattr(to_module, part, None)
@@ -151,7 +151,7 @@ class GraphModule(Module):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        # Each object has a forward of its own, so that it has a class of its own.
+        # Each object has its own forward, so it has its own class.
         base = next((c for c in cls.__mro__ if c.__qualname__.rpartition(".")[2] != "GraphModuleImpl"), cls)
         return super().__new__(type("GraphModuleImpl", (base,), {"__module__": base.__module__}))
 
@@ -192,7 +192,7 @@ class GraphModule(Module):
         for name in _HOOKS:
             setattr(self, name, [])
 
-    # A pickle of the class itself is not needed: `__reduce__` makes modules anew.
+    # The class itself need not be pickled: `__reduce__` creates modules anew.
     @property
     def graph(self) -> Graph:
         """The graph. Setting it compiles it."""
@@ -222,7 +222,7 @@ class GraphModule(Module):
         cls: Any = type(self)
         cls.forward = _compiled(code.src, code.globals, self._graph._co_fields)
         if "_inner_call" not in vars(cls):
-            # What a subclass defines is called, with errors explained.
+            # A call of the method that a subclass defines, with errors explained.
             cls._inner_call = vars(cls).get("__call__") or super(cls, self).__call__.__func__  # type: ignore[attr-defined]
             cls.__call__ = _explained
         for module in self.children():
@@ -233,7 +233,7 @@ class GraphModule(Module):
     # ---- modules
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Put a module at a path; modules on the way are made. False if something else stands there."""
+        """Add a module at a path; modules on the way are created. Return False if something else is at the path."""
         *path, name = target.split(".")
         module: Any = self
         for part in path:
@@ -305,7 +305,7 @@ class GraphModule(Module):
         return made
 
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
-        """Write the module as a package: its code, and its weights beside it."""
+        """Write the module as a package: its code, and its weights next to it."""
         folder = Path(folder)
         folder.mkdir(exist_ok=True)
         oneflow.save(self.state_dict(), folder / "state_dict.pt")
@@ -333,7 +333,7 @@ class GraphModule(Module):
         (folder / "__init__.py").write_text("from .module import *\n")
 
     def print_readable(self, print_output: bool = True, **options: Any) -> str:
-        """The code with a comment where each node stands in the traced program, and shapes that passes noted."""
+        """Return the code with a comment of each node's source location, and shapes that passes recorded."""
         text = _readable(self, type(self).__name__)
         if print_output:
             print(text)  # noqa: T201
@@ -378,7 +378,7 @@ class GraphModule(Module):
 
 
 def _explained(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A call of a traced module; an error in generated code shows its lines."""
+    """Call a traced module; an error in generated code shows its lines."""
     try:
         return self._inner_call(*args, **kwargs)
     except Exception as error:

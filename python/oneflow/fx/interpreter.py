@@ -136,7 +136,7 @@ class Interpreter:
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:
-        """What stands at a path of the module."""
+        """Return the attribute at a path of the module."""
         value: Any = self.module
         parts = target.split(".")
         for i, part in enumerate(parts):

@@ -1,6 +1,6 @@
 """One call of a traced program: what is called, with what, and who uses the result.
 
-A node is a link of its graph's doubly linked list. Nothing here prints code; :mod:`oneflow.fx.graph` does.
+A node is a link of its graph's doubly linked list. This file prints no code; :mod:`oneflow.fx.graph` does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 Target = Callable[..., Any] | str
 Argument = Any
 BaseArgumentTypes = str | int | float | bool | complex | oneflow.dtype | Tensor | oneflow.device
-# What may stand in the arguments of a node as it is.
+# Types of constants that the arguments of a node may hold.
 base_types = (
     str,
     int,
@@ -95,7 +95,7 @@ class Node:
     Attributes:
         op: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output".
         target: the function that is called; for other ops a name.
-        args, kwargs: arguments, in which nodes stand for their results. They are set as a whole.
+        args, kwargs: arguments, in which nodes represent their results. They are set as a whole.
         users: the nodes that use the result.
         meta: what passes note about the node.
 
@@ -256,7 +256,7 @@ class Node:
         Args:
             replace_with: the node to use instead.
             delete_user_cb: whether a user is to be changed; by default all are.
-            propagate_meta: give ``replace_with``, whose ``meta`` must be empty, this node's.
+            propagate_meta: pass this node's ``meta`` to ``replace_with``, whose own must be empty.
         """
         if propagate_meta:
             if replace_with.meta:
@@ -274,7 +274,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the call stands in the traced program, if that was recorded."""
+        """The source location of the call in the traced program, if it was recorded."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -282,7 +282,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the node does something besides computing its result, so that dead code keeps it."""
+        """Return whether the node does something besides computing its result, so that dead code keeps it."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_module":
@@ -329,7 +329,7 @@ class Node:
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """The line of a printed graph that stands for this node."""
+        """Return the line of a printed graph for this node."""
         kind = f"{_type_repr(self.type)} " if self.type is not None else ""
         head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}"
         if self.op == "placeholder":

@@ -74,7 +74,7 @@ class ScopeContextManager:
 
 
 class TracerBase:
-    """What makes nodes of calls. Subclasses override what becomes of an argument, of iteration, of a condition."""
+    """Creates nodes of calls. Subclasses override the treatment of arguments, iteration and conditions."""
 
     graph: Graph
     record_stack_traces = False
@@ -113,7 +113,7 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Proxy:
-        """The value that stands for the result of ``node``."""
+        """Return the value that represents the result of ``node``."""
         return Proxy(node, self)
 
     def create_proxy(
@@ -126,12 +126,12 @@ class TracerBase:
         type_expr: Any = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """Insert a node and return the value that stands for its result."""
+        """Insert a node and return the value that represents its result."""
         node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs), name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Any:
-        """What stands for a value in the arguments of a node; raises NotImplementedError for types that cannot."""
+        """Convert a value to an argument of a node; raise NotImplementedError for types that cannot be one."""
         if isinstance(a, Proxy):
             return a.node
         if a is None or a is ... or isinstance(a, (Node, *base_types)):
@@ -166,21 +166,21 @@ class TracerBase:
         return key
 
     def to_bool(self, obj: Proxy) -> bool:
-        """What a condition on a traced value is: here an error."""
+        """Evaluate a condition on a traced value: here an error."""
         raise TraceError(
             f"symbolically traced variables cannot be used as inputs to control flow: {obj!r} was asked whether it is "
             f"true{_place()}"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """What iteration over a traced value is: here an error."""
+        """Iterate over a traced value: here an error."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
             f"**kwargs function argument: {obj!r}{_place()}"
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """What ``**value`` asks for."""
+        """Return the keys of a traced value, for ``**value``."""
         return Attribute(obj, "keys")()
 
 
@@ -279,7 +279,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """What ``**value`` asks for; the tracer answers."""
+        """Return the keys, for ``**value``; the tracer supplies them."""
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
@@ -386,5 +386,5 @@ for _name in MAGIC:
     setattr(Proxy, f"__{_name.strip('_')}__", _recorded(_name, reflected=False))
 for _name in _REFLECTED:
     setattr(Proxy, f"__r{_name.strip('_')}__", _recorded(_name, reflected=True))
-# Comparing makes a node; a proxy is its own key all the same.
+# A comparison creates a node; as a dictionary key a proxy is compared by identity all the same.
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]

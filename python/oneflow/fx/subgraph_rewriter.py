@@ -36,7 +36,7 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
 
     Args:
         gm: the traced module, which is changed and compiled again.
-        pattern: a function, a module or a graph. Its inputs stand for anything.
+        pattern: a function, a module or a graph. Its inputs match anything.
         replacement: the same, with as many inputs.
 
     Example::
@@ -65,8 +65,8 @@ def replace_pattern_with_filters(
         pattern: what is looked for.
         replacement: what is put there.
         match_filters: functions of a match, the graph and the pattern's graph.
-        ignore_literals: numbers and strings of the pattern stand for any.
-        replacement_callback: makes the replacement of each match, of the same arguments, in place of ``replacement``.
+        ignore_literals: numbers and strings of the pattern match any.
+        replacement_callback: creates the replacement of each match from its arguments, in place of ``replacement``.
 
     Example::
 
@@ -99,7 +99,7 @@ def _replace(
     inputs = [node for node in wanted.nodes if node.op == "placeholder"]
     fixed = None if callback is not None else _graph_of(replacement)
     replaced: list[ReplacedPatterns] = []
-    # What was replaced, since later matches may read it.
+    # Nodes that were replaced, since later matches may read them.
     gone: dict[Node, Any] = {}
     for match in matches:
         new = fixed if callback is None else callback(match, graph, wanted)
@@ -216,7 +216,7 @@ class _Matcher:
         yield from partial
 
     def _is_closed(self, nodes_map: dict[Node, Any]) -> bool:
-        """Whether nobody outside reads what the pattern keeps to itself."""
+        """Return whether nobody outside reads what the pattern keeps to itself."""
         inner = {new for own, new in nodes_map.items() if own.op != "placeholder"}
         for own, new in nodes_map.items():
             if own.op in ("placeholder", "get_attr") or own in self.outputs:
@@ -255,7 +255,7 @@ class _Matcher:
         return fits
 
     def _normalized(self, own: Node, node: Node, nodes_map: dict[Node, Any]) -> bool:
-        """Whether the arguments fit once they are bound to the names of the parameters."""
+        """Return whether the arguments fit once they are bound to the names of the parameters."""
         if own.op != "call_function":
             return self._same((own.args, dict(own.kwargs)), (node.args, dict(node.kwargs)), nodes_map)
         import inspect

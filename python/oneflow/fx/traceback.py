@@ -1,4 +1,4 @@
-"""What nodes inherit from the node that is being run, while a graph is traced again."""
+"""Metadata that nodes inherit from the node that is being run, while a graph is traced again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _preserved = False
 
 @contextlib.contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
-    """Nodes made inside inherit the notes of the node that is being run.
+    """Context manager: nodes created inside inherit the metadata of the node that is being run.
 
     Example::
 
@@ -33,7 +33,7 @@ def preserve_node_meta(enable: bool = True) -> Iterator[None]:
 
 
 def has_preserved_node_meta() -> bool:
-    """Whether nodes inherit notes.
+    """Return whether nodes inherit notes.
 
     Example::
 
@@ -45,7 +45,7 @@ def has_preserved_node_meta() -> bool:
 
 @contextlib.contextmanager
 def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
-    """``node`` is being run: nodes made inside inherit its notes, where :func:`preserve_node_meta` is on.
+    """``node`` is being run: nodes created inside inherit its metadata if :func:`preserve_node_meta` is on.
 
     Example::
 

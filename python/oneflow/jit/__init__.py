@@ -1,6 +1,6 @@
 """The decorators of TorchScript, which leave Python as it is.
 
-Functions and modules run as they stand. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve
+Functions and modules run unchanged. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve
 a model without Python, ``oneflow.save`` of a compiled graph.
 """
 
@@ -80,7 +80,7 @@ def script_if_tracing(fn: T) -> T:
     return fn
 
 
-# What OneFlow's libraries call it.
+# The name that OneFlow's libraries use.
 _script_if_tracing = script_if_tracing
 
 
@@ -214,7 +214,7 @@ def freeze(mod: T, preserved_attrs: Any = None, optimize_numerics: bool = True) 
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Nothing changes inside.
+    """Change nothing inside.
 
     Example::
 
@@ -226,7 +226,7 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def strict_fusion() -> Iterator[None]:
-    """Nothing changes inside.
+    """Change nothing inside.
 
     Example::
 

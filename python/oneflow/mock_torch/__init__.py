@@ -1,4 +1,4 @@
-"""Run packages that were written for PyTorch on oneflow: while the mock is on, ``import torch`` gives oneflow.
+"""Run packages that were written for PyTorch on oneflow: while the mock is on, ``import torch`` returns oneflow.
 
 >>> import oneflow.mock_torch as mock
 >>> with mock.enable():
@@ -15,7 +15,7 @@ For programs that are started from a shell, without touching them::
 Environment: ``ONEFLOW_MOCK_TORCH_LAZY`` and ``ONEFLOW_MOCK_TORCH_VERBOSE`` are the defaults of the arguments ``lazy``
 and ``verbose``; with ``ONEFLOW_DISABLE_MOCK_TORCH`` set, :func:`enable` does nothing.
 
-A package whose compiled part asked for PyTorch before keeps what it was given: it cannot be told again.
+A package whose compiled part imported PyTorch before keeps it: its imports cannot be replaced.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["disable", "enable", "is_enabled"]
 
 
 def is_enabled() -> bool:
-    """Whether ``import torch`` gives oneflow now."""
+    """Return whether ``import torch`` gives oneflow now."""
     return _importer.current() is not OFF
 
 
 class _Switch:
-    """Has gone over to ``state``; the end of a ``with`` block goes back."""
+    """Switches to ``state``; the end of a ``with`` block switches back."""
 
     def __init__(self, state: State, caller: dict[str, Any]) -> None:
         self._before = _importer.switch(state, caller)
@@ -55,19 +55,19 @@ class _Switch:
 
 
 class enable(_Switch):
-    """Let ``import torch`` give oneflow, from here on or in a ``with`` block. Blocks nest.
+    """Let ``import torch`` return oneflow, from here on or in a ``with`` block. Blocks nest.
 
     Modules of PyTorch that are loaded already leave ``sys.modules`` and the caller's globals, and come back when the
     mock ends.
 
     Args:
-        lazy: a name that oneflow lacks gives a placeholder, false and empty, that raises where it is put to use;
+        lazy: a name that oneflow lacks becomes a placeholder, false and empty, that raises when it is used;
             without, asking for it is an error at once.
         verbose: print each name that is missing, to standard error.
-        extra_dict: more modules to replace: the name that is imported to the module, or its name, that stands for it.
-        main_pkg: a package that was imported before, to be imported anew under the mock, along with what it requires.
+        extra_dict: more modules to replace: the imported name, and the module, or its name, that replaces it.
+        main_pkg: a package that was imported before and is imported again under the mock, along with what it requires.
         mock_version: the version that PyTorch seems to have.
-        required_dependencies: further packages to be imported anew.
+        required_dependencies: further packages to be imported again.
 
     Raises:
         importlib.metadata.PackageNotFoundError: ``main_pkg`` is not installed.
@@ -98,7 +98,7 @@ class enable(_Switch):
 
 
 class disable(_Switch):
-    """Let ``import torch`` give PyTorch again: for good, or in a ``with`` block, inside it.
+    """Let ``import torch`` return PyTorch again: for good, or in a ``with`` block, inside it.
 
     Modules that were imported under the mock keep the oneflow they saw.
     """

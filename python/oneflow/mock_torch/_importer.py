@@ -1,8 +1,8 @@
-"""The import hook: which module answers to a name, and which modules leave and come back when that changes.
+"""The import hook: which module replaces a name, and which modules are unloaded and restored when that changes.
 
-While the mock is on, a finder stands first in ``sys.meta_path``. The parts of ``torch`` are the very modules of
-oneflow, so what a program sets on them holds; only ``torch`` itself and ``torch.version`` are modules of their own,
-since they report another version. Where the mock is lazy every module is a face that knows what to give for missing
+While the mock is on, a finder is first in ``sys.meta_path``. The parts of ``torch`` are the very modules of
+oneflow, so settings made on them are shared; only ``torch`` itself and ``torch.version`` are separate modules,
+since they report another version. If the mock is lazy every module is a wrapper that returns placeholders for missing
 names.
 """
 
@@ -31,7 +31,7 @@ _UNTOUCHED = ("_distutils_hack", "importlib", "regex", "tokenizers", "safetensor
 
 @dataclass(frozen=True)
 class State:
-    """What imports give: which names are replaced by what, and how missing ones behave."""
+    """The result of imports: which names are replaced by what, and how missing ones behave."""
 
     replaced: tuple[tuple[str, str | ModuleType], ...] = ()
     lazy: bool = False
@@ -41,7 +41,7 @@ class State:
     fresh: tuple[str, ...] = ()
 
     def owns(self, module: str) -> bool:
-        """Whether ``sys.modules[module]`` belongs to this state alone."""
+        """Return whether ``sys.modules[module]`` belongs to this state alone."""
         roots = (*(name for name, _ in self.replaced), *self.fresh)
         return any(_below(module, root) for root in roots) and not any(_below(module, kept) for kept in _UNTOUCHED)
 
@@ -57,14 +57,14 @@ class State:
 
 OFF = State()
 _state = OFF
-# What stood in `sys.modules`, and in globals of callers, when a state was left.
+# Entries of `sys.modules`, and of globals of callers, when a state was left.
 _modules: dict[State, dict[str, ModuleType]] = {}
 _globals: list[tuple[dict[str, Any], str, Any, ModuleType]] = []
 _NOTHING = object()
 
 
 def flag(name: str) -> bool:
-    """Whether an environment variable is set to true."""
+    """Return whether an environment variable is set to true."""
     return os.environ.get(name, "").lower() in ("1", "true", "yes", "on", "y")
 
 
@@ -94,7 +94,7 @@ def switch(state: State, caller: dict[str, Any]) -> State:
 
 
 def _exchange_globals(leaving: dict[str, ModuleType], caller: dict[str, Any]) -> None:
-    """Variables that hold a module which left get the one that answers to its name now, and their own one later."""
+    """Variables that hold an unloaded module receive the one that has its name now, and the former one later."""
     if _state is OFF:
         for variables, variable, put, original in _globals:
             if variables.get(variable, _NOTHING) is put:
@@ -121,7 +121,7 @@ def _below(name: str, root: str) -> bool:
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of oneflow under the names they stand for, and their distribution."""
+    """Finds modules of oneflow under the names they replace, and their distribution."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         stand_in = private.find(name) or _state.stands_for(name)
@@ -146,7 +146,7 @@ class _Finder(MetaPathFinder):
         return spec
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
-        """What ``importlib.metadata`` asks for."""
+        """Called by ``importlib.metadata``."""
         if context is None or context.name in (None, "torch"):
             yield _metadata.Torch(_state.version)
 
@@ -176,7 +176,7 @@ class _Loader(Loader):
 def _keep_shadowing(name: str, package: ModuleType) -> None:
     """Enter the modules of a package whose names in it are something else, as the function ``gradcheck`` is.
 
-    An import of such a module would bind its name in the package anew; one that is found in ``sys.modules`` does not.
+    An import of such a module would bind its name in the package again; one that is found in ``sys.modules`` does not.
     """
     package = vars(package).get("_target", package)
     own = f"{package.__name__}."
@@ -205,16 +205,16 @@ def _resolve(target: str | ModuleType) -> ModuleType:
 
 
 def _is_about(error: ModuleNotFoundError, name: str | ModuleType) -> bool:
-    """Whether ``name`` itself, or a package it is in, is what was not found, and not something it needs."""
+    """Return whether ``name`` itself, or a package it is in, is what was not found, and not something it needs."""
     return isinstance(name, str) and error.name is not None and _below(name, error.name)
 
 
 def _face(name: str, module: ModuleType) -> ModuleType:
-    """What ``sys.modules[name]`` shall be."""
+    """Return the module for ``sys.modules[name]``."""
     if isinstance(module, Missing):
         return module
     if private.find(name):
-        # `from torch.onnx import part` asks for a part of what the module says that it is.
+        # `from torch.onnx import part` looks for a part under the name that the module reports.
         module.__name__ = name
     changed: dict[str, Any] = {"__version__": _state.version} if name in _CHANGED else {}
     if name == "torch":
@@ -228,7 +228,7 @@ def _face(name: str, module: ModuleType) -> ModuleType:
 
 
 class _Renamed:
-    """A module that answers with another one's attributes, but for those in ``changed``."""
+    """A module with another one's attributes, except for those in ``changed``."""
 
     def __init__(self, name: str, target: ModuleType, changed: dict[str, Any]) -> None:
         self.module = ModuleType(name, target.__doc__)

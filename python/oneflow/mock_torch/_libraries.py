@@ -44,7 +44,7 @@ _TORCHVISION: dict[str, Callable[..., Any]] = {
     "deform_conv2d": _deform_conv2d,
     "_cuda_version": lambda: -1,
 }
-# Named when the package is imported; calling one says that it has no kernel.
+# Defined when the package is imported; calling one raises an error that there is no kernel.
 _WITHOUT = "roi_pool ps_roi_align ps_roi_pool qroi_align"
 
 

@@ -1,4 +1,4 @@
-"""What package metadata says of PyTorch: answers ``importlib.metadata`` for ``torch`` while the mock is on."""
+"""Package metadata of PyTorch: serves ``importlib.metadata`` for ``torch`` while the mock is on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-# The folder that stands on the path of programs started from a shell. Its metadata are the one place of the version.
+# The folder on the path of programs started from a shell. The version is read from its metadata alone.
 SHELL = Path(__file__).with_name("shell")
 _INFO = next(SHELL.glob("torch-*.dist-info"))
 VERSION = metadata.Distribution.at(_INFO).version
@@ -21,13 +21,13 @@ class Torch(metadata.Distribution):
         self._version = version
 
     def read_text(self, filename: str) -> str | None:
-        """The text of a file of the metadata; None where there is no such file."""
+        """Return the text of a file of the metadata; None if there is no such file."""
         if filename != "METADATA":
             return None
         return (_INFO / filename).read_text("utf-8").replace(f"Version: {VERSION}\n", f"Version: {self._version}\n", 1)
 
     def locate_file(self, path: Any) -> Any:
-        """Where an installed file of the distribution lies."""
+        """Return the path of an installed file of the distribution."""
         return SHELL / path
 
 

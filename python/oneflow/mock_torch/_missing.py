@@ -1,4 +1,4 @@
-"""What a lazy mock gives for names that oneflow lacks: placeholders that pass through imports and refuse to work."""
+"""Names that oneflow lacks, under a lazy mock: placeholders that pass through imports and raise on use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from oneflow.mock_torch import private
 
-# Instructions of a program that names an attribute. `hasattr` and `getattr` are calls: they are told the truth.
+# Instructions of a program that names an attribute. `hasattr` and `getattr` are calls: they get the truth.
 _NAMING = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR")
 
 
@@ -27,7 +27,7 @@ def _is_named_by(frame: Any) -> bool:
 class Missing(ModuleType):
     """Stands for a module, class or function that oneflow lacks.
 
-    It is false, an empty iterable, and may be called, subclassed and asked for attributes, all of which give such
+    It is false, an empty iterable, and may be called, subclassed and read for attributes, all of which return such
     placeholders again; so code that only mentions the name runs. Whatever needs a value raises, naming it.
     """
 
@@ -90,7 +90,7 @@ for _name in (
 
 
 class LazyModule(ModuleType):
-    """A module of oneflow under another name; a name it lacks gives a :class:`Missing`."""
+    """A module of oneflow under another name; a name it lacks returns a :class:`Missing`."""
 
     def __init__(self, name: str, target: ModuleType, changed: dict[str, Any], verbose: bool) -> None:
         super().__init__(name, target.__doc__)

@@ -1,4 +1,4 @@
-"""Models that people know, in one file each, and the weights that others published for them.
+"""Well-known models, in one file each, and loaders of the weights that others published for them.
 
 >>> from oneflow.models import GPT2, GPT2Config
 >>> model = GPT2(GPT2Config(vocabulary=50, n_positions=16, n_layers=1, n_heads=2, width=8))

@@ -108,7 +108,7 @@ class Generator:
 
         Args:
             temperature, top_k, top_p, generator: see ``sample``.
-            stop: the token that ends a text. A row that ended repeats it until all have ended.
+            stop: the token that ends a text. A row that has ended repeats it until all have.
             padding_mask: (batch, time), True for tokens. Prompts of unequal length are padded on the left.
 
         Raises:

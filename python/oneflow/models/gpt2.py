@@ -153,7 +153,7 @@ class GPT2(Generator, Pretrained):
 
         Args:
             tokens: int64 (batch, time), the continuation of what ``cache`` has seen.
-            padding_mask: (batch, seen + time), True for tokens; padding stands on the left.
+            padding_mask: (batch, seen + time), True for tokens; padding is on the left.
         """
         n_seen = 0 if cache is None else cache.length
         end = n_seen + tokens.shape[1]

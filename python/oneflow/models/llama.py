@@ -116,7 +116,7 @@ class LlamaConfig(Config):
 
     @classmethod
     def from_hugging_face(cls, values: Mapping[str, Any], **changes: Any) -> LlamaConfig:
-        # Newer files keep base and stretching together, older ones apart.
+        # Newer files keep base and scaling together, older ones separately.
         rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
         kind = rope.get("rope_type", rope.get("type", "default"))
         if kind not in ("default", "llama3"):
@@ -220,7 +220,7 @@ class Llama(Generator, Pretrained):
 
         Args:
             tokens: int64 (batch, time), the continuation of what ``cache`` has seen.
-            padding_mask: (batch, seen + time), True for tokens; padding stands on the left.
+            padding_mask: (batch, seen + time), True for tokens; padding is on the left.
         """
         n_seen = 0 if cache is None else cache.length
         time = tokens.shape[1]

@@ -1,7 +1,7 @@
 """Transformers split over ranks: heads and hidden units (Shoeybi et al., "Megatron-LM", 2019).
 
 Any model of the library runs data-parallel after ``model.to_global(placement, sbp.broadcast)`` with batches that are
-split along dimension 0. What is here also splits the weights; the models' code stays as it is.
+split along dimension 0. This file also splits the weights; the models' code does not change.
 """
 
 from __future__ import annotations

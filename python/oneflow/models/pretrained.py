@@ -1,7 +1,7 @@
 """Configurations with presets, and weights under other libraries' names.
 
 A model lists in ``layouts`` how Hugging Face or torchvision call its weights; reading renames, writing renames back.
-Which layout a file has is seen from its names. Nothing here knows a model, and nothing is ever downloaded.
+The layout of a file is recognised by its names. This file is independent of models, and downloads nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Config:
 
         Raises:
             ValueError: it describes another kind of model, or a field has a value of another type.
-            NotImplementedError: it asks for a variant that this code does not have.
+            NotImplementedError: the configuration needs a variant that this code does not have.
         """
         if values.get("model_type", cls.model_type) != cls.model_type:
             raise ValueError(f"config.json describes a {values['model_type']!r} model, expected {cls.model_type!r}")
@@ -93,9 +93,9 @@ class Part:
     """One name in a file, and where it belongs in the model.
 
     Args:
-        theirs: a weight, or a module whose weights keep their last names; ``{}`` stands for a number.
+        theirs: a weight, or a module whose weights keep their last names; ``{}`` matches a number.
         ours: the same in the model; several names take equal parts along dimension 0 (a fused projection).
-        transposed: matrices lie as (inputs, outputs).
+        transposed: matrices are stored as (inputs, outputs).
 
     Example::
 
@@ -120,7 +120,7 @@ class Layout:
     Args:
         name: of the library.
         parts: every name it uses.
-        prefix: what may stand before all names.
+        prefix: an optional prefix of all names.
         skipped: regular expressions of names that hold no weight of this model, such as constant buffers.
         tied: names that repeat a weight under the model's name given; a file in which they differ is refused.
 
@@ -219,7 +219,7 @@ class Pretrained(nn.Module):
             path: a folder with ``config.json`` and ``model.safetensors`` (or its shards with their index, or
                 ``pytorch_model.bin``), or a ``.safetensors``, ``.pth``, ``.pt`` or ``.bin`` file.
             config: the sizes, or the name of a preset; read from ``config.json`` by default.
-            dtype: of the parameters; as the model makes them by default.
+            dtype: of the parameters; by default the model's own.
             changes: fields of the configuration to replace.
 
         Raises:
@@ -261,7 +261,7 @@ class Pretrained(nn.Module):
         seen: set[str] = set()
         unexpected, wrong, differing = [], [], []
         with torch.no_grad():
-            # What repeats another weight comes behind it.
+            # Repeated weights come last.
             for name in sorted(weights, key=lambda name: name in dict(layout.tied)):
                 if layout is OWN:
                     found: tuple[Part, list[str]] | None = (OWN.parts[0], [name])
@@ -390,7 +390,7 @@ def _read_shards(index: Path) -> Mapping[str, Tensor]:
     for file in sorted(set(places.values())):
         # A name, not a way out of the folder.
         if Path(file).name != file:
-            raise ValueError(f"{index} names {file!r}, which is no file beside it")
+            raise ValueError(f"{index} names {file!r}, but there is no such file next to it")
         weights.update(_read_file(index.parent / file))
     if absent := sorted(set(places) - set(weights)):
         raise ValueError(f"{index} places {', '.join(absent)} in files that do not hold them")

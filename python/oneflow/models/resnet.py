@@ -62,14 +62,14 @@ def _conv3(n_in: int, n_out: int, stride: int = 1, groups: int = 1) -> nn.Conv2d
 
 
 def _shortcut(n_in: int, n_out: int, stride: int) -> nn.Module | None:
-    """What brings a block's input to the shape of its output; None where it has it."""
+    """Return the layer that maps a block's input to the shape of its output; None if they agree."""
     if stride == 1 and n_in == n_out:
         return None
     return nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False), nn.BatchNorm2d(n_out))
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut: (N, n_in, H, W) to (N, width, H / stride, W / stride)."""
+    """Two 3x3 convolutions with a shortcut: (N, n_in, H, W) to (N, width, H / stride, W / stride)."""
 
     expansion = 1
 

@@ -52,7 +52,7 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies: ``start`` and ``end`` count bytes behind the header."""
+    """The position of a tensor: ``start`` and ``end`` count bytes after the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
 
 class SafetensorsFile(Mapping[str, Tensor]):
-    """The tensors of a file by name, read when asked for. Writing to one leaves the file as it is.
+    """The tensors of a file by name, read on access. Writing to one does not change the file.
 
     Args:
         path: the file.

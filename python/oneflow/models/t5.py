@@ -29,7 +29,7 @@ class T5Config(Config):
         n_buckets, max_distance: how relative positions share biases.
         gated: version 1.1's feed-forward network, GELU with a gate, instead of ReLU.
         tied: logits come from the table of tokens.
-        scaled: the states that logits are made of are divided by the root of ``width``; where ``tied`` by default.
+        scaled: divide the states before the logits by the root of ``width``; by default if ``tied``.
         start: the token that every output begins with.
 
     Example::
@@ -118,8 +118,8 @@ class RelativeBias(nn.Module):
         self.table = nn.Embedding(config.n_buckets, config.n_heads)
 
     def forward(self, time: int) -> Tensor:
-        """What is added to scores, (1, heads, time, time); minus infinity for what a decoder may not see."""
-        # Made of the table, so that they lie on its device and its ranks.
+        """Return the bias of the scores, (1, heads, time, time); minus infinity where a decoder may not attend."""
+        # Computed from the table, so that they have its device and placement.
         places = torch.ones_like(self.table.weight[0, 0]).long().expand(time).cumsum(0)
         offset = places[None, :] - places[:, None]
         bias = self.table(self._buckets(offset)).permute(2, 0, 1)[None]
@@ -304,7 +304,7 @@ class T5(Pretrained):
     ) -> Tensor:
         """The likeliest token after token, int64 (batch, at most 1 + max_new_tokens), behind the start token.
 
-        A row that has reached ``stop`` goes on with it.
+        A row that has reached ``stop`` is filled with it.
         """
         memory = self.encode(source, padding_mask)
         target = torch.full_like(source[:, :1], self.config.start)

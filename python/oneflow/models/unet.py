@@ -23,7 +23,7 @@ class UNetConfig(Config):
     """Sizes of a U-Net. The defaults make a segmentation network of one class.
 
     Args:
-        channels, n_out: channels of the image that goes in and of the one that comes out.
+        channels, n_out: channels of the input image and of the output image.
         width: channels at full resolution.
         multipliers: of the width, one number a level; each level has half the resolution of the one before.
         n_blocks: residual blocks a level.
@@ -97,7 +97,7 @@ def time_features(time: Tensor, width: int) -> Tensor:
 
 
 class ResidualBlock(nn.Module):
-    """Two normed convolutions beside a shortcut, the second one scaled and shifted by the condition, if there is one.
+    """Two normalised convolutions with a shortcut; the condition, if there is one, scales and shifts the second one.
 
     ``x`` (N, n_in, H, W) and ``condition`` (N, n_condition) to (N, n_out, H, W).
     """

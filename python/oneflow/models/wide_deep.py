@@ -1,4 +1,4 @@
-"""Wide & Deep: a linear model over crossed categories beside a network over embedded ones (Cheng et al., "Wide & Deep
+"""Wide & Deep: a linear model over crossed categories plus a network over embedded ones (Cheng et al., "Wide & Deep
 Learning for Recommender Systems", 2016).
 """
 

@@ -1,6 +1,6 @@
 """Python's multiprocessing, with tensors that travel through shared memory instead of being copied.
 
-A tensor put into a queue or a pipe, or given to a process, moves to shared memory in place and is opened again on the
+A tensor put into a queue or a pipe, or passed to a process, moves to shared memory in place and is opened again on the
 other side: both see the same numbers from then on. Only CPU tensors without gradient history travel so.
 """
 

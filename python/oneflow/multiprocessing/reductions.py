@@ -21,7 +21,7 @@ def _rebuild(kind: Any, handle: Any, n_bytes: int, dtype: Any, layout: Any, requ
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
-    """What ``multiprocessing`` sends instead of a tensor.
+    """Return what ``multiprocessing`` sends instead of a tensor.
 
     Example::
 

@@ -108,7 +108,7 @@ class ProcessContext:
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until one ends; True once all have ended well. A failure ends the others and raises.
+        """Wait until one ends; return True once all have ended without an error. A failure ends the others and raises.
 
         Raises:
             ProcessRaisedException: a process raised.

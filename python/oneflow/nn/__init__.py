@@ -35,7 +35,7 @@ __all__ = [
     *_layers,
 ]
 
-# A graph is made of modules: it stands above them.
+# A graph consists of modules, so it imports them.
 _lazy = _LazyNames(__name__, ("graph",), {"nn.graph": ("Graph",)})
 
 

@@ -32,7 +32,7 @@ class DistributedDataParallel(Module):
         module: a module with parameters on the CPU; it is ``self.module``.
         device_ids, output_device: none or at most one; inputs stay where they are.
         dim: accepted, as the batch is split by its readers.
-        broadcast_buffers: whether forwards give all ranks the buffers of the first.
+        broadcast_buffers: whether forwards copy the buffers of the first rank to all ranks.
         process_group: the ranks; all of the job if left out.
         bucket_cap_mb: bytes of gradients that are reduced together, in MiB.
         find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
@@ -212,7 +212,7 @@ class _Reducer:
         if not self.active:
             return
         if not self._begun and self.missing():
-            # Another backward of the same forward. What is averaged already stays so when it is averaged again.
+            # Another backward of the same forward. An averaged gradient stays the same when it is averaged again.
             self._begun, self._marked, self._ready, self._next = True, False, set(), 0
         if self._begun:
             if not self._marked:
@@ -252,7 +252,7 @@ class _Reducer:
     def _finish(self) -> None:
         self._begun = False
         somewhere = self._used_somewhere()
-        # OneFlow gives zeros to what nobody uses.
+        # OneFlow sets zeros for unused parameters.
         oneflows, missing = conventions.are_oneflows(), set(self.missing())
         for work, flat, bucket in self._works:
             work.wait()

@@ -1,7 +1,7 @@
 """nn.Graph: a module, its loss, backward and optimizer as one compiled program.
 
-``build`` is traced once for each meta of the inputs. What it did becomes a static program with planned memory;
-calling the graph runs that program. Nothing of Python runs between its ops.
+``build`` is traced once for each meta of the inputs. The trace becomes a static program with planned memory;
+calling the graph runs that program. No Python runs between its ops.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Graph", "GraphConfig", "GraphModule"]
 # Tracing changes the parameters' gradients for a while: one thread at a time.
 _COMPILING = threading.RLock()
 
-# Programs that a graph keeps unless it is told otherwise.
+# The number of programs that a graph keeps by default.
 _KEPT = 16
-# Settings of optimizers may change so many times before a graph says what that costs.
+# The number of changes of optimizer settings before a graph warns of their cost.
 _MANY_CHANGES = 5
 
 
@@ -95,17 +95,17 @@ class Graph:
         """Start without programs."""
         self._compiled: OrderedDict[Any, Program] = OrderedDict()
         self._flat = Modules(())
-        # Modules and optimizers of which build makes use without being told, and what traces write into modules.
+        # Modules and optimizers that build uses without registering them, and attributes of modules that traces write.
         self._others: dict[int, Module] = {}
         self._steppers: dict[int, Any] = {}
         self._moved: frozenset[tuple[int, str]] = frozenset()
-        # What the latest program was compiled for, and how often settings have changed.
+        # The inputs that the latest program was compiled for, and how often settings have changed.
         self._last: tuple[Any, ...] | None = None
         self._changes = 0
         self._configured = self.config.changes
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles compile programs of their own."""
+        """Copies and pickles compile their own programs."""
         made = ("_compiled", "_flat", "_loaded", "_others", "_steppers", "_moved", "_last")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
@@ -113,7 +113,7 @@ class Graph:
         self.__dict__.update(state)
         self._forget()
 
-    # ---- what it is made of
+    # ---- contents
 
     def __setattr__(self, name: str, value: Any) -> None:
         modules = self.__dict__.get("_modules")
@@ -130,7 +130,7 @@ class Graph:
         object.__setattr__(self, name, value)
 
     def _decides(self, name: str, value: Any) -> bool:
-        """Whether programs depend on an attribute: they read a tensor's memory, and take numbers for constants."""
+        """Return whether programs depend on an attribute: they read tensors' memory, and treat numbers as constants."""
         if isinstance(value, Tensor):
             return True
         constant = type(value) in (bool, int, float, str) and name in names_in(self.build)
@@ -206,7 +206,7 @@ class Graph:
         self._optimizers.append((optim, lr_sch))
 
     def set_grad_scaler(self, grad_scaler: Any = None) -> None:
-        """Multiply losses by the scaler's scale before backward, and let it step the optimizers and adjust its scale.
+        """Multiply losses by the scaler's scale before backward; the scaler steps the optimizers and adjusts its scale.
 
         Args:
             grad_scaler: an ``amp.GradScaler`` or ``amp.StaticGradScaler``; its scale lives in the program.
@@ -294,7 +294,7 @@ class Graph:
     def _with_dynamic_input_shape(self, *, size: int = 10, enable_shared: bool = True) -> Graph:
         """Keep the programs of the ``size`` input shapes used last, and forget older ones. Returns the graph itself.
 
-        Without it sixteen are kept: each has working memory of its own. ``enable_shared`` is accepted: programs share
+        Without it sixteen are kept: each has its own working memory. ``enable_shared`` is accepted: programs share
         parameters anyway. On the class it is a decorator of ``__init__``, as in OneFlow:
         ``@nn.Graph.with_dynamic_input_shape(size=4)``.
 
@@ -309,7 +309,7 @@ class Graph:
     def _trace(self, *args: Any, **kwargs: Any) -> Graph:
         """Compile for inputs like these, without running. Returns the graph itself.
 
-        On the class it is a decorator, as in OneFlow, that makes a function a graph.
+        On the class it is a decorator, as in OneFlow, that turns a function into a graph.
 
         Example::
 
@@ -380,7 +380,7 @@ class Graph:
     def load_runtime_state_dict(self, state_dict: dict[str, Any], *, warmup_with_run: bool = True) -> None:
         """Run the programs of :meth:`runtime_state_dict` from now on, without tracing: ``build`` is not called.
 
-        They have weights of their own. Inputs that none was compiled for are traced as ever.
+        They have their own weights. Inputs that none was compiled for are traced as usual.
 
         Args:
             state_dict: what :meth:`runtime_state_dict` returned, here or in another process.
@@ -464,7 +464,7 @@ class Graph:
                 schedule.step()
 
     def over(self, loader: Any, *, prefetch: int | None = None) -> Iterator[Any]:
-        """Run on every batch of a loader, which a thread of its own reads ahead while a step runs.
+        """Run on every batch of a loader, which a separate thread reads ahead while a step runs.
 
         Args:
             loader: an iterable of batches, such as a DataLoader: tuples and lists are the positional arguments of
@@ -473,7 +473,7 @@ class Graph:
                 two where they are large.
 
         Yields:
-            The results of each step. What the loader raises is raised here, once, after the steps of the batches before
+            The results of each step. An error of the loader is raised here, once, after the steps of the batches before
             it; the graph can be used afterwards.
 
         Example::
@@ -508,7 +508,7 @@ class Graph:
                     batches.ran()
                     self._stepped()
                     yield program.unpack(results)
-                    # The caller may have changed what the program was made for.
+                    # The caller may have changed what the program depends on.
                     fits = self._program(args, kwargs, []) is program
             for waiting in batches.waiting:
                 args, kwargs = feeding.arguments(waiting)
@@ -532,7 +532,7 @@ class Graph:
                     fits = self._program(inputs, {}, []) is program
 
     def _settings(self) -> tuple[Any, ...]:
-        """What a program takes for constants of optimizers; brings the numbers up to date that their steps read."""
+        """Return the optimizer values that a program treats as constants; update the numbers that its steps read."""
         if not self._optimizers and not self._steppers:
             return ()
         return tuple([setting for optimizer in self._stepping() for setting in optimizer._constants()])

@@ -19,7 +19,7 @@ _MODES = {"bilinear": "bilinear", "bicubic": "bicubic", "nearest_neighbor": "nea
 
 def _resized(picture: Tensor, height: int, width: int, interpolation: str) -> Tensor:
     if interpolation == "auto":
-        # Means where the picture gets smaller, as OpenCV is asked for.
+        # Averages when the picture gets smaller, as OpenCV does on request.
         smaller = height * width < picture.shape[0] * picture.shape[1]
         mode = "area" if smaller else "bilinear"
     else:
@@ -181,7 +181,7 @@ class decode(Module):
 
 
 class flip(Module):
-    """Pictures mirrored as their code says: 0 not, 1 left to right, 2 upside down, 3 both.
+    """Mirror pictures by code: 0 not, 1 left to right, 2 upside down, 3 both.
 
     Example::
 

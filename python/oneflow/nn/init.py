@@ -83,7 +83,7 @@ def trunc_normal_(
 ) -> Tensor:
     """Fill with draws from the normal distribution cut to [a, b].
 
-    Where most normal numbers lie inside, those outside are drawn again; elsewhere uniform numbers are accepted by their
+    Where most normal numbers lie inside, those outside are drawn again; otherwise uniform numbers are accepted by their
     density.
 
     Example::
@@ -112,7 +112,7 @@ def trunc_normal_(
 
 
 def _inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
-    """Normal numbers, drawn again where they lie outside of [a, b] as the dtype holds these."""
+    """Return normal numbers; those outside of [a, b], as the dtype rounds them, are drawn again."""
     low, high = oneflow.tensor([a, b], dtype=tensor.dtype).tolist()
     draws = tensor.normal_(mean, std, generator=generator)
     while (outside := (draws < low) | (draws > high)).any():

@@ -10,7 +10,7 @@ from oneflow import Tensor, _oneflow
 
 
 class _ParameterType(type(Tensor)):  # type: ignore[misc]
-    """``isinstance(x, Parameter)`` holds for subclasses of Tensor made by ``Parameter(x)`` too."""
+    """``isinstance(x, Parameter)`` holds for subclasses of Tensor that ``Parameter(x)`` returned too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
@@ -22,7 +22,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     """A tensor that a :class:`~oneflow.nn.Module` lists among its parameters.
 
     Args:
-        data: a tensor of any shape; its memory is shared. None makes an empty one.
+        data: a tensor of any shape; its memory is shared. None creates an empty one.
         requires_grad: whether backward fills ``.grad``.
 
     Example::
@@ -39,7 +39,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
             data = oneflow.empty(0)
         if type(data) is Tensor or type(data) is Parameter or isinstance(data, cls):
             return Tensor._make_subclass(cls, data.detach(), requires_grad)
-        # A subclass with a behaviour of its own stays what it is, and counts as a parameter.
+        # A subclass with its own behaviour keeps its class, and counts as a parameter.
         own = data.detach().requires_grad_(requires_grad)
         if type(own) is not type(data):
             raise RuntimeError(
@@ -71,7 +71,7 @@ class Buffer(Tensor):
     """A tensor that a Module lists among its buffers when it is assigned.
 
     Args:
-        data: a tensor of any shape. None makes an empty one.
+        data: a tensor of any shape. None creates an empty one.
         persistent: whether ``state_dict`` holds it.
 
     Example::
@@ -174,7 +174,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Whether it is a placeholder without shape.
+    """Return whether it is a placeholder without shape.
 
     Example::
 

@@ -1,10 +1,10 @@
-"""Embeddings larger than memory: rows are made when they are first trained, and those in use are kept in memory.
+"""Embeddings larger than memory: rows are created when they are first trained, and those in use stay in memory.
 
-A table has no size: any integer is an id. Rows lie in a folder, and in memory as many as the budget allows; the
-optimizer's state lies next to the weights and is updated in the same pass. ``docs/guides/recommenders.md`` shows a
+A table has no size: any integer is an id. Rows are stored in a folder, and in memory as the budget allows; the
+optimizer's state is stored next to the weights and is updated in the same pass. ``docs/guides/recommenders.md`` shows a
 whole program.
 
-What is not there yet raises ``NotImplementedError``: rows in a GPU's memory, several ranks, traced graphs, half
+Missing features raise ``NotImplementedError``: rows in a GPU's memory, several ranks, traced graphs, half
 precision.
 """
 

@@ -27,7 +27,7 @@ KEY_TYPES = (oneflow.int32, oneflow.int64, oneflow.uint64)
 
 
 class _Lookup(Function):
-    """The weights of a batch. Its gradient goes to the module, which keeps it for the optimizer."""
+    """Look up the weights of a batch. The module keeps the gradient for the optimizer."""
 
     @staticmethod
     def forward(ctx: Any, shadow: Tensor, module: Embedding, batch: _EmbeddingBatch, sizes: list[int]) -> Tensor:
@@ -41,7 +41,7 @@ class _Lookup(Function):
         module = ctx.module()
         if module is not None:
             module._pending.append((ctx.batch, grad.detach().to(oneflow.float32).contiguous()))
-        # So that the optimizer counts this step for the parameter that stands for the rows.
+        # So that the optimizer counts this step for the parameter that represents the rows.
         return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None, None
 
 
@@ -53,7 +53,7 @@ def _commit_and_close(store: _EmbeddingStore) -> None:
 
 
 def _finalize(store: _EmbeddingStore, path: str, process: int) -> None:
-    """Commit the rows when a module goes away or the program ends. Nobody is there to catch an error: it is a warning.
+    """Commit the rows when a module is deleted or the program ends. An error becomes a warning: nobody could catch it.
 
     A folder that the program has removed, as temporary ones are, has no rows to keep.
     """
@@ -254,10 +254,10 @@ class Embedding(Module):
 
 
 class MultiTableEmbedding(Embedding):
-    """Tables of embeddings of one size, without a number of rows: any id has a row, made when it is first trained.
+    """Tables of embeddings of one size, with any number of rows: any id has a row, created when it is first trained.
 
     Until then an id's weights are a function of seed, table, id and column. A store has one writer; its folder opens
-    with the options that it was made with.
+    with the options that it was created with.
 
     Args:
         name: of the embedding.
@@ -304,10 +304,10 @@ class MultiTableEmbedding(Embedding):
 
 
 class MultiTableMultiColumnEmbedding(Embedding):
-    """As :class:`MultiTableEmbedding`, with rows of several columns that have initializers of their own.
+    """As :class:`MultiTableEmbedding`, with rows of several columns that have their own initializers.
 
     Args:
-        embedding_dim: sizes of the columns; lookups give them side by side.
+        embedding_dim: sizes of the columns; lookups concatenate them.
         name, dtype, key_type, tables, store_options, default_initializer, padding_idx, seed: as
             :class:`MultiTableEmbedding`.
 

@@ -1,4 +1,4 @@
-"""Optimizers of rows: one that gives an optimizer's options to the stores, and one with a state of one number a row."""
+"""Optimizers of rows: one that passes an optimizer's options to the stores, and one with one number of state a row."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _ftrl(group: Group, step: int) -> Rule:
     return "ftrl", {**{name: group[name] for name in names}, "initial": group["initial_accumulator_value"]}
 
 
-# What rows make of an optimizer's options. A class that is not here may compute something else.
+# The update rule of rows for each optimizer class. A class that is not listed may compute something else.
 _RULES: dict[type, Callable[[Group, int], Rule]] = {
     optim.SGD: _sgd,
     optim.Adam: _adam,
@@ -195,7 +195,7 @@ class Optimizer(optim.Optimizer):
         self.optimizer.add_param_group(param_group)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's; the state of rows lies in their stores."""
+        """The optimizer's state; that of rows is in their stores."""
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

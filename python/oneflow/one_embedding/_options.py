@@ -1,4 +1,4 @@
-"""What a store is and where it lies: dictionaries that the modules read. Nothing here changes one that it was given."""
+"""Options of a store: dictionaries that the modules read. The functions here never change their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 Options = dict[str, Any]
 Path = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-# What a row in memory takes beside its numbers: its header, its flag and its shares of queue and index.
+# The memory of a row besides its numbers: its header, its flag and its shares of queue and index.
 ROW_OVERHEAD = 24 + 15
 _FIELDS = {
     "constant": ("value",),
@@ -206,7 +206,7 @@ def make_constant_initializer(value: float) -> Options:
 
 
 def make_trunc_normal_initializer(mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Options:
-    """Initial weights drawn from the part of a normal distribution that lies in ``[a, b]``.
+    """Initial weights drawn from a normal distribution truncated to ``[a, b]``.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Schedules made of others. Public under ``optim.lr_scheduler``."""
+"""Schedules composed of others. Public under ``optim.lr_scheduler``."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ class CyclicLR(LRScheduler):
         step_size_up, step_size_down: steps of the rise and of the fall.
         mode: "triangular", "triangular2" (the height halves each cycle) or "exp_range" (times ``gamma ** step``).
         gamma: of "exp_range".
-        scale_fn: the height's factor instead, of the cycle or of the step as ``scale_mode`` says.
-        cycle_momentum: let momentum (or the first beta) go the other way, from ``max_momentum``.
+        scale_fn: a function that scales the height instead, of the cycle or of the step as ``scale_mode`` selects.
+        cycle_momentum: let momentum (or the first beta) move in the opposite direction, from ``max_momentum``.
         last_epoch: as :class:`LRScheduler`.
 
     Example::

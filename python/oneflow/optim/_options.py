@@ -7,7 +7,7 @@ from typing import Any
 from oneflow import Tensor
 from oneflow._base.refusals import without_effect
 
-# What must not be negative, beside learning rates and betas, by the name that the error says.
+# Options that must not be negative, besides learning rates and betas, by their name in the error.
 _NOT_NEGATIVE = {
     "eps": "epsilon",
     **{
@@ -31,7 +31,7 @@ def options(**given: Any) -> dict[str, Any]:
     """The options of a group, checked.
 
     ``foreach``, ``fused`` and ``capturable`` choose PyTorch's implementation; here there is one, and they only travel
-    with the group. ``contiguous_params`` is OneFlow's hint for the same, and says once that it has no effect.
+    with the group. ``contiguous_params`` is OneFlow's hint for the same, and warns once that it has no effect.
 
     Raises:
         ValueError: one is out of its bounds.
@@ -63,7 +63,7 @@ def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> Non
 
 
 def check_betas(betas: tuple[float, float]) -> None:
-    """Raise ValueError unless both lie in [0, 1)."""
+    """Raise ValueError unless both are in [0, 1)."""
     for i in (0, 1):
         if not isinstance(betas[i], Tensor) and not 0.0 <= betas[i] < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")

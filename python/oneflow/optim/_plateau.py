@@ -21,7 +21,7 @@ class ReduceLROnPlateau(LRScheduler):
         threshold, threshold_mode: improvement counts from this much on, "rel" or "abs".
         cooldown: steps after a reduction during which nothing is counted.
         min_lr: lower bound, or one per group.
-        eps: smaller changes are not made.
+        eps: smaller changes are skipped.
 
     Example::
 
@@ -70,11 +70,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was made so recently that nothing is counted."""
+        """Whether the last reduction was so recent that nothing is counted."""
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """Whether ``a`` improves on ``best`` by more than the threshold."""
+        """Return whether ``a`` improves on ``best`` by more than the threshold."""
         sign = 1.0 if self.mode == "max" else -1.0
         if self.threshold_mode == "rel":
             bound = best * (1.0 + sign * self.threshold)

@@ -1,6 +1,6 @@
 """Optimizers whose step is a named rule: one op updates all parameters of a group that share a step count.
 
-A subclass names its states, its rule and the rule's options; the arithmetic stands in the op.
+A subclass names its states, its rule and the rule's options; the op has the arithmetic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RuleOptimizer(Optimizer):
     _refuses_sparse = "{} does not support sparse gradients"
     _live = frozenset(("betas", "eps", "weight_decay"))
 
-    # ---- what a subclass says
+    # ---- what a subclass defines
 
     def _names(self, group: Group) -> tuple[str, ...]:
         """Names of the states, in the rule's order."""
@@ -46,7 +46,7 @@ class RuleOptimizer(Optimizer):
         """Advance what parameters share, beyond the step count."""
 
     def _dense(self, grad: Tensor, group: Group) -> Tensor:
-        """What to do with a sparse gradient: most refuse it."""
+        """Handle a sparse gradient: most optimizers refuse it."""
         raise RuntimeError(self._refuses_sparse.format(type(self).__name__))
 
     # ---- how it runs
@@ -99,7 +99,7 @@ class RuleOptimizer(Optimizer):
         if not calls:
             return
         if idle and not _oneflow._is_tracing():
-            # Who has no gradient keeps its count while the others go on.
+            # A parameter without a gradient keeps its count while the others advance.
             for key in idle.keys() & calls.keys():
                 kept = {name: value.clone() for name, value in idle[key][0].items() if name in SHARED}
                 for state in idle[key]:

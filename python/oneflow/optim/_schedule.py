@@ -39,7 +39,7 @@ class LRScheduler:
 
     Args:
         optimizer: whose groups get the learning rate.
-        last_epoch: how many steps were made before; -1 starts anew.
+        last_epoch: the number of steps taken before; -1 starts from the beginning.
 
     Subclasses define ``get_lr``, which returns the learning rate of every group.
 
@@ -71,7 +71,7 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         self._step_count = 0
-        # A schedule made in the middle of a training finds the rate of that step in place.
+        # A schedule created in the middle of a training finds the rate of that step in place.
         self._is_initial = True
         self.step()
         self._is_initial = False
@@ -114,7 +114,7 @@ class LRScheduler:
         self._apply(self._at(epoch))
 
     def _check_order(self) -> None:
-        # A wrapper of an optimizer need not know of either.
+        # A wrapper of an optimizer need not define either.
         before = getattr(self.optimizer, "_step_at_schedule", None)
         if before is not None and before is not _function(self.optimizer.step):
             warnings.warn(
@@ -147,7 +147,7 @@ class LRScheduler:
             self._get_lr_called_within_step = False
 
     def _restart(self) -> None:
-        """Go to the first step: another schedule hands over."""
+        """Go to the first step: called when another schedule ends."""
         if type(self).step is not LRScheduler.step:
             return self.step(0)
         self._step_count += 1
@@ -185,7 +185,7 @@ class FunctionSchedule(LRScheduler):
 
 
 class ScheduleOfSchedules(LRScheduler):
-    """Base of schedules made of others, whose states it keeps with its own."""
+    """Base of schedules composed of others, whose states it saves with its own."""
 
     _schedulers: list[Any]
 

@@ -89,7 +89,7 @@ class Adam(RuleOptimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient. (Loshchilov and Hutter, 2017.)
+    """Adam with decoupled weight decay. (Loshchilov and Hutter, 2017.)
 
     Args:
         params, lr, betas, eps, amsgrad, maximize: as :class:`Adam`.

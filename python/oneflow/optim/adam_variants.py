@@ -12,7 +12,7 @@ from oneflow.optim.optimizer import Group
 
 
 class _Moments(RuleOptimizer):
-    """What NAdam and RAdam share: Adam's two moments and its two kinds of weight decay."""
+    """The base of NAdam and RAdam: Adam's two moments and its two kinds of weight decay."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -90,7 +90,7 @@ class LBFGS(Optimizer):
         return flat.neg_() if self.param_groups[0].get("maximize") else flat
 
     def _loss(self, value: Any) -> float:
-        """What is made smaller."""
+        """The objective."""
         return -float(value) if self.param_groups[0].get("maximize") else float(value)
 
     def _add(self, length: Number, direction: Tensor) -> None:
@@ -207,7 +207,7 @@ class LBFGS(Optimizer):
 def _two_loops(
     grad: Tensor, changes: list[Tensor], steps: list[Tensor], ro: list[Tensor], scale: Number, shares: list[Any]
 ) -> Tensor:
-    """Minus the gradient times the inverse Hessian that the history stands for; ``shares`` is written."""
+    """Return minus the gradient times the inverse Hessian that the history approximates; ``shares`` is written."""
     q = grad.neg()
     for i in reversed(range(len(changes))):
         shares[i] = steps[i].dot(q) * ro[i]
@@ -260,7 +260,7 @@ def _strong_wolfe(
     n_calls, n_trials = 1, 0
     bracket: list[Point] = []
     done = False
-    # First a bracket in which such a length must lie.
+    # First a bracket that contains such a length.
     while n_trials < max_trials:
         if new[1] > loss + c1 * new[0] * slope or (n_trials > 1 and new[1] >= last[1]):
             bracket = [last, new]

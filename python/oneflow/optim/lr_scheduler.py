@@ -1,7 +1,7 @@
 """Learning-rate schedules. Each sets ``lr`` of every group of its optimizer, once per ``step``.
 
 Most are written as the change from one step to the next, so that several of them may act on one optimizer. The schedule
-of a measurement, those that move momentum too and those made of others stand in private files beside this one.
+of a measurement, those that also change momentum and those composed of others are in private files next to this one.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Initial learning rate times a factor that goes linearly from ``start_factor`` to ``end_factor``.
+    """Initial learning rate times a factor that changes linearly from ``start_factor`` to ``end_factor``.
 
     Example::
 
@@ -398,7 +398,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial learning rate to ``eta_min``, begun anew after T_0, T_0 * T_mult, ... steps.
+    """Half a cosine from the initial learning rate to ``eta_min``, restarted after T_0, T_0 * T_mult, ... steps.
 
     (Loshchilov and Hutter, "SGDR", 2016.)
 

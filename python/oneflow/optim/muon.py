@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrix is made orthogonal."""
+"""Muon: momentum whose matrix is orthogonalized."""
 
 from __future__ import annotations
 

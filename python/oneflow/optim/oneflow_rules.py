@@ -12,9 +12,9 @@ from oneflow.optim.optimizer import Group
 
 
 class LAMB(RuleOptimizer):
-    """Adam's direction, as long as each layer's weights ask for. (You et al., 2019.)
+    """Adam's direction, scaled by the norm of each layer's weights. (You et al., 2019.)
 
-    As in OneFlow, decay apart from the gradient is added after the direction's norm is taken.
+    As in OneFlow, decoupled decay is added after the direction's norm is computed.
 
     Args:
         params: parameters or groups.
@@ -22,7 +22,7 @@ class LAMB(RuleOptimizer):
         betas: decay of the first and of the second moment.
         eps: added to the root of the second moment.
         weight_decay: factor of the parameter in the direction, or without ``adam_w_mode`` in the gradient.
-        adam_w_mode: decay apart from the gradient.
+        adam_w_mode: decouple decay from the gradient.
         do_bias_correction: correct the moments for having begun at zero.
         amsgrad: not supported.
 

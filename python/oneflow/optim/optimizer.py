@@ -35,7 +35,7 @@ class Optimizer:
     """Base class of optimizers.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dictionaries with "params" and options of their own.
+        params: tensors, (name, tensor) pairs, or dictionaries with "params" and further options.
         defaults: options of every group that does not set them.
 
     Subclasses define ``_update(group)``, or override ``step`` as a whole.
@@ -78,7 +78,7 @@ class Optimizer:
 
     def _reset_hooks(self) -> None:
         self._opt_called = False
-        # The function behind `step` when the last schedule was made, so that it can tell that another took its place.
+        # The function behind `step` when the last schedule was created, so that a replacement can be detected.
         self._step_at_schedule: Any = None
         self._lr_tensors: dict[int, tuple[float, Tensor]] = {}
         self._live_tensors: dict[int, tuple[list[float], Tensor]] = {}
@@ -261,7 +261,7 @@ class Optimizer:
         self._live_tensors[index] = (rule[1], values)
 
     def _constants(self) -> list[tuple[str | None, Any]]:
-        """What a traced step takes for constants, as (name, value); brings the numbers that it reads up to date."""
+        """Return what a traced step treats as constants, as (name, value); update the numbers that it reads."""
         result: list[tuple[str | None, Any]] = []
         for i, group in enumerate(self.param_groups):
             seen = self._seen.get(i)
@@ -281,7 +281,7 @@ class Optimizer:
         rule = self._rule(group)
         names = [name for name in group if name not in _NO_CONSTANTS and (rule is None or name not in self._live)]
         if type(self)._update is Optimizer._update:
-            # A step of its own reads the learning rate as a number.
+            # A step that a subclass defines reads the learning rate as a number.
             names.append("lr")
         values = [group[name] for name in names]
         plain = [repr(value) if isinstance(value, (list, dict)) else value for value in values]
@@ -484,7 +484,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def wrapper(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if "_pre_hooks" not in self.__dict__:
-            # A wrapper of another optimizer, which never was made as one: the inner one has the hooks.
+            # A wrapper of another optimizer whose __init__ never ran: the inner one has the hooks.
             return step(self, *args, **kwargs)
         # Hooks get the optimizer as the first argument too, as in PyTorch.
         args, kwargs = _before(self, (self, *args), kwargs)

@@ -80,7 +80,7 @@ class SGD(Optimizer):
         """Start momentum at zero.
 
         The first update of an empty buffer takes the whole gradient, without dampening. From a zero buffer that is the
-        same as any later update unless there is dampening: then the first step makes the buffer. OneFlow dampens the
+        same as any later update unless there is dampening: then the first step creates the buffer. OneFlow dampens the
         first gradient as all others.
         """
         if group["momentum"] == 0 or (group["dampening"] != 0 and not conventions.are_oneflows()):

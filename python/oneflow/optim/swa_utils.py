@@ -170,7 +170,7 @@ class AveragedModel(Module):
 
 @oneflow.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of the model's batch norms anew, by one pass over ``loader``.
+    """Recompute the running statistics of the model's batch norms, by one pass over ``loader``.
 
     Args:
         loader: batches; of a list or tuple the first element is the input.

@@ -27,7 +27,7 @@ class Interval:
 
 
 class _Figures:
-    """What an event and an average of events have in common. Times are microseconds, memory is bytes."""
+    """The base of an event and an average of events. Times are microseconds, memory is bytes."""
 
     count: int
     cpu_time_total: float
@@ -115,7 +115,7 @@ class FunctionEvent(_Figures):
 
 
 class FunctionEventAvg(_Figures):
-    """What several events of one key took together.
+    """The sum of several events with one key.
 
     Example::
 
@@ -181,8 +181,8 @@ class EventList(list[Any]):
         """Add up the events of each name.
 
         Args:
-            group_by_input_shape: keep calls of other input sizes apart; needs ``record_shapes``.
-            group_by_stack_n: keep calls from other places apart, by this many lines; needs ``with_stack``.
+            group_by_input_shape: separate calls of different input sizes; needs ``record_shapes``.
+            group_by_stack_n: separate calls from different places, by this many lines; needs ``with_stack``.
             group_by_overload_name: accepted; overloads of one op have one name here.
         """
         groups: dict[Any, FunctionEventAvg] = {}
@@ -332,7 +332,7 @@ def memory_text(n: float) -> str:
 
 
 def gather(threads: list[Any], origin: int) -> list[FunctionEvent]:
-    """Make events of what the recorder hands over, in the order in which they began."""
+    """Convert the recorder's records to events, in the order in which they began."""
     events: list[FunctionEvent] = []
     for thread, raws in threads:
         made: list[FunctionEvent | None] = []

@@ -14,7 +14,7 @@ CATEGORIES = ("forward", "backward", "optimizer", "data", "before")
 
 
 class MemoryEvent(NamedTuple):
-    """Memory taken (positive) or given back (negative)."""
+    """Memory allocated (positive) or freed (negative)."""
 
     time_us: float
     n_bytes: int
@@ -121,7 +121,7 @@ _FLAME = str.maketrans(";\t\n", "___")
 
 
 def memory_timeline(path: str, memory: list[MemoryEvent], device: str) -> None:
-    """Write memory over time in the form that the file's name asks for."""
+    """Write memory over time in the form that the file's suffix selects."""
     chosen = [event for event in memory if event.device in (device, device.split(":")[0])]
     if path.endswith((".raw.json", ".raw.json.gz")):
         raw = [[e.time_us, "create" if e.n_bytes > 0 else "destroy", abs(e.n_bytes), e.category] for e in chosen]
@@ -141,7 +141,7 @@ def memory_timeline(path: str, memory: list[MemoryEvent], device: str) -> None:
 
 
 def _timeline(memory: list[MemoryEvent]) -> tuple[list[float], list[list[int]]]:
-    """The bytes in use of each category after every event. What was there before counts from below zero upwards."""
+    """Return the bytes in use of each category after every event. Memory from before recording starts at zero."""
     place = {name: i for i, name in enumerate(CATEGORIES)}
     made: dict[int, str] = {}
     early = 0

@@ -1,4 +1,4 @@
-"""Regions of module calls, by hooks on every module. What a region is called is a subclass's business."""
+"""Regions of module calls, by hooks on every module. Subclasses choose the names of regions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ os.register_at_fork(after_in_child=_oneflow._profiler_forget)
 
 
 class ProfilerActivity(Enum):
-    """What may be recorded. CUDA, XPU and the others are accepted: the host's part of their work is seen.
+    """Activities to record. CUDA, XPU and the others are accepted: the host's part of their work is recorded.
 
     Example::
 
@@ -41,7 +41,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a step is for, as :func:`schedule` says.
+    """The action of a step, as :func:`schedule` returns it.
 
     Example::
 
@@ -122,12 +122,12 @@ def tensorboard_trace_handler(
     """Return a handler for ``on_trace_ready`` that writes each trace into a directory, where TensorBoard finds it.
 
     Args:
-        dir_name: made if it is missing.
+        dir_name: created if it is missing.
         worker_name: the first part of the files' names. Default: host and process.
         use_gzip: compress the files.
 
     Raises:
-        RuntimeError: the directory cannot be made.
+        RuntimeError: the directory cannot be created.
 
     Example::
 
@@ -155,7 +155,7 @@ class record_function:
 
     Args:
         name: what the region is called in tables and traces.
-        args: text that the trace shows beside it; accepted and not recorded.
+        args: text shown next to it in the trace; accepted and not recorded.
 
     Example::
 
@@ -209,12 +209,12 @@ class profile:
 
     Args:
         activities: :class:`ProfilerActivity` members. Work that is queued on a device is seen as the host queues it.
-        schedule: which steps to record, from :func:`schedule`; :meth:`step` then says where one ends. Default: all.
+        schedule: which steps to record, from :func:`schedule`; :meth:`step` marks the end of one. Default: all.
         on_trace_ready: called with this object whenever a recording is complete.
         record_shapes: keep the sizes and dtypes of inputs.
         profile_memory: keep what is allocated and freed.
         with_stack: keep the program's lines; the package's own are left out.
-        with_flops: keep the floating-point operations that each op says it costs. An op made of other ops counts them
+        with_flops: keep the floating-point operations that each op declares. An op composed of other ops counts them
             too, and so do those ops in their own rows.
         with_modules: make a region of every module's call.
         experimental_config: None.
@@ -367,7 +367,7 @@ class profile:
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write a trace for chrome://tracing or https://ui.perfetto.dev; compressed where the name ends in ``.gz``."""
+        """Write a trace for chrome://tracing or https://ui.perfetto.dev; compressed if the name ends in ``.gz``."""
         info = {
             "schemaVersion": 1,
             "displayTimeUnit": "ms",
@@ -396,7 +396,7 @@ class profile:
         Args:
             path: ends in ``.html`` (a picture), ``.json`` or ``.json.gz`` (times and bytes of each category),
                 ``.raw.json.gz`` (every allocation and release).
-            device: "cpu" or "cuda:0", say. Default: "cpu".
+            device: for example "cpu" or "cuda:0". Default: "cpu".
 
         Raises:
             ValueError: another ending, or memory was not recorded.

@@ -1,6 +1,6 @@
 """Quasirandom points: sequences that fill a cube more evenly than random points do.
 
-The direction numbers are those of Joe and Kuo, and lie with their licence in ``direction_numbers.bin``.
+The direction numbers are those of Joe and Kuo; they and their licence are in ``direction_numbers.bin``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oneflow import Tensor
 
 __all__ = ["SobolEngine"]
 
-_ROW = 23  # Bytes that the table gives a dimension: three for the polynomial, twenty for the initial numbers.
+_ROW = 23  # Bytes of a dimension in the table: three for the polynomial, twenty for the initial numbers.
 _MAX_DEGREE = 18
 
 
@@ -27,7 +27,7 @@ class SobolEngine:
     Args:
         dimension: coordinates of a point, 1 to 21201.
         scramble: shift the digits of the points and mix them with a random triangular matrix, which keeps how
-            evenly the points lie. Without, the first point is 0.
+            evenly the points are distributed. Without, the first point is 0.
         seed: seed of the scrambling; the default generator draws it if None.
 
     Raises:

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _window(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """What all share: checks, the trivial windows, and where the points lie."""
+    """Checks of arguments, the trivial windows, and the sample points, shared by all windows."""
 
     @functools.wraps(f)
     def window(

@@ -1,4 +1,4 @@
-"""assert_close: compare tensors, numbers and containers of them, and say exactly where they differ."""
+"""assert_close: compare tensors, numbers and containers of them, and report where they differ."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def assert_close(
     Args:
         actual, expected: tensors, numbers, None, or sequences and mappings of them with the same structure.
         rtol, atol: tolerances, both or neither; by default those of the wider dtype's row in a fixed table.
-        equal_nan: let nan equal nan.
+        equal_nan: treat nan as equal to nan.
         check_device, check_dtype, check_stride: also compare these.
         check_layout: accepted for compatibility; every tensor is strided.
         allow_subclasses: accept different types, as long as both are tensors.
         msg: replaces the error text, or a function of it.
 
     Raises:
-        AssertionError: they differ; the text shows how many elements and the largest differences.
+        AssertionError: they differ; the text has the number of elements and the largest differences.
         TypeError: the types cannot be compared.
         ValueError: only one tolerance is given.
 

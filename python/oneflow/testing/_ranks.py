@@ -10,10 +10,10 @@ from oneflow import _oneflow
 
 
 def run_ranks(n: int, fn: Callable[..., Any], *args: Any, timeout: float = 300.0) -> list[Any]:
-    """Run ``fn(*args)`` once a rank, each on a thread of its own, and return the results in rank order.
+    """Run ``fn(*args)`` once a rank, each on its own thread, and return the results in rank order.
 
     Inside, ``oneflow.distributed.get_rank()`` is the thread's rank, the world has ``n`` ranks, and every rank has a
-    default generator of its own, all in the same state. When a rank raises, the others end too, and the exception of
+    default generator of its own, all in the same state. When a rank raises, the others stop, and the exception of
     the first one that failed is raised here.
 
     Args:

@@ -24,7 +24,7 @@ _LAZY = (
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Let two leaf tensors change contents, gradients, classes and attributes; whoever holds one sees the other's.
+    """Swap contents, gradients, classes and attributes of two leaf tensors; references to one then see the other's.
 
     Raises:
         RuntimeError: one was computed with a gradient.

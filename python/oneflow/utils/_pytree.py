@@ -114,9 +114,9 @@ def register_pytree_node(
 
     Args:
         cls: the class.
-        flatten_fn: gives the children, and what else the object is made of.
-        unflatten_fn: makes an object of children and that.
-        flatten_with_keys_fn: gives pairs of a step (such as :class:`MappingKey`) and a child, for paths.
+        flatten_fn: returns the children, and the rest of the object's content.
+        unflatten_fn: builds an object from the two.
+        flatten_with_keys_fn: returns pairs of a step (such as :class:`MappingKey`) and a child, for paths.
         ignored: how the shape is written to text elsewhere.
     """
     _nodes[cls] = (flatten_fn, unflatten_fn)
@@ -139,7 +139,7 @@ def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], A
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """The shape of a nest: its class, what the class needs to be made again, and the children's shapes."""
+    """The structure of a nest: its class, what the class needs to be built again, and the children's structures."""
 
     type: Any
     context: Any
@@ -151,7 +151,7 @@ class TreeSpec:
         return sum(child.num_leaves for child in self.children_specs)
 
     def is_leaf(self) -> bool:
-        """Whether this is no nest but a value."""
+        """Return whether this is no nest but a value."""
         return isinstance(self, LeafSpec)
 
 
@@ -170,7 +170,7 @@ class LeafSpec(TreeSpec):
 def _functions_of(value: Any) -> tuple[Flatten, Unflatten] | None:
     if _is_named_tuple(value):
         return _NAMED_TUPLE
-    # What ops with several results return: a tuple class of C, made of one sequence.
+    # The type of ops' multiple results: a tuple class of C, constructed from one sequence.
     return _RESULTS if isinstance(value, tuple) and hasattr(value, "n_fields") else _nodes.get(type(value))
 
 
@@ -246,12 +246,12 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> T
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether ``pred`` holds for every leaf."""
+    """Return whether ``pred`` holds for every leaf."""
     return all(map(pred, tree_leaves(tree)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Whether ``pred`` holds for a leaf."""
+    """Return whether ``pred`` holds for a leaf."""
     return any(map(pred, tree_leaves(tree)))
 
 
@@ -313,7 +313,7 @@ def keystr(kp: Iterable[Any]) -> str:
 
 
 def key_get(obj: Any, kp: Iterable[Any]) -> Any:
-    """What a path leads to."""
+    """Return the value at a path."""
     for step in kp:
         obj = step.get(obj)
     return obj

@@ -49,7 +49,7 @@ def select_unit(t: float) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What is measured, and the words a table has for it.
+    """The subject of a measurement, and its names in a table.
 
     Example::
 
@@ -106,7 +106,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The spread of the middle half of :attr:`times`."""
+        """The interquartile range of :attr:`times`."""
         if len(self.times) < 2:
             return 0.0
         first, _, third = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -226,7 +226,7 @@ class Timer:
         max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:
-        """Runs until their spread is below ``threshold`` of the median, or ``max_run_time`` seconds are spent."""
+        """Run until the interquartile range is below ``threshold`` of the median, or for ``max_run_time`` seconds."""
         with _threads(self._task.num_threads):
             number = self._block(0.05)
             found = Measurement(number, [], self._task)

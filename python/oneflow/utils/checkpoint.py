@@ -1,7 +1,7 @@
 """Activation checkpointing: part of a forward is run again in backward instead of keeping what it saved.
 
 The two ways differ in how they find out what to run again. The one without re-entry (``use_reentrant=False``) hooks
-into what is saved; the other one (``use_reentrant=True``) is one node whose backward runs a backward of its own.
+into what is saved; the other one (``use_reentrant=True``) is one node whose backward runs a nested backward.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def set_checkpoint_early_stop(enable: bool) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Generator[None, None, None]:
-    """Inside, ``debug`` of :func:`checkpoint` is ``enabled`` whatever the call says; None leaves it to the call.
+    """Inside, ``debug`` of :func:`checkpoint` is ``enabled`` regardless of the call; None leaves it to the call.
 
     Example::
 
@@ -111,7 +111,7 @@ def set_device_states(devices: Any, states: Any, *, device_type: str | None = No
 
 
 class _World:
-    """What a function may read beside its arguments: the random state and autocasting."""
+    """The state that a function may read besides its arguments: the random state and autocasting."""
 
     def __init__(self, preserve_rng_state: bool) -> None:
         self.rng = oneflow.get_rng_state() if preserve_rng_state else None
@@ -170,11 +170,11 @@ def checkpoint(
         args: its arguments, by position; with ``use_reentrant=False`` ``kwargs`` too.
         use_reentrant: False hooks into what is saved; True runs a backward inside backward and wants at least one
             argument that requires a gradient. Should be given.
-        context_fn: makes two contexts, for the call now and for the call in backward.
+        context_fn: returns two contexts, for the call now and for the call in backward.
         determinism_check: "default" compares shapes, dtypes and devices of both calls' tensors, "none" nothing.
         debug: add the shapes of everything saved to the error of a failed comparison.
         early_stop: stop the second call once everything wanted is there.
-        preserve_rng_state: (keyword) draw the same random numbers in the second call; True unless given.
+        preserve_rng_state: (keyword) draw the same random numbers in the second call; True by default.
 
     Raises:
         CheckpointError: the second call saved other tensors than the first.
@@ -266,7 +266,7 @@ class _Frame:
         self.complete = False
         self.described: list[dict[str, Any]] = []
         self.holders: list[weakref.ref[_Holder]] = []
-        # By the number of the backward that asked, so that a second backward runs the function once more.
+        # By the number of the backward, so that a second backward runs the function once more.
         self.recomputed: dict[int, dict[int, Tensor]] = {}
 
     def pack(self, tensor: Tensor) -> _Holder:
@@ -279,7 +279,7 @@ class _Frame:
         """The tensor of this number, which is handed out once."""
         run = oneflow._oneflow._C._backward_number()
         if run not in self.recomputed:
-            # What an abandoned backward left is of no use any more.
+            # Values of an abandoned backward are of no use any more.
             self.recomputed.clear()
             self.recomputed[run] = self._recompute()
         saved = self.recomputed[run]

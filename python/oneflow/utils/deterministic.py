@@ -11,7 +11,7 @@ from oneflow import _settings
 class _Settings(ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether memory that nobody has written is filled while deterministic algorithms are asked for; True at first.
+        """Whether uninitialised memory is filled while deterministic algorithms are on; True at first.
 
         ``empty`` and its kind and ``resize_`` fill it with NaN, or the largest number of an integer dtype.
         """

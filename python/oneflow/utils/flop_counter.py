@@ -1,4 +1,4 @@
-"""Floating-point operations of a program, by module and op, as the op table says them."""
+"""Floating-point operations of a program, by module and op, from the op table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FlopCounterMode:
 
     Args:
         mods: accepted; modules are found as they are called.
-        depth: how many levels of modules the table shows.
+        depth: the number of levels of modules in the table.
         display: print the table at the end of the ``with`` block.
-        custom_mapping: None: what an op costs stands in the op table.
+        custom_mapping: None: the cost of an op is in the op table.
 
     Raises:
         NotImplementedError: ``custom_mapping`` is given.
@@ -42,7 +42,7 @@ class FlopCounterMode:
     ) -> None:
         if custom_mapping:
             raise NotImplementedError(
-                "FlopCounterMode(): custom_mapping is not supported: what an op costs stands in the op table"
+                "FlopCounterMode(): custom_mapping is not supported: the cost of an op is in the op table"
             )
         self.depth = depth
         self.display = display
@@ -100,7 +100,7 @@ class FlopCounterMode:
         """Return the operations of modules and ops as a table.
 
         Args:
-            depth: how many levels of modules. Default: what the counter was made with.
+            depth: the number of levels of modules. Default: the counter's own.
         """
         depth = self.depth if depth is None else depth
         counts = self.get_flop_counts()
@@ -116,7 +116,7 @@ class FlopCounterMode:
 
         modules = sorted(name for name in counts if name != "Global")
         roots = {name.split(".")[0] for name in modules}
-        # A single module that holds everything says what "Global" would say.
+        # A single module that holds everything would repeat the row "Global".
         hides_global = len(roots) == 1 and sum(counts[next(iter(roots))].values()) == total
         if not hides_global:
             add("Global", 0)
@@ -148,7 +148,7 @@ class _Scopes:
             self.modules.append((*modules, event.name) if event.kind == "module" else modules)
             self.backward.append(event.sequence_nr if event.kind == "backward" else number)
             inside = covered[outer] if outer >= 0 else False
-            # An op made of others says for all of them what they cost.
+            # An op composed of others counts for all of them.
             counts = event.products and not inside
             if counts:
                 self.counted.append(i)

@@ -1,4 +1,4 @@
-"""Nests of tensors made global and local, and a context in which new tensors are global."""
+"""Conversions of nests of tensors between global and local, and a context in which new tensors are global."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def to_local(input: Any, *, copy: bool = False) -> Any:
 class global_mode:
     """Within the context, functions that make tensors make global ones, on the thread that entered it.
 
-    They are all that take ``placement`` and ``sbp``; a ``device`` given to them has no meaning then. What is made like
-    a global tensor (``zeros_like``, ``new_ones``) keeps its layout.
+    They are all that take ``placement`` and ``sbp``; a ``device`` has no effect then. Tensors created like
+    a global tensor (``zeros_like``, ``new_ones``) keep its layout.
 
     Args:
         enabled: False: they make local ones, inside an outer context too.
-        placement, sbp: of the tensors made.
+        placement, sbp: of the new tensors.
 
     Raises:
         ValueError: enabled without a placement and an sbp.
@@ -112,7 +112,7 @@ class global_mode:
 
 
 class current_global_mode:
-    """The context that new tensors are made in here.
+    """Return the context in which new tensors are global.
 
     >>> from oneflow.utils.global_view import current_global_mode
     >>> current_global_mode().is_enabled

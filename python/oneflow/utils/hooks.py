@@ -23,7 +23,7 @@ changes = _Changes()
 
 
 class RemovableHandle:
-    """What ``register_*_hook`` returns. ``remove()`` takes the hook out; leaving a ``with`` block does the same.
+    """The result of ``register_*_hook``. ``remove()`` removes the hook; leaving a ``with`` block does the same.
 
     Args:
         hooks: the dictionary the hook was put into, held weakly.
@@ -65,7 +65,7 @@ class RemovableHandle:
         # A dictionary that was gone stays gone: the reference to the empty one is dead.
         self.hooks_dict_ref, *extras = (weakref.ref(OrderedDict() if d is None else d) for d in dicts)
         self.extra_dict_ref = tuple(extras)
-        # Hooks that are registered later get ids of their own.
+        # Hooks that are registered later have their own ids.
         _ids = itertools.count(max(next(_ids), self.id + 1))
 
     def __enter__(self) -> RemovableHandle:

@@ -14,7 +14,7 @@ load_url = load_state_dict_from_url
 
 
 class _Percent:
-    """What is used of ``tqdm`` where it is not installed: a line with how much is done."""
+    """A minimal ``tqdm`` for when it is not installed: a line with the progress."""
 
     def __init__(self, total: int | None = None, disable: bool = False, **_: Any) -> None:
         self.total, self.disable, self.n = total, disable, 0

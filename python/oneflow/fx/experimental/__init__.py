@@ -1,4 +1,4 @@
-"""The parts of ``torch.fx.experimental`` that programs ask about sizes with."""
+"""The parts of ``torch.fx.experimental`` that programs use to query sizes."""
 
 from oneflow.fx.experimental import symbolic_shapes
 

@@ -1,4 +1,4 @@
-"""Questions about symbolic sizes. Sizes are plain numbers here, so that each has its plain answer."""
+"""Queries about symbolic sizes. Sizes are plain numbers here, so that each has a plain result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A size that depends on data was asked for: never raised, since sizes are known.
+    """A size that depends on data was needed: never raised, since sizes are known.
 
     Example::
 
@@ -45,7 +45,7 @@ free_unbacked_symbols = free_symbols
 
 
 def guard_or_false(a: Any) -> bool:
-    """Whether ``a`` is true.
+    """Return whether ``a`` is true.
 
     Example::
 
@@ -60,7 +60,7 @@ guard_or_true = guard_size_oblivious = statically_known_true = guard_or_false
 
 
 def is_concrete_int(a: Any) -> bool:
-    """Whether ``a`` is a plain number: always.
+    """Return whether ``a`` is a plain number: always.
 
     Example::
 
@@ -75,7 +75,7 @@ is_concrete_bool = is_concrete_int
 
 
 def sym_eq(x: Any, y: Any) -> bool:
-    """Whether two sizes, or two tuples of them, are equal.
+    """Return whether two sizes, or two tuples of them, are equal.
 
     Example::
 

@@ -13,7 +13,7 @@ __all__ = ["ShapeProp"]
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a tensor without its values."""
+    """The properties of a tensor other than its values."""
 
     shape: Any
     dtype: Any

@@ -24,7 +24,7 @@ class _Part:
         self.outputs: dict[Node, None] = {}
         self.needs: dict[Any, None] = {}
         self.values: dict[Node, Node] = {}
-        # What the nodes read of the module, under names without dots.
+        # Attributes of the module that the nodes read, under names without dots.
         self.attributes: dict[str, Any] = {}
 
     def copied(self, node: Node, root: Any) -> Node:
@@ -51,10 +51,10 @@ def split_module(
         m: the traced module.
         root_m: where attributes come from.
         split_callback: the partition of a node.
-        qualname_map: is given the old path of each moved module, by its new one.
+        qualname_map: receives the old path of each moved module, by its new one.
         keep_original_order: partitions run in the order in which they first occur.
         keep_original_node_name: nodes keep their names.
-        partition_affix: stands in the names of the submodules.
+        partition_affix: part of the names of the submodules.
 
     Raises:
         RuntimeError: partitions need each other's results, so that none can run first.

@@ -1,4 +1,4 @@
-"""``torch._C``: dispatch keys and states that packages ask about, beside oneflow's own compiled functions."""
+"""``torch._C``: dispatch keys and states that packages query, and oneflow's own compiled functions."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def _get_tracing_state() -> None:
 
 
 def _log_api_usage_once(name: str) -> None:
-    """Nothing is logged."""
+    """Log nothing."""
 
 
 def _get_accelerator(check: bool = False) -> device:
-    """The device that programs prefer: a GPU where there is one."""
+    """Return the preferred device: a GPU if there is one."""
     return device("cuda" if oneflow.cuda.is_available() else "cpu")
 
 

@@ -1,6 +1,6 @@
 """Private names of PyTorch that packages reach for: modules found below ``torch`` while the mock is on, and only then.
 
-Each holds what packages need to load and run, over what oneflow has; a name without a counterpart says so when used.
+Each holds what packages need to load and run, over what oneflow has; a name without a counterpart raises when used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _FOLDER = Path(__file__).parent
 
 
 def find(name: str) -> str | None:
-    """The module of this folder that answers to a name such as "torch._C"; None where there is none."""
+    """Return the module of this folder for a name such as "torch._C"; None if there is none."""
     if not name.startswith("torch."):
         return None
     path = _FOLDER.joinpath(*name.split(".")[1:])

@@ -1,6 +1,6 @@
-"""Modules of PyTorch that oneflow has no counterpart of, though packages import them beside what they use.
+"""Modules of PyTorch that oneflow has no counterpart of, though packages import them along with those they use.
 
-Classes are never the class of anything, functions raise NotImplementedError and say what to use.
+Classes have no instances; functions raise NotImplementedError and name an alternative.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ABSENT = {
 
 
 def module(name: str) -> ModuleType | None:
-    """The module of refusals called ``name``; None where there is none of that name."""
+    """Return the module of refusals called ``name``; None if there is none of that name."""
     if name not in _ABSENT:
         return None
     names, instead = _ABSENT[name]

@@ -32,7 +32,7 @@ class LayerCache:
 
 
 class KVCache:
-    """One ``LayerCache`` a layer. A model given a cache reads new tokens as the continuation of those it has seen.
+    """One ``LayerCache`` a layer. With a cache, a model reads new tokens as the continuation of those it has seen.
 
     Args:
         n_layers: layers of the model.
@@ -49,7 +49,7 @@ class KVCache:
 
 
 def decoder_mask(tokens: Tensor, n_seen: int, padding_mask: Tensor | None) -> tuple[Tensor | None, bool]:
-    """What the positions of ``tokens`` (batch, time) may attend to, behind ``n_seen`` others.
+    """Return the mask of positions that ``tokens`` (batch, time) may attend to, after ``n_seen`` others.
 
     Args:
         padding_mask: (batch, n_seen + time), True for tokens, False for padding; all tokens by default.
@@ -68,7 +68,7 @@ def decoder_mask(tokens: Tensor, n_seen: int, padding_mask: Tensor | None) -> tu
 
 
 class Attention(nn.Module):
-    """Multi-head attention (Vaswani et al., 2017), with fewer heads of keys and values where asked (Ainslie et al.,
+    """Multi-head attention (Vaswani et al., 2017), optionally with fewer heads of keys and values (Ainslie et al.,
     "GQA", 2023).
 
     Args:
@@ -124,7 +124,7 @@ class Attention(nn.Module):
         Args:
             mask: broadcastable to (..., heads, time, seen); bool (True takes part) or added to the scores.
             is_causal: no position sees a later one. Excludes ``mask``.
-            rotary: cosines and sines by which queries and keys are turned.
+            rotary: cosines and sines by which queries and keys are rotated.
             cache: keys and values of earlier calls, which take part, and to which those of this call are added.
         """
         source = x if memory is None else memory

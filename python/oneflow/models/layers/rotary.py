@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turned by an angle that grows with their place.
+"""Rotary positions: queries and keys are rotated by an angle that grows with their position.
 
 Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021. A head's first and second half are the
 two coordinates of its planes, as in the published Llama weights on Hugging Face.

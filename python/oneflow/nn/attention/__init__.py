@@ -41,7 +41,7 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
         set_priority: their order is the order of preference.
 
     Raises:
-        AssertionError: something else than a backend was given.
+        AssertionError: an argument is not a backend.
 
     Example::
 

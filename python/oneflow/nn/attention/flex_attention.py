@@ -1,7 +1,7 @@
 """Attention whose scores and mask are given as functions of positions.
 
 The functions are called once with tensors of indices that broadcast to ``(batch, heads, queries, keys)``, so the scores
-are held in full: memory grows with queries times keys. What PyTorch skips by blocks is computed and masked here.
+are computed in full: memory grows with queries times keys. What PyTorch skips by blocks is computed and masked here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "or_masks",
 ]
 
-# The size of blocks that masks are told in.
+# The block size of masks.
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 # (batch, head, query, key) -> bool, and (score, batch, head, query, key) -> score
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -108,7 +108,7 @@ def create_mask(
 
 
 class AuxRequest(NamedTuple):
-    """What :func:`flex_attention` is to return beside its output.
+    """Selects further results of :func:`flex_attention`.
 
     Example::
 
@@ -144,8 +144,8 @@ class BlockMask:
 
     Args:
         mask: bool ``(batch or 1, heads or 1, queries, keys)``.
-        mask_mod: the function it was made of.
-        BLOCK_SIZE: rows and columns of the blocks that :meth:`to_dense` tells of.
+        mask_mod: the function it was created from.
+        BLOCK_SIZE: rows and columns of the blocks in :meth:`to_dense`.
 
     Example::
 
@@ -198,7 +198,7 @@ class BlockMask:
 
         def wide(n_blocks: Tensor, indices: Tensor) -> Tensor:
             given = oneflow.arange(n_kv, device=indices.device) < n_blocks[..., None]
-            # Places behind the given ones may hold anything; they go to a column of their own, which is cut off.
+            # Entries after the given ones may hold anything; they go to an extra column, which is cut off.
             ordered = oneflow.where(given, indices.long(), n_kv)
             blocks = given.new_zeros((*given.shape[:-1], n_kv + 1)).scatter(-1, ordered, given)[..., :n_kv]
             whole = blocks.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
@@ -262,7 +262,7 @@ def create_block_mask(
         H: number of heads; None where it is the same for all.
         Q_LEN: number of queries.
         KV_LEN: number of keys.
-        device: where the mask lies.
+        device: of the mask.
         BLOCK_SIZE: what :meth:`BlockMask.to_dense` groups by.
 
     Example::
@@ -302,7 +302,7 @@ def flex_attention(
         enable_gqa: see ``key``.
         return_lse: also return the logarithm of the sum of the scores' exponentials, ``(batch, heads, queries)``.
         kernel_options: accepted; there is one way to compute it.
-        return_aux: also return an :class:`AuxOutput` of what is asked for.
+        return_aux: also return an :class:`AuxOutput` with what it selects.
 
     Raises:
         ValueError: the numbers of heads do not fit.

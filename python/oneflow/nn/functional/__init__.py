@@ -1,6 +1,6 @@
 """Layers and losses as plain functions.
 
-What is one op of the table is called as such; the rest is composed of ops here, so that every device, every layer of
+A function that is one op of the table calls it; the rest is composed of ops here, so that every device, every layer of
 the stack and the graph compiler understand it without further code.
 """
 
@@ -298,13 +298,13 @@ __all__ = [
 # An op that a functional only renames is bound directly: a frame around it would double the cost of a small call.
 linear = _oneflow.linear
 
-# A pickle that holds a function names this package, whichever file the function stands in.
+# A pickle that holds a function names this package, whichever file defines the function.
 for _name in __all__:
     _function = globals()[_name]
     if isinstance(_function, FunctionType) and _function.__module__.startswith(__name__):
         _function.__module__ = __name__
 
-# What PyTorch binds to compiled functions, which hand over arguments as they were given; OneFlow's own functions too.
+# Functions that PyTorch compiles, which pass arguments as they were given; OneFlow's own functions too.
 _AS_GIVEN = {
     "bilinear",
     "celu_",

@@ -293,7 +293,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """A relaxed sample of the categorical distribution with the given logits along ``dim``.
+    """Draw a relaxed sample of the categorical distribution with the given logits along ``dim``.
 
     Args:
         tau: temperature; the smaller, the closer to one-hot.
@@ -360,7 +360,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+    """Softmax along ``dim``; the input is cast to ``dtype`` first if one is given.
 
     Example::
 
@@ -373,7 +373,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first where one is given.
+    """Logarithm of the softmax along ``dim``; the input is cast to ``dtype`` first if one is given.
 
     Example::
 

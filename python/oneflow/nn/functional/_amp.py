@@ -1,4 +1,4 @@
-"""What autocast does to functions that are composed in Python: some compute in float32, as their ops would."""
+"""Autocast rules of functions that are composed in Python: some compute in float32, as their ops would."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _require(fits: bool, text: str) -> None:
 def _check_ranks(
     query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None, num_heads: int
 ) -> bool:
-    """Whether there is a batch dimension; every other tensor has to agree."""
+    """Return whether there is a batch dimension; every other tensor has to agree."""
     n = query.dim()
     if n not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor")

@@ -1,4 +1,4 @@
-"""Losses composed of ops in Python. Those that are one op stand in ``_losses.py``."""
+"""Losses composed of ops in Python. Those that are one op are in ``_losses.py``."""
 
 from __future__ import annotations
 

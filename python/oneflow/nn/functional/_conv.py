@@ -109,7 +109,7 @@ max_pool3d, max_pool3d_with_indices = _max_pool(_oneflow.max_pool3d, _oneflow.ma
 
 
 def _sizes(output_size: Any, input: Tensor, n: int) -> Any:
-    """Output sizes in which None stands for the input's."""
+    """Replace None in output sizes by the input's size."""
     if isinstance(output_size, int):
         return output_size
     own = input.shape[-n:]

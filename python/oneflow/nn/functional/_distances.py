@@ -93,7 +93,7 @@ def cdist(
     """p-norm distances between the rows of ``x1`` (*, P, M) and of ``x2`` (*, R, M): (*, P, R).
 
     With ``p`` 2 and more than 25 rows on a side, distances come from one matrix product, as ``|a|^2 - 2 ab + |b|^2``;
-    ``compute_mode`` "use_mm_for_euclid_dist" asks for that with few rows too, "donot_use_mm_for_euclid_dist" never. The
+    ``compute_mode`` "use_mm_for_euclid_dist" selects that with few rows too, "donot_use_mm_for_euclid_dist" never. The
     product is far faster, but loses digits where two rows nearly coincide.
 
     Raises:

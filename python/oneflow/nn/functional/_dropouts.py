@@ -8,7 +8,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import replicate_like
 
-# Where SELU goes for inputs far below zero.
+# The limit of SELU for inputs far below zero.
 _ALPHA = 1.7580993408473766
 
 

@@ -59,7 +59,7 @@ def renormalise_rows(weight: Tensor, index: Tensor, max_norm: float, norm_type: 
 def one_hot(tensor: Tensor, num_classes: int = -1, on_value: Any = 1, off_value: Any = 0) -> Tensor:
     """int64 indices (*) to int64 rows (*, num_classes) with a single one each; -1 takes the largest index + 1.
 
-    OneFlow's ``on_value`` and ``off_value`` stand for the ones and the zeros; floats give a tensor of floats.
+    OneFlow's ``on_value`` and ``off_value`` replace the ones and the zeros; floats give a tensor of floats.
 
     Raises:
         RuntimeError: an index is negative or not below ``num_classes``.
@@ -78,7 +78,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1, on_value: Any = 1, off_value:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    # A trace and a batch have no values to look at; they are to say how many classes there are.
+    # Values are unknown in a trace and in a batch, so the number of classes must be given.
     hidden = _oneflow._is_tracing() or _oneflow._vmap_shown(tensor) is not None
     read = tensor.numel() > 0 and not (num_classes > 0 and hidden)
     if read and int(tensor.min().item()) < 0:

@@ -16,7 +16,7 @@ def grouped_mm(
     Args:
         mat_a: (groups, M, K), or (M, K).
         mat_b: (groups, K, N), or (K, N).
-        offs: int32 (groups,), where each run ends; given when a matrix has no dimension of groups.
+        offs: int32 (groups,), the end of each run; given if a matrix has no dimension of groups.
         bias: not provided, as in PyTorch.
         out_dtype: of the result.
 
@@ -40,7 +40,7 @@ def grouped_mm(
             raise RuntimeError("grouped_mm(): Offsets have to be int32")
         ends = offs.tolist()
         runs = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-        # What stands behind the last run belongs to no group.
+        # Rows after the last run belong to no group.
         if mat_a.dim() == mat_b.dim() == 2:
             y = oneflow.stack([mat_a[:, run].matmul(mat_b[run]) for run in runs])
         elif mat_a.dim() == 2:

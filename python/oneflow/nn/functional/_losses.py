@@ -20,7 +20,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise ValueError for what is no reduction: a loss composed in Python asks before it computes."""
+    """Raise ValueError for an unknown reduction, before a loss composed in Python computes."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
@@ -163,7 +163,7 @@ def cross_entropy(
         weight: a factor per class, (C,).
         ignore_index: class targets with this value count nothing.
         reduction: "mean" (over the weights that took part; with probabilities over N and *), "sum" or "none".
-        label_smoothing: share of the target spread evenly over all classes, within [0, 1].
+        label_smoothing: share of the target distributed evenly over all classes, within [0, 1].
 
     Raises:
         ValueError, RuntimeError: shapes, dtypes or options do not fit.

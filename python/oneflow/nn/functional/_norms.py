@@ -47,7 +47,7 @@ def batch_norm(
     if training:
         _check_batch(input.shape)
     if input.numel() == 0 and input.shape[0] == 0:
-        # Nothing to normalise: the affine map keeps the gradients' paths.
+        # No elements to normalise: the affine map keeps the gradients' paths.
         output = input.clone() if weight is None else input * weight[0]
         return output if bias is None else output + bias[0]
     if not training:

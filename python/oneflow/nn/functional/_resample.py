@@ -39,7 +39,7 @@ def interpolate(
         scale_factor: output elements an input element, one for all dimensions or one each.
         mode: "nearest", "nearest-exact", "linear" (3-D), "bilinear", "bicubic" (4-D), "trilinear" (5-D) or "area".
         align_corners: corners keep their values (the linear and cubic modes).
-        recompute_scale_factor: positions by the rounded sizes instead of the given factors.
+        recompute_scale_factor: compute positions from the rounded sizes instead of the given factors.
         antialias: "bilinear" and "bicubic" average over all elements that one of a smaller result covers.
 
     Raises:
@@ -403,7 +403,7 @@ def _steps(n: int, k: int, dilation: int, stride: int) -> int:
 
 
 def _positions(n: int, k: int, dilation: int, stride: int, device: Any) -> Tensor:
-    """Where element i of the window at step s lies: (k, steps)."""
+    """Return the index of element i of the window at step s: (k, steps)."""
     inside = oneflow.arange(k, device=device) * dilation
     return inside.unsqueeze(1) + oneflow.arange(_steps(n, k, dilation, stride), device=device) * stride
 

@@ -1,4 +1,4 @@
-"""What norms share that learn a scale and a shift."""
+"""The base of norms that learn a scale and a shift."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The hooks that every module calls, whoever made it: before and after forward and backward, and when a parameter, a
-buffer or a child is registered. What a single module calls lives with it, in ``module.py``."""
+"""Global hooks, which every module calls: before and after forward and backward, and when a parameter, a
+buffer or a child is registered. The hooks of a single module are in ``module.py``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _global_module_registration_hooks: _Hooks = OrderedDict()
 _global_parameter_registration_hooks: _Hooks = OrderedDict()
 
 
-# Whether the backward hooks there are were registered as full ones.
+# Whether the registered backward hooks are full ones.
 _full = True
 
 

@@ -47,7 +47,7 @@ class StateDictMixin:
     _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
     def get_extra_state(self) -> Any:
-        """Override to put something beside parameters and buffers into ``state_dict``; see :meth:`set_extra_state`."""
+        """Override to add an object to ``state_dict`` next to parameters and buffers; see :meth:`set_extra_state`."""
         raise RuntimeError("get_extra_state is not defined by this module; override it together with set_extra_state")
 
     def set_extra_state(self, state: Any) -> None:

@@ -82,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw all weights again."""
         self.head.reset_parameters()
         for down, out in self.tail:
             down.reset_parameters()

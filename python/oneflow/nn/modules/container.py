@@ -141,7 +141,7 @@ class Sequential(_IndexedModules):
 
 
 class ModuleList(_IndexedModules):
-    """A list of modules whose parameters are registered. It has no forward of its own.
+    """A list of modules whose parameters are registered. It has no forward.
 
     Args:
         modules: the first members.

@@ -21,7 +21,7 @@ def _tuple(v: Any, n: int) -> tuple[Any, ...]:
 
 
 class _ConvNd(Module):
-    """What all convolutions share: the weight, the bias and how they start."""
+    """The base of all convolutions: weight, bias and their initialisation."""
 
     n: int
     """Number of spatial dimensions."""
@@ -252,7 +252,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """What the output must be widened by to have ``output_size``."""
+        """Return the output padding that gives ``output_size``."""
         if output_size is None:
             return self.output_padding
         n, wanted = self.n, list(output_size)
@@ -263,7 +263,7 @@ class _ConvTransposeNd(_ConvNd):
                 f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {input.dim()} elements "
                 f"(got {len(output_size)})"
             )
-        padding: Any = self.padding  # Never one of the names that only convolutions know.
+        padding: Any = self.padding  # Never a name that only convolutions accept.
         least = [
             (input.shape[d - n] - 1) * self.stride[d]
             - 2 * padding[d]

@@ -35,7 +35,7 @@ class Dropout(_DropoutNd):
         inplace: write into the input.
         generator: where the random numbers come from, as in OneFlow.
 
-    A second tensor given to the module is added to the result, as in OneFlow.
+    A second tensor passed to the module is added to the result, as in OneFlow.
 
     Example::
 

@@ -1,6 +1,6 @@
 """Lazy modules: layers that learn the sizes of their parameters from the first input.
 
-Until then their parameters are uninitialised placeholders; the first call gives them shapes and values, and the module
+Until then their parameters are uninitialised placeholders; the first call sets shapes and values, and the module
 becomes an ordinary one.
 """
 
@@ -19,7 +19,7 @@ from oneflow.nn.parameter import UninitializedBuffer, UninitializedParameter, is
 
 
 class LazyModuleMixin:
-    """What turns a layer into a lazy one. ``cls_to_become`` is the layer it becomes with its first input."""
+    """Turns a layer into a lazy one. ``cls_to_become`` is the layer it becomes with its first input."""
 
     cls_to_become: Any = None
 
@@ -48,7 +48,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer has no shape yet."""
+        """Return whether a parameter or buffer has no shape yet."""
         values = [*self._parameters.values(), *self._buffers.values()]  # type: ignore[attr-defined]
         return any(value is not None and is_lazy(value) for value in values)
 
@@ -66,7 +66,7 @@ class LazyModuleMixin:
 
 
 def _replace(module: Any, names: Any, device: Any, dtype: Any) -> None:
-    """Put placeholders where the layer made empty parameters or buffers."""
+    """Replace the empty parameters and buffers of the layer by placeholders."""
     for name in names:
         if module._parameters.get(name) is not None:
             setattr(module, name, UninitializedParameter(device=device, dtype=dtype))

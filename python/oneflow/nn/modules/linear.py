@@ -14,7 +14,7 @@ from oneflow.nn.parameter import Parameter
 
 
 class Identity(Module):
-    """Return the input as it is. Arguments are accepted and ignored, so that it can stand in for any layer.
+    """Return the input as it is. Arguments are accepted and ignored, so that it can replace any layer.
 
     Example::
 
@@ -78,7 +78,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """Linear under the name that checkpoints and listings of attention know.
+    """Linear under the name that checkpoints and listings of attention use.
 
     Example::
 

@@ -92,7 +92,7 @@ class CrossEntropyLoss(_WeightedLoss):
         weight: a factor per class, (C,).
         ignore_index: class targets with this value count nothing.
         reduction: "mean" (weighted), "sum" or "none".
-        label_smoothing: share of the target spread evenly over all classes, within [0, 1].
+        label_smoothing: share of the target distributed evenly over all classes, within [0, 1].
 
     Example::
 

@@ -35,7 +35,7 @@ from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin, _Inc
 from oneflow.nn.parameter import Buffer, Parameter, is_lazy
 from oneflow.utils.hooks import RemovableHandle, changes, register
 
-# The name that packages which read state dictionaries know it by.
+# The name that packages use which read state dictionaries.
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 
 T = TypeVar("T", bound="Module")
@@ -535,7 +535,7 @@ class Module(StateDictMixin):
         return self._apply(lambda t: t.to("cpu"))
 
     def cuda(self: T, device: Any = None) -> T:
-        """Move parameters and buffers to a GPU, the first unless ``device`` says which."""
+        """Move parameters and buffers to a GPU: ``device``, or the first."""
         if device is None:
             device = "cuda"
         elif isinstance(device, int):
@@ -564,7 +564,7 @@ class Module(StateDictMixin):
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Move and cast in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``.
 
-        Integral tensors move but keep their dtype. ``memory_format`` is given to the tensors of 4 or 5 dimensions.
+        Integral tensors move but keep their dtype. ``memory_format`` is applied to the tensors of 4 or 5 dimensions.
 
         Raises:
             TypeError: the dtype is not floating-point.
@@ -610,7 +610,7 @@ class Module(StateDictMixin):
             sbp: one or several, how each tensor is laid out over the ranks.
 
         A local parameter is the whole weight under broadcast, and this rank's shard under a split, as for
-        ``Tensor.to_global``: weights that every rank has made in full become larger then, and a warning says so. To
+        ``Tensor.to_global``: weights that every rank has created in full become larger then, and a warning says so. To
         split what they hold, make the module global with broadcast and call this once more with the split.
 
         Parameters are replaced by new ones: make the optimizer afterwards.

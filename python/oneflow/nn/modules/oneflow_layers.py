@@ -143,7 +143,7 @@ class FusedBatchNorm3d(_FusedNorm, BatchNorm3d):
 
 
 class _Quantized(Module):
-    """The three words that say how numbers are rounded."""
+    """The three options that define rounding."""
 
     def __init__(
         self, quantization_formula: str = "google", quantization_bit: int = 8, quantization_scheme: str = "symmetric"
@@ -264,7 +264,7 @@ class FakeQuantization(_Quantized):
 
 
 class Quantization(_Quantized):
-    """The whole numbers that stand for a tensor, as floats. Arguments as for the observers.
+    """Return the integers that represent a tensor, as floats. Arguments as for the observers.
 
     Example::
 

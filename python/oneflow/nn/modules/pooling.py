@@ -53,7 +53,7 @@ class MaxPool1d(_MaxPoolNd):
 
     Args:
         kernel_size, dilation: of the window.
-        stride: between windows; the kernel's size where none is given.
+        stride: between windows; the kernel's size by default.
         padding: elements on both sides that never are the maximum, at most half a window.
         return_indices: also return where the maxima are, as :class:`MaxUnpool1d` takes them.
         ceil_mode: count windows that reach over the end.
@@ -111,7 +111,7 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Put the maxima of a :class:`MaxPool1d` back to where its indices say, among zeros: (n, c, l).
+    """Write the maxima of a :class:`MaxPool1d` back to the positions of its indices, among zeros: (n, c, l).
 
     Example::
 
@@ -125,7 +125,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Put the maxima of a :class:`MaxPool2d` back to where its indices say, among zeros: (n, c, h, w).
+    """Write the maxima of a :class:`MaxPool2d` back to the positions of its indices, among zeros: (n, c, h, w).
 
     Example::
 
@@ -140,7 +140,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Put the maxima of a :class:`MaxPool3d` back to where its indices say, among zeros: (n, c, d, h, w).
+    """Write the maxima of a :class:`MaxPool3d` back to the positions of its indices, among zeros: (n, c, d, h, w).
 
     Example::
 
@@ -167,7 +167,7 @@ class AvgPool1d(_AvgPoolNd):
 
     Args:
         kernel_size: of the window.
-        stride: between windows; the kernel's size where none is given.
+        stride: between windows; the kernel's size by default.
         padding: zeros on both sides.
         ceil_mode: count windows that reach over the end.
         count_include_pad: count padded zeros.

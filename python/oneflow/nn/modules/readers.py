@@ -1,6 +1,6 @@
-"""OneFlow's readers of files as modules: each call gives the next batch.
+"""OneFlow's readers of files as modules: each call returns the next batch.
 
-A reader is called without arguments; decoders and the modules of pictures take what it gives. Things whose sizes differ
+A reader is called without arguments; decoders and the modules of pictures take its results. Things whose sizes differ
 within a batch (records, encoded and decoded pictures) come in a :class:`TensorBuffer`, a list of tensors. Pictures are
 (height, width, channels), as OneFlow has them.
 """
@@ -63,7 +63,7 @@ class TensorBuffer(list[Any]):
 
 
 class _Reader(Module):
-    """What readers share: where a batch goes, and how an epoch is ordered."""
+    """The base of readers: the device of a batch, and the order of an epoch."""
 
     def __init__(self, device: Any, placement: Any, sbp: Any, seed: int | None) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Reader(Module):
         return oneflow.randperm(n, generator=self._random).tolist() if shuffled else list(range(n))
 
     def _next(self, n: int, batch_size: int, shuffled: bool) -> list[int]:
-        """Which of ``n`` samples are next; the last batch of an epoch goes on into the following one."""
+        """Return which of ``n`` samples are next; the last batch of an epoch continues into the following one."""
         left: list[int] = self.__dict__.setdefault("_left", [])
         while len(left) < batch_size:
             left.extend(self._order(n, shuffled))
@@ -110,7 +110,7 @@ class OFRecordReader(_Reader):
         data_part_num: number of files.
         part_name_prefix: what a file's name begins with.
         part_name_suffix_length: digits of its number, zeros before it; -1 for as many as it has.
-        random_shuffle, shuffle_after_epoch: give the records in a random order, another one each epoch.
+        random_shuffle, shuffle_after_epoch: return the records in a random order, another one each epoch.
         shuffle_buffer_size: accepted; the order is of all records.
         random_seed: of the order; -1 for the seed of the program.
         device, placement, sbp: where decoded tensors go. Records stay on the host.
@@ -398,13 +398,13 @@ class CoinFlip(_Reader):
 
 
 class CropMirrorNormalize(Module):
-    """Pictures as floating point (N, C, H, W): cropped, mirrored where asked for, less ``mean``, over ``std``.
+    """Pictures as floating point (N, C, H, W): cropped, optionally mirrored, minus ``mean``, divided by ``std``.
 
     Args:
         color_space: of the pictures; GRAY for one channel.
         output_layout: NCHW or NHWC.
         crop_h, crop_w: size of the part that is kept; 0 for all.
-        crop_pos_y, crop_pos_x: where it lies, from 0 (first rows or columns) to 1 (last).
+        crop_pos_y, crop_pos_x: position of the crop, from 0 (first rows or columns) to 1 (last).
         mean, std: a number for each channel, or one for all.
         output_dtype: of the result.
 
@@ -462,14 +462,14 @@ class GPTIndexedBinDataReader(_Reader):
 
     Args:
         data_file_prefix: the files' names without their endings.
-        seq_length: tokens of a sample; one more is given, the last target.
+        seq_length: tokens of a sample; one more is returned, the last target.
         num_samples: samples of an epoch.
         batch_size: samples of a batch.
         dtype: of the result.
-        shuffle: give the samples in a random order.
+        shuffle: return the samples in a random order.
         random_seed: of the order.
         split_sizes, split_index: the shares that the samples are split in, and which of them is read.
-        device, placement, sbp: where a batch goes.
+        device, placement, sbp: of a batch.
 
     Example::
 
@@ -510,7 +510,7 @@ class GPTIndexedBinDataReader(_Reader):
         self.num_samples = int(num_samples * sum(shares[: index + 1]) / sum(shares)) - self._first
         if self.num_samples < 1:
             raise ValueError(f"GPTIndexedBinDataReader: {num_samples} samples leave none for split {index}")
-        # A source begun at i gives window i of the file.
+        # A source that begins at i reads window i of the file.
         self._source = _oneflow._DataSource.indexed(str(data_file_prefix), 1, seq_length + 1, False, 0, 0)
 
     def forward(self) -> Tensor:
@@ -528,10 +528,10 @@ class RawReader(_Reader):
         files: the files.
         shape, dtype: of a record.
         batch_size: records of a batch.
-        random_shuffle: give the records in a random order.
+        random_shuffle: return the records in a random order.
         shuffle_block_size: accepted; the order is of all records.
         random_seed: of the order.
-        placement, sbp: where a batch goes.
+        placement, sbp: of a batch.
 
     Raises:
         ValueError: a file holds no whole number of records.
@@ -593,7 +593,7 @@ class COCOReader(_Reader):
         annotation_file: COCO's JSON file of instances.
         image_dir: the folder of pictures.
         batch_size: pictures of a batch.
-        shuffle: give them in a random order.
+        shuffle: return them in a random order.
         random_seed: of the order.
         group_by_aspect_ratio: make batches of pictures that are all wide, or all high.
         remove_images_without_annotations: leave pictures without boxes out.

@@ -18,7 +18,7 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: weights of every layer and direction, checks, packing.
+    """The base of RNN, LSTM and GRU: weights of every layer and direction, checks, packing.
 
     Args:
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
@@ -121,7 +121,7 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: weights are packed by the kernel at every call."""
+        """Do nothing: the kernel packs weights at every call."""
 
     def reset_parameters(self) -> None:
         """Draw the weights again."""
@@ -326,7 +326,7 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: weight_ih, weight_hh, bias_ih and bias_hh, uniform in +-1/sqrt(hidden_size).
+    """The base of the cells: weight_ih, weight_hh, bias_ih and bias_hh, uniform in +-1/sqrt(hidden_size).
 
     Example::
 

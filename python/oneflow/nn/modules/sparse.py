@@ -112,7 +112,7 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Make an Embedding around a given table (rows, length), fixed unless ``freeze=False``."""
+        """Create an Embedding with a given table (rows, length), fixed unless ``freeze=False``."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -235,7 +235,7 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Make an EmbeddingBag around a given table (rows, length), fixed unless ``freeze=False``."""
+        """Create an EmbeddingBag with a given table (rows, length), fixed unless ``freeze=False``."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape

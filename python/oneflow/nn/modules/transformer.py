@@ -165,7 +165,7 @@ class TransformerEncoder(Module):
         num_layers: how many.
         norm: applied to the output.
         enable_nested_tensor: in inference, outputs of padded positions are zeros (before ``norm``), where layers allow.
-        mask_check: for that, check that the padding stands at the end.
+        mask_check: check first that the padding is at the end.
 
     Example::
 

@@ -17,7 +17,7 @@ class Upsample(Module):
         scale_factor: output elements an input element.
         mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
         align_corners: corners keep their values.
-        recompute_scale_factor: positions by the rounded sizes instead of the given factors.
+        recompute_scale_factor: compute positions from the rounded sizes instead of the given factors.
 
     Input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
 

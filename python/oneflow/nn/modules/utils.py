@@ -11,7 +11,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that repeats a value ``n`` times and makes an iterable a tuple."""
+    """Return a function that repeats a value ``n`` times and turns an iterable into a tuple."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))

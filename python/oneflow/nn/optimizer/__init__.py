@@ -1,4 +1,4 @@
-"""OneFlow's modules of optimizers and schedules, one a class: the classes stand in ``oneflow.optim``."""
+"""OneFlow's modules of optimizers and schedules, one a class: the classes are defined in ``oneflow.optim``."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def parallel_apply(
     """Run every module on its own arguments at the same time and return what they gave, in order.
 
     Args:
-        modules: as many as there are inputs; one may stand in several places.
+        modules: one for each input; a module may be repeated.
         inputs: for each a tuple of arguments, or its only argument.
         kwargs_tup: for each its named arguments.
         devices: for each where it is; modules run where their parameters are.

@@ -12,7 +12,7 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
-    """Cut every tensor of a nest along ``dim``, a piece for each device; what is no tensor goes to all.
+    """Split every tensor of a nest along ``dim``, one chunk for each device; other values go to all.
 
     Args:
         inputs: tensors in tuples, lists and dictionaries.

@@ -1,4 +1,4 @@
-"""What is done to modules and their parameters: clipping, norms, parametrizations, pruning, fusion."""
+"""Operations on modules and their parameters: clipping, norms, parametrizations, pruning, fusion."""
 
 from __future__ import annotations
 

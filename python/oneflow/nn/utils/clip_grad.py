@@ -22,7 +22,7 @@ def _place(tensor: Tensor) -> Any:
 
 
 def _near(number: Tensor, tensor: Tensor) -> Tensor:
-    """A 0-dim tensor on another's device or placement: gradients of pipeline stages lie on several."""
+    """Return a 0-dim tensor on another's device or placement: gradients of pipeline stages have several."""
     if not tensor.is_global:
         return number.to(tensor.device)
     return number if number.is_global and number.placement == tensor.placement else replicate_like(tensor, number)

@@ -20,7 +20,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of the convolution that does what the given one and a batch norm do.
+    """Return weight and bias of the convolution that computes a given one followed by a batch norm.
 
     Args:
         conv_w, conv_b: of the convolution.

@@ -25,7 +25,7 @@ def _unit(v: Tensor, eps: float) -> Tensor:
 
 
 class _WeightNorm(Module):
-    """Length and direction apart. (Salimans and Kingma, 2016.)"""
+    """Separate length and direction. (Salimans and Kingma, 2016.)"""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Parametrizations: a parameter computed from others each time it is read.
 
-A parametrized module gets a class of its own, whose property of the parameter's name runs a list of modules over the
+The class of a parametrized module is replaced by a subclass, whose property of that name runs modules over the
 originals. ``state_dict`` holds the originals, as ``parametrizations.<name>.original``.
 """
 
@@ -93,7 +93,7 @@ class ParametrizationList(ModuleList):
                     f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
                 )
             if isinstance(original, Parameter):
-                # The object that optimizers know stays.
+                # Optimizers keep the same object.
                 with oneflow.no_grad():
                     original.data = new.detach() if new is not original else original.data
                 self.original = original
@@ -156,7 +156,7 @@ class ParametrizationList(ModuleList):
 
 
 def _inject_class(module: Module) -> None:
-    """Give the module a class of its own, which properties can be put on."""
+    """Give the module its own class, to which properties can be added."""
     base = type(module)
 
     def deepcopy(self: Module, memo: dict[int, Any]) -> Module:
@@ -194,7 +194,7 @@ def _inject_property(module: Module, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module, or its tensor of this name, is parametrized.
+    """Return whether the module, or its tensor of this name, is parametrized.
 
     Example::
 
@@ -208,7 +208,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def _check_inverse(parametrization: Module, value: Tensor, name: str) -> None:
-    """The inverse of a further parametrization gives what the one before it takes: a tensor like its result."""
+    """The inverse of a further parametrization returns what the one before it takes: a tensor like its result."""
     if not hasattr(parametrization, "right_inverse"):
         return
     try:
@@ -231,7 +231,7 @@ def register_parametrization(
 ) -> Module:
     """Let a parameter or buffer be computed by ``parametrization``, after those it has.
 
-    A ``right_inverse`` of the parametrization gives the original from a value, now and on assignment.
+    A ``right_inverse`` of the parametrization computes the original from a value, now and on assignment.
 
     Args:
         module: has the tensor.
@@ -312,7 +312,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         if leave_parametrized:
             with oneflow.no_grad():
                 value = getattr(module, tensor_name)
-                # The object that optimizers know stays.
+                # Optimizers keep the same object.
                 if isinstance(original, Parameter):
                     original.data = value.detach()
                 else:

@@ -157,7 +157,7 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prune nothing, but let there be a mask.
+    """Prune nothing, but add a mask.
 
     Example::
 
@@ -316,7 +316,7 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """A given mask.
+    """Prune by a given mask.
 
     Example::
 
@@ -477,7 +477,7 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether the module or one of its children is pruned.
+    """Return whether the module or one of its children is pruned.
 
     Example::
 

@@ -153,7 +153,7 @@ def pack_padded_sequence(
     """
     batch_dim = 0 if batch_first else 1
     sorted_indices = None
-    # Lengths decide shapes: a trace knows those that are numbers.
+    # Lengths decide shapes: in a trace only numbers are known.
     with untraced():
         if isinstance(lengths, Tensor):
             lengths = lengths.to(oneflow.int64)

@@ -1,7 +1,7 @@
 """Tensors between a loader and its workers: through shared memory that both keep, over a socket that carries the rest.
 
 A worker writes a batch into segments of anonymous shared memory and sends their numbers; a segment's file descriptor
-crosses once. The loader's tensors lie in the same memory. When the last of them is gone, the number goes back with the
+crosses once. The loader's tensors use the same memory. When the last of them is freed, the number goes back with the
 next task and the worker uses the segment again: nothing is copied, mapped or faulted in twice. Knows no data sets.
 """
 
@@ -99,7 +99,7 @@ class Sender:
         return _tensor_at(mapping.address, n_bytes, mapping, dtype, shape)
 
     def _place(self, tensor: Tensor) -> tuple[int, Any, tuple[int, ...]]:
-        """Where a tensor lies for the other side, after a copy if it is not in a segment of this batch."""
+        """Return the position of a tensor for the other side. One outside this batch's segments is copied first."""
         shape = tuple(tensor.shape)
         made = self.made.pop(tensor.data_ptr(), None)
         if made is None or made[1] != _n_bytes(shape, tensor.dtype) or not tensor.is_contiguous():
@@ -117,7 +117,7 @@ class Sender:
         try:
             pickler.dump(message)
         finally:
-            # What was allocated and not sent is free again.
+            # Segments that were allocated and not sent are free again.
             self.give_back([number for number, _ in self.made.values()])
             self.made.clear()
         new = sorted(set(pickler.numbers) & self.unsent.keys())
@@ -157,7 +157,7 @@ class Receiver:
 
     def take_returned(self) -> list[int]:
         """Numbers of segments whose tensors are gone since the last call."""
-        # The list stays the same object: the ends of tensors append to it, at any time.
+        # The list stays the same object: finalizers of tensors append to it, at any time.
         returned = self.returned[:]
         del self.returned[: len(returned)]
         return returned

@@ -23,7 +23,7 @@ from oneflow.utils.data import _shared
 
 @dataclass
 class WorkerInfo:
-    """Who a worker process is: ``id`` of ``num_workers``, its ``seed`` and its copy of the data set.
+    """The identity of a worker process: ``id`` of ``num_workers``, its ``seed`` and its copy of the data set.
 
     Example::
 
@@ -52,7 +52,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _KeyErrorMessage(str):
-    """A text that KeyError shows as it is."""
+    """A text that KeyError prints unquoted."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -87,12 +87,12 @@ class End:
 
 
 END = End()
-# What ``WorkerPool.map`` gives before the first batch.
+# Returned by ``WorkerPool.map`` before the first batch.
 PRIMED = object()
 
 
 class Fetcher:
-    """What a worker does with a task: ``start`` begins a pass over the data, ``fetch`` loads one batch or gives END."""
+    """Execute a worker's task: ``start`` begins a pass over the data, ``fetch`` loads one batch or returns END."""
 
     dataset: Any = None
 
@@ -108,10 +108,10 @@ def _work(
     info: WorkerInfo, fetcher: Fetcher, init: Any, channel: socket.socket, others: list[socket.socket], engine: str
 ) -> None:
     global _worker_info
-    # A fork inherits the loader's ends; while they are open nobody notices that the loader is gone.
+    # A fork inherits the loader's file descriptors; while they are open nobody notices that the loader is gone.
     for other in others:
         other.close()
-    # Ctrl-C is the loader's to handle; it ends its workers.
+    # The loader handles Ctrl-C and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _worker_info = info
     oneflow.set_num_threads(1)
@@ -222,7 +222,7 @@ class WorkerPool:
             raise
 
     def map(self, indices: Iterator[Any], n_ahead: int, in_order: bool = True) -> Iterator[Any]:
-        """Load all ``indices``, at most ``n_ahead`` of them beyond what was taken. The first value, PRIMED, says that
+        """Load all ``indices``, at most ``n_ahead`` of them beyond those consumed. The first value, PRIMED, says that
         the workers have their first tasks.
         """
         waiting: collections.deque[int] = collections.deque()

@@ -35,7 +35,7 @@ def default_convert(data: Any) -> Any:
 
 
 def _like(first: Any, made: Any) -> Any:
-    """What was made as the sample's own kind of container, where that can be made so."""
+    """Return the samples in their own kind of container, if it can be constructed from them."""
     if type(first) in (dict, list, tuple):
         return made
     try:
@@ -54,7 +54,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Raises:
         RuntimeError: sequences of different lengths.
-        TypeError: samples of a kind it does not know.
+        TypeError: samples of an unsupported type.
 
     Example::
 

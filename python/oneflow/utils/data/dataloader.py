@@ -23,7 +23,7 @@ class DataLoader:
 
     Args:
         dataset: with items and a length, or an IterableDataset.
-        batch_size: samples a batch; None gives single samples.
+        batch_size: samples a batch; None returns single samples.
         shuffle: visit in random order.
         sampler, batch_sampler: another order.
         num_workers: processes that load ahead; 0 loads here.
@@ -141,7 +141,7 @@ class DataLoader:
         return _Batches(self)
 
     def _without_iterator(self) -> DataLoader:
-        """What an iterator reads, without a cycle that would keep the workers alive."""
+        """The settings that an iterator reads, without a cycle that would keep the workers alive."""
         loader = object.__new__(type(self))
         loader.__dict__.update(self.__dict__)
         return loader
@@ -183,7 +183,7 @@ class DataLoader:
         try:
             yield from pool.map(indices, self.num_workers * (self.prefetch_factor or 2), self.in_order)
         except RuntimeError:
-            # Workers that died or hang are not asked again.
+            # Workers that died or hang receive no more tasks.
             self._pool = None
             raise
         finally:

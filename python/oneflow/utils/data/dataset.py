@@ -213,7 +213,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
 
     Args:
         dataset: has a length and items.
-        lengths: sizes that sum to the length, or fractions that sum to 1 (what is left over goes round in turn).
+        lengths: sizes that sum to the length, or fractions that sum to 1 (the remainder is distributed in turn).
         generator: source of the permutation.
 
     Raises:

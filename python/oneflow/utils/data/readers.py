@@ -16,13 +16,13 @@ _Output = tuple[tuple[int, ...], Any]
 
 
 class Reader:
-    """An iterable of batches that a native reader makes: tuples of tensors, or one tensor.
+    """An iterable of batches that a native reader produces: tuples of tensors, or one tensor.
 
     Args:
         source: the native reader.
         outputs: shape and dtype of each tensor of a batch.
-        batches: how many batches an iteration gives. The next one goes on where it ended.
-        position: batches given before, by iterations or to a graph: what a checkpoint keeps.
+        batches: the number of batches of an iteration. The next one continues where it ended.
+        position: batches read before, by iterations or by a graph: part of a checkpoint.
 
     Example::
 
@@ -70,9 +70,9 @@ class TokenReader(Reader):
         dtype: their type, by name.
         batch_size: windows a batch.
         length: tokens of the context; a window has one more.
-        batches: how many batches an iteration gives.
+        batches: the number of batches of an iteration.
         seed: of the order of windows; every epoch has another one.
-        position: batches given before.
+        position: batches read before.
 
     Raises:
         RuntimeError: the file cannot be read.
@@ -103,10 +103,10 @@ class IndexedTokenReader(Reader):
         prefix: the files' common name.
         batch_size: windows a batch.
         length: tokens of the context; a window has one more.
-        batches: how many batches an iteration gives.
+        batches: the number of batches of an iteration.
         shuffle: whether windows come in an order that depends on the seed and the epoch.
         seed: of that order.
-        position: batches given before.
+        position: batches read before.
 
     Example::
 
@@ -141,13 +141,13 @@ class RawReader(Reader):
     Args:
         path: the file.
         shape: of one record.
-        dtype: of its elements, which lie in the file as in memory.
+        dtype: of its elements, which are stored in the file as in memory.
         batch_size: records a batch.
-        batches: how many batches an iteration gives.
+        batches: the number of batches of an iteration.
         header: bytes before the first record.
         shuffle: whether records come in an order that depends on the seed and the epoch.
         seed: of that order.
-        position: batches given before.
+        position: batches read before.
 
     Example::
 
@@ -185,11 +185,11 @@ class OFRecordReader(Reader):
         decoders: for each feature its name, the shape of one record's part, and a dtype (uint8, int32, int64, float32,
             float64) or ``"bytes"`` for bytes as they are.
         batch_size: records a batch.
-        batches: how many batches an iteration gives.
+        batches: the number of batches of an iteration.
         pad: fill up with zeros, and cut off, what has another length; without it that is an error.
         shuffle: whether records come in an order that depends on the seed and the epoch.
         seed: of that order.
-        position: batches given before.
+        position: batches read before.
 
     Raises:
         ValueError: a file is damaged, or a record lacks a feature.

@@ -81,7 +81,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an iteration gives."""
+        """Return the number of indices of an iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -90,8 +90,8 @@ class RandomSampler(Sampler[int]):
         if generator is None:
             generator = oneflow.Generator()
             generator.manual_seed(int(oneflow.empty((), dtype=oneflow.int64).random_().item()))
-        # Drawn as they are asked for: there may be more samples than memory. The last draw takes place even if it is of
-        # nothing, as a generator that others share stands where PyTorch's would.
+        # Drawn on demand: there may be more samples than memory. The last draw takes place even if it is empty,
+        # so that a shared generator ends in the same state as PyTorch's.
         if self.replacement:
             for _ in range(self.num_samples // _CHUNK):
                 yield from oneflow.randint(0, n, (_CHUNK,), generator=generator).tolist()
@@ -106,7 +106,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in a random order.
+    """Yields the given indices in a random order.
 
     Example::
 
@@ -127,7 +127,7 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Draws of 0, 1, ... with given weights.
+    """Draws 0, 1, ... with the given weights.
 
     Args:
         weights: one a position; they need not sum to one.
@@ -169,7 +169,7 @@ class BatchSampler(Sampler[list[int]]):
     """Lists of ``batch_size`` indices of another sampler.
 
     Args:
-        sampler: gives the indices.
+        sampler: yields the indices.
         batch_size: positive.
         drop_last: leave out a last shorter batch.
 

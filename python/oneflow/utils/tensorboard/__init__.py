@@ -1,6 +1,6 @@
 """Event files for TensorBoard, written by the ``tensorboard`` package.
 
-It is no dependency of the package: without it, importing this says what to install.
+It is no dependency of the package: without it, importing this raises an error with the install command.
 """
 
 from __future__ import annotations

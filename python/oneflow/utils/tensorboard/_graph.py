@@ -20,7 +20,7 @@ _RESULT = re.compile(r"%(\d+): \w+\[([\d, ]*)\]")
 
 
 def graph_of(model: Any, inputs: Any) -> GraphDef:
-    """The graph of one call of ``model``, which is made: it updates its buffers as any call does."""
+    """Return the graph of one call of ``model``. The call is executed, so it updates buffers as any call does."""
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
     class Traced(nn.Graph):
@@ -54,7 +54,7 @@ def _nodes(text: str, root: str) -> list[NodeDef]:
             if op == "variable":
                 path, _, name = re.findall(r'"(.*?)"', rest)[0].removeprefix("model.").rpartition(".")
             name = "/".join([root, *filter(None, path.split(".")), name])
-            # A result beyond the first is told from it by its place.
+            # Results beyond the first have an index in their name.
             for place_of, (number, _) in enumerate(results):
                 names[number] = f"{name}:{place_of}" if place_of else name
             given = [names[number] for number in _VALUE.findall(rest) if number in names]

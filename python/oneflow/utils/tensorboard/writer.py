@@ -68,7 +68,7 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Writes what a training run wants to show to event files, which ``tensorboard --logdir`` reads.
+    """Writes the values of a training run to event files, which ``tensorboard --logdir`` reads.
 
     Args:
         log_dir: the folder; by default ``runs/<time>_<host><comment>``.
@@ -137,7 +137,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Several numbers in one chart: each in a folder of its own below."""
+        """Write several numbers in one chart: each in a subfolder."""
         for tag, value in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, main_tag.replace("/", "_") + "_" + tag)
             made = Summary.Value(tag=main_tag, simple_value=float(_tensor(value).item()))
@@ -267,7 +267,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Hyperparameters and what they gave, as a run of its own; their domains are not written."""
+        """Write hyperparameters and their results, as a separate run; their domains are not written."""
         folder = os.path.join(self.log_dir, run_name or str(time.time()))
         plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
         experiment = api_pb2.Experiment(
@@ -294,7 +294,7 @@ class SummaryWriter:
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Show the ops of one call of a module, by the modules they come from. The call is made.
+        """Write the ops of one call of a module, grouped by module. The call is executed.
 
         Args:
             model: the module.

@@ -111,7 +111,7 @@ def apply_activation_checkpointing(
     Args:
         model: is not wrapped itself.
         checkpoint_wrapper_fn: wraps one module.
-        check_fn: says which.
+        check_fn: selects the modules.
 
     Raises:
         NotImplementedError: a policy was given.

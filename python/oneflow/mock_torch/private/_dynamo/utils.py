@@ -6,5 +6,5 @@ from typing import Any
 
 
 def is_compile_supported(device_type: Any) -> bool:
-    """Whether :func:`oneflow.compile` takes programs for that kind of device."""
+    """Return whether :func:`oneflow.compile` takes programs for that kind of device."""
     return str(device_type).partition(":")[0] in ("cpu", "cuda")

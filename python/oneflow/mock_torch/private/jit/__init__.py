@@ -17,7 +17,7 @@ def _overload_method(function: T) -> T:
 
 
 class TracerWarning(Warning):
-    """What programs filter when they trace. Nothing here warns so."""
+    """A warning that programs filter when they trace. It is never raised here."""
 
 
 def __getattr__(name: str) -> Any:

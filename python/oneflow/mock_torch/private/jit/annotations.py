@@ -1,4 +1,4 @@
-"""``torch.jit.annotations``: lists that one number may stand for."""
+"""``torch.jit.annotations``: lists that one number may replace."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import oneflow.onnx
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int, **_: Any) -> None:
-    """Accepted: no export will ask for it."""
+    """Accepted: exports are not provided."""
 
 
 def __getattr__(name: str) -> Any:

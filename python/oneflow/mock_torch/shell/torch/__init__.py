@@ -1,9 +1,9 @@
-"""What ``import torch`` finds where this folder is on the path: it puts oneflow in its own place."""
+"""The ``torch`` that programs find if this folder is on the path: it replaces itself by oneflow."""
 
 import sys
 from pathlib import Path
 
-# The import system returns what stands in `sys.modules` after this body ran: let that be the mock.
+# The import system returns the entry of `sys.modules` after this body ran: let that be the mock.
 del sys.modules["torch"]
 
 from oneflow import mock_torch

@@ -1,4 +1,4 @@
-"""``torch.distributed.tensor``: how a tensor lies on devices, in words; the tensors are oneflow's global ones."""
+"""``torch.distributed.tensor``: layouts of tensors on devices; the tensors are oneflow's global ones."""
 
 from __future__ import annotations
 

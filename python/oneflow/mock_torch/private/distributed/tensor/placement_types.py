@@ -1,4 +1,4 @@
-"""``torch.distributed.tensor.placement_types``: values that tables of plans are made of."""
+"""``torch.distributed.tensor.placement_types``: values that tables of plans contain."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """How a tensor lies along one dimension of the devices."""
+    """The layout of a tensor along one dimension of the devices."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it is split, in dimension ``dim`` where one is given."""
+        """Return whether it is split, in dimension ``dim`` where one is given."""
         return False
 
     def is_replicate(self) -> bool:
-        """Whether each device has all of it."""
+        """Return whether each device has all of it."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the devices' parts are summed."""
+        """Return whether the devices' parts are summed."""
         return isinstance(self, Partial)
 
 
@@ -30,7 +30,7 @@ class Shard(Placement):
     dim: int
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it is split in that dimension."""
+        """Return whether it is split in that dimension."""
         return dim is None or dim == self.dim
 
 
