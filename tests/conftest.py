@@ -1,4 +1,4 @@
-"""Markers for what a test needs of its machine: where that is missing, the test is skipped and says what is missing."""
+"""Markers for requirements of a test on its machine: if one is missing, the test is skipped with that reason."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def close_at_scale(ours: Any, theirs: Any, tolerance: float, what: Any = "", sma
 
 
 def outcome(f: Callable[[], Any]) -> Any:
-    """What a call gives: its value as `described`, or the name of its exception's class."""
+    """Return the result of a call: its value as `described`, or the name of its exception's class."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

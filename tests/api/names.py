@@ -48,13 +48,13 @@ def rules() -> dict[str, dict[str, str]]:
 
 
 def rule(section: str, text: str) -> str | None:
-    """What a section says of a name: by itself or by a pattern."""
+    """A section's entry for a name, by the name itself or by a pattern."""
     held = rules()[section]
     return held.get(text) or next((reason for key, reason in held.items() if fnmatchcase(text, key)), None)
 
 
 def lists() -> dict[str, list[Name]]:
-    """The lists of names that are held to."""
+    """The lists of names that are checked."""
     with (HERE / "torch_usage.csv").open() as file:
         used = [Name(r["name"], int(r["projects"]), int(r["uses"])) for r in csv.DictReader(file)]
     own = [Name(line, 0, 1) for line in (HERE / "oneflow_names.txt").read_text().split()]
@@ -113,7 +113,7 @@ def module(path: str) -> object:
 
 
 def in_mock(text: str) -> bool:
-    """Whether packages find a name while `mock_torch` is on: in its private folder or among its modules of refusals."""
+    """Return whether packages find a name while `mock_torch` is on: in its private folder or among its refusals."""
     parts = text.split(".")
     for n in range(len(parts), 1, -1):
         name = private.find(".".join(parts[:n]))
@@ -133,7 +133,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(text: str) -> Verdict:
-    """What is to be said of a name."""
+    """Return the description of a name."""
     found = find(text)
     reason = rule("excluded", text)
     if found is MISSING:

@@ -6,7 +6,7 @@ import oneflow
 import pytest
 import torch
 
-# Phrases that say which rule an error is about.
+# Phrases that identify the rule behind an error.
 RULES = [
     "Inplace update to inference tensor outside InferenceMode",
     "Inference tensors cannot be saved for backward",
@@ -24,7 +24,7 @@ RULES = [
 
 
 def _said(program, m):
-    """What a program returns, or the rule that it breaks."""
+    """Return the results of a program, or the rule that it breaks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -54,10 +54,10 @@ MODES = ["grad", "no_grad", "inference"]
 
 
 def _differs(kind, write, made_in, used_in, requires_grad):
-    """What is not as in PyTorch.
+    """Return the differences from PyTorch.
 
     It refuses writes into one of several views even where nobody records them, and treats a leaf of inference mode that
-    asks for gradients as any other leaf.
+    requires gradients as any other leaf.
     """
     if kind == "parts" and made_in == "grad" != used_in and requires_grad:
         return write.endswith("_") or write == "as out="
@@ -82,7 +82,7 @@ def test_a_tensor_of_one_mode_in_another(kind, write):
                         t = m.ones(2, 3, requires_grad=requires_grad)  # noqa: B023
                         if kind != "leaf":
                             t = t * 1
-                    # A view of what an outer mode made.
+                    # A view of a tensor that an outer mode created.
                     with _mode(m, made_in):  # noqa: B023
                         if kind == "view":
                             t = t.view(2, 3)
@@ -136,7 +136,7 @@ def _hooked(m, inputs, through):
     return log, [t.grad if t.grad is None else t.grad.item() for t in named.values() if t.is_leaf]
 
 
-# Hooks over several tensors, one of them a leaf that `grad` is asked for, are refused by PyTorch.
+# PyTorch refuses hooks over several tensors if `grad` is called for one of them, a leaf.
 PARTIAL = [*((i, "backward") for i in ["", "a", "b", "ab", "a other", "b other"]), ("b", "grad"), ("b other", "grad")]
 
 

@@ -12,7 +12,7 @@ def listed(value):
 
 
 def both(f):
-    """What `f` gives in both packages; an error counts as its class."""
+    """Check that `f` returns the same in both packages; an error counts as its class."""
     results = []
     for fw in (flow, torch):
         try:

@@ -1,4 +1,4 @@
-"""Writes to saved tensors, hooks without a gradient, calls of nodes and other corners of the tape, beside PyTorch."""
+"""Writes to saved tensors, hooks without a gradient, calls of nodes and other corners of the tape, against PyTorch."""
 
 import itertools
 import warnings
@@ -100,7 +100,7 @@ def test_nodes_may_be_called():
         x = fw.tensor([1.0, 2.0], requires_grad=True)
         y, z = x**2, x * x.detach()
         made = y.grad_fn(fw.ones(2))
-        one = rounded(made[0] if isinstance(made, tuple) else made)  # PyTorch's node knows no exponent.
+        one = rounded(made[0] if isinstance(made, tuple) else made)  # PyTorch's node has no exponent.
         two = [None if g is None else rounded(g) for g in z.grad_fn(fw.ones(2))]
         y.sum().backward()
         return one, two, rounded(x.grad), error(z.grad_fn), error(z.grad_fn, fw.ones(2), fw.ones(2))
@@ -274,7 +274,7 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("made,written", itertools.product(["enable_grad", "no_grad", "inference_mode"], repeat=2))
 def test_use_of_views_whose_memory_was_written(view, made, written):
-    """Refused where the base's history does not tell what became of the view."""
+    """Refused if the base's history does not determine that of the view."""
 
     def run(fw, source, target):
         y = fw.ones(4, 2, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Tangents of custom functions, checks of tangents, and hooks of modules in second derivatives, beside PyTorch."""
+"""Tangents of custom functions, checks of tangents, and hooks of modules in second derivatives, against PyTorch."""
 
 import functools
 

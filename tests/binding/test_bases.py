@@ -1,4 +1,4 @@
-"""What a tensor is a view of (`_base`), and sizes and formats that are changed in place: as in PyTorch."""
+"""The base of a view (`_base`), and sizes and formats that are changed in place, against PyTorch."""
 
 import oneflow
 import pytest
@@ -57,7 +57,7 @@ def test_complex_tensors_stand_for_themselves(make):
 
 
 def test_a_result_that_is_no_view_is_written_in_place():
-    """What a composition made on the way is no base: a write goes into the history of the result alone."""
+    """Temporaries of a composition are no bases: a write goes into the history of the result alone."""
     for fw in (oneflow, torch):
         x = fw.arange(6.0).reshape(2, 3).requires_grad_()
         y = x.t().flatten()

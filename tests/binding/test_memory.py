@@ -281,7 +281,7 @@ def test_a_storage_made_smaller_than_its_tensors(use, left):
     with pytest.raises(RuntimeError, match=r"not allocated|out of bounds"):
         USES[use](t)
     assert t.shape == (4,) and t.view(2, 2).shape == (2, 2)
-    # What still has its memory works, and so does all when there is room again.
+    # Tensors that still have their memory work, and all do after the storage grows again.
     assert t[: left // 4].tolist() == [0, 1][: left // 4]
     t.untyped_storage().resize_(16)
     assert t.fill_(3).tolist() == [3] * 4

@@ -92,7 +92,7 @@ def test_pairs_of_views(write):
 
 
 def test_columns():
-    """Slices of one tensor that lie between each other's elements."""
+    """Interleaved slices of one tensor."""
 
     def run(fw):
         boxes = fw.arange(12.0).reshape(3, 4)

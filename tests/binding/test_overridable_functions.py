@@ -1,6 +1,6 @@
-"""Every public function asks the classes of its arguments before it does anything, with PyTorch's arguments.
+"""Every public function calls `__torch_function__` of its arguments first, with the arguments that PyTorch passes.
 
-Which functions these are is found: what both libraries have under a name, where PyTorch asks.
+The functions are discovered: those that both libraries have under a name, and that call it in PyTorch.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from torch.overrides import get_testing_overrides
 
 SPACES = ("", "nn.functional", "linalg", "special", "fft")
 ANSWER = object()
-# How arguments are handed over differs: PyTorch's functions, written in Python, add a default, pass one by name or
+# How arguments are passed on differs: PyTorch's functions, written in Python, add a default, pass one by name or
 # forget one, where these are compiled or take any number of tensors.
 OTHERWISE = {"l1_loss", "meshgrid", "split", "unravel_index"}
 # Python's own functions, which compare or add numbers.
@@ -39,7 +39,7 @@ def duck(log):
 
 
 def asked(function, required):
-    """What the class is asked when the function is called with one of its objects for each required argument."""
+    """Return the call that the class receives when the function gets one of its objects for each required argument."""
     log: list = []
     # One class, as all values of a traced program have.
     kind = type(duck(log))
@@ -87,7 +87,7 @@ def test_the_class_is_asked_once_about_the_public_function(place, leaf, required
     assert answer is ANSWER
     assert len(log) == 1
     assert log[0][0] is function or log[0][0].__name__ == function.__name__
-    # One function stands here for two of PyTorch's, of which the other hands over as this one does.
+    # One function corresponds to two of PyTorch's, of which the other passes arguments on as this one does.
     is_shared = place == "" and function is getattr(oneflow.nn.functional, leaf, None)
     if is_shared or leaf in OTHERWISE:
         return

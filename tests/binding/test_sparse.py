@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_oracle import both
 
-# PyTorch says of sparse tensors that they are in beta.
+# PyTorch warns that sparse tensors are in beta.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

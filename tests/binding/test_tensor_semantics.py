@@ -395,5 +395,5 @@ def test_operators_that_assign_write_where_pytorchs_do(name, dtype):
         return y is view, y.tolist(), x.tolist()
 
     theirs = result(torch)
-    # What PyTorch has no kernel for may work here.
+    # Calls for which PyTorch has no kernel may work here.
     assert theirs is NotImplementedError or result(flow) == theirs

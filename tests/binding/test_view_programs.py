@@ -1,7 +1,7 @@
 """Random programs of views and in-place writes compared with PyTorch: values, gradients, second gradients and errors.
 
-A program starts from a leaf in some layout (dense, transposed, expanded, channels last, part of a larger memory), makes
-views of views and writes through them. `VIEW_PROGRAMS` says how many programs run (a longer search than CI's).
+A program starts from a leaf in some layout (dense, transposed, expanded, channels last, part of a larger memory), takes
+views of views and writes through them. `VIEW_PROGRAMS` sets how many programs run (a longer search than CI's).
 """
 
 import os
@@ -35,7 +35,7 @@ LEAVES = {
     ),
 }
 
-# A tensor that the program may write to, made from the leaf.
+# A tensor that the program may write to, derived from the leaf.
 STARTS = {
     "mul": lambda fw, x: x * 1.0,
     "clone": lambda fw, x: x.clone(),
@@ -153,7 +153,7 @@ def choose(seed):
     ndim = 4 if layout == "channels_last" else rng.randrange(1, 4)
     shape = tuple(rng.randrange(1, 5 if ndim < 4 else 4) for _ in range(ndim))
     program = [layout, shape, rng.choice(list(STARTS)), []]
-    # PyTorch's own tensors say which arguments fit.
+    # PyTorch's own tensors decide which arguments fit.
     pool = [STARTS[program[2]](torch, LEAVES[layout](torch, shape).detach().requires_grad_())]
     for _ in range(rng.randrange(2, 9)):
         which = rng.randrange(len(pool))
@@ -167,7 +167,7 @@ def choose(seed):
                 # PyTorch writes some of these several times, and has no gradient of them.
                 continue
             other = rng.randrange(len(pool))
-            # A write whose other operand lies in the same memory saves a copy here, and fails in PyTorch's backward.
+            # A write whose other operand is in the same memory saves a copy here, and fails in PyTorch's backward.
             apart = pool[other].untyped_storage().data_ptr() != t.untyped_storage().data_ptr()
             args = other if apart and rng.random() < 0.5 else None
         elif kind == "make":
@@ -210,7 +210,7 @@ def listed(t):
 
 
 def run(fw, program, record):
-    """What happens: appended to `record`, so that it is there when an error ends the program."""
+    """Run the program; events are appended to `record`, so that they are there when an error ends it."""
     layout, shape, start, steps = program
     leaf = LEAVES[layout](fw, shape).detach().requires_grad_()
     pool = [STARTS[start](fw, leaf)]
@@ -226,7 +226,7 @@ def run(fw, program, record):
         record.append(listed(gg))
 
 
-# What PyTorch refuses since a view's history cannot be told: one of several views of a call, or made under `no_grad`.
+# PyTorch refuses views without a known history: one of several views of a call, or created under `no_grad`.
 REFUSED = "is a view and|multiple views|view of a view|no_grad mode"
 
 
@@ -249,7 +249,7 @@ def agree(a, b):
 
 
 def ended_alike(ours, theirs):
-    """Whether both found the same write, or one of them alone differentiates a gradient that is constant."""
+    """Return whether both found the same write, or one of them alone differentiates a constant gradient."""
     if ours[-1:] == theirs[-1:] == ["written"]:
         return True
     longer, shorter = (ours, theirs) if len(ours) > len(theirs) else (theirs, ours)
@@ -344,7 +344,7 @@ def check(programs, results):
 
 
 def test_func_grad():
-    """`func.grad` of a program gives the gradient that `backward` gives."""
+    """`func.grad` of a program returns the same gradient as `backward`."""
     for seed, program, theirs in traceable(4 * 10**6, 60):
         x = LEAVES[program[0]](flow, program[1]).detach()
         g = flow.func.grad(lambda x, p=program: total(flow, traced(flow, p, x)))(x)
@@ -353,7 +353,7 @@ def test_func_grad():
 
 @pytest.mark.parametrize("layout", [name for name in LEAVES if name != "expanded"])
 def test_layouts_of_a_storage(layout):
-    """`as_strided` beside PyTorch; its scatter by what it keeps, as PyTorch's has a gradient of other elements."""
+    """`as_strided` against PyTorch; its scatter by the elements it keeps, as PyTorch's gradient is of others."""
     for seed in range(12):
         rng = random.Random(seed)
         shape = (2, 3, 2, 2) if layout == "channels_last" else (3, 4)

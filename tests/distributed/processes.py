@@ -1,4 +1,4 @@
-"""Ranks as real processes: each runs a text of Python under the environment that a test gives it."""
+"""Ranks as real processes: each runs a Python program under the environment that a test sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 PREAMBLE = "import os, signal, sys, time\nimport oneflow as flow\nimport oneflow.distributed as dist\n"
 
-# What launchers say: a test starts from none of it.
+# Variables of launchers: a test starts without them.
 LAUNCHERS = (
     "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT ONEFLOW_ OMPI_ PMI_ PMIX_ MPI_LOCAL MV2_ "
     "SLURM_ PET_ JOB_COMPLETION_INDEX TORCHELASTIC_ GROUP_"
@@ -44,7 +44,7 @@ def torchrun(rank: int, n: int, port: int) -> dict[str, object]:
 
 @contextmanager
 def started(body: str, environments: list[dict[str, object]]) -> Iterator[list[subprocess.Popen[str]]]:
-    """A process for each environment; none of them is left when the block ends."""
+    """Start a process for each environment; none is left when the block ends."""
     pipe = subprocess.PIPE
     processes = [
         subprocess.Popen(
@@ -67,6 +67,6 @@ def started(body: str, environments: list[dict[str, object]]) -> Iterator[list[s
 
 
 def run(body: str, environments: list[dict[str, object]], seconds: float = 60) -> list[tuple[str, str]]:
-    """Run all to their ends, and return what each printed and what it said on standard error."""
+    """Run all to their ends, and return what each wrote to standard output and to standard error."""
     with started(body, environments) as processes:
         return [process.communicate(timeout=seconds) for process in processes]

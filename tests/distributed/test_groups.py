@@ -23,7 +23,7 @@ def with_group() -> list[str]:
     return sorted(name for name, f in functions.items() if "group" in inspect.signature(f).parameters)
 
 
-# Questions about a group have answers outside of it, or none.
+# Queries about a group, from outside of it.
 ANSWERS: dict[str, Any] = {"get_rank": -1, "get_world_size": -1, "destroy_process_group": None}
 REFUSALS = {"get_backend", "get_process_group_ranks", "get_global_rank", "get_group_rank", "new_subgroups"}
 

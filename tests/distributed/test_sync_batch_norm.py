@@ -112,7 +112,7 @@ def test_a_group_normalises_by_its_own_batches() -> None:
 
 
 def test_converted_networks_train_as_one() -> None:
-    """Under DistributedDataParallel, beside one process with the whole batch."""
+    """Under DistributedDataParallel, compared with one process and the whole batch."""
     batch = oneflow.randn(8, 4, generator=oneflow.Generator().manual_seed(0))
 
     def train(wrap: Any, x: oneflow.Tensor) -> list[float]:

@@ -61,7 +61,7 @@ RULES = {
 @pytest.mark.parametrize("cache", ["1 %", "all"])
 def test_training_equals_a_dense_table_of_torch(tmp_path, rule, cache):
     make_optimizer, rows_stay = RULES[rule]
-    # The least a store keeps is 64 rows; a table of many more makes them leave all the time.
+    # The smallest store keeps 64 rows; a table of many more evicts them all the time.
     embedding = make(tmp_path, tables=[uniform()], budget_mb=1e-6 if cache == "1 %" else 64)
     dense = torch.nn.Embedding(N_ROWS, DIM)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def test_adam_is_sparse_adam_where_rows_have_no_gradient(tmp_path):
     dense = torch.nn.Embedding(N_ROWS, DIM, sparse=True)
     with torch.no_grad():
         dense.weight.copy_(torch.from_numpy(rows_of(embedding)))
-    # SparseAdam adds eps before the second moment's correction: one too small to see makes both agree.
+    # SparseAdam adds eps before the second moment's correction: a negligible one makes both agree.
     optimizer = oe.Optimizer(oneflow.optim.Adam(embedding.parameters(), lr=0.01, eps=1e-20), [embedding])
     theirs = torch.optim.SparseAdam(dense.parameters(), lr=0.01, eps=1e-20)
     for ids in batches(8, False):
@@ -170,7 +170,7 @@ def test_keys_of_each_type(tmp_path, key):
     embedding(ids).sum().backward()
     optimizer.step()
     after = embedding(ids).detach()
-    times = 2.0 if info.min == 0 else 1.0  # For unsigned keys 0 stands twice.
+    times = 2.0 if info.min == 0 else 1.0  # Unsigned keys have 0 twice.
     expected = [times, 1.0, 0.0, times, 1.0]
     np.testing.assert_allclose((before - after)[:, 0].numpy(), expected, atol=1e-6)
     assert embedding.statistics()["rows"] == 4 - (info.min == 0)
@@ -281,7 +281,7 @@ def test_snapshots_and_reopened_stores(tmp_path):
     np.testing.assert_array_equal(rows_of(again), states["one"])
     again.remove_snapshot("two")
     assert again.remove(oneflow.arange(10)) == 10 and again.statistics()["rows"] == N_ROWS - 10
-    # A module that goes away commits.
+    # A deleted module commits.
     del again
     gc.collect()
     assert make(tmp_path, size_factor=1).statistics()["rows"] == N_ROWS - 10

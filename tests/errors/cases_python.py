@@ -41,7 +41,7 @@ def load(fw, data, **options):
 
 
 class Opaque:
-    """A class that a restricted unpickler does not know."""
+    """A class that is not on the list of a restricted unpickler."""
 
 
 def saved(fw, value):

@@ -1,8 +1,8 @@
 """Calls of every public op with extreme integers and with empty tensors; a program, which `test_extreme_calls.py` runs.
 
-Prints the number and text of each case before it runs, and a line for each that ends with a fault inside the library.
+Prints the number and text of each case before it runs, and a line for each that ends with an internal error.
 Memory and the time of a case are limited, so that a hang, a large allocation or a crash ends the process: the last
-number tells where.
+number names the case.
 """
 
 import faulthandler
@@ -60,7 +60,7 @@ def image():
     return oneflow.ones(1, 2, 4, 4)
 
 
-# What is made of numbers alone, what is written by hand, and functions in Python: a call that works.
+# Arguments that are numbers alone, functions written by hand, and functions in Python: a call that works.
 CALLS = {
     **dict.fromkeys(("empty", "zeros", "ones", "rand", "randn"), ((2, 3),)),
     "full": ((2, 3), 1.0),
@@ -264,7 +264,7 @@ def changed(v, at, to):
 
 
 def emptied(v, dim):
-    """Tensors with one dimension (all of them: None) made 0."""
+    """Tensors with one dimension (all of them: None) set to 0."""
     if isinstance(v, oneflow.Tensor):
         if v.dim() == 0:
             return v
@@ -275,7 +275,7 @@ def emptied(v, dim):
 
 
 def cases(everything):
-    """(text, callable, what makes its arguments)"""
+    """(text, callable, function that creates its arguments)"""
     rng = random.Random(0)
     for name, f, make in [*public_ops(), *listed_calls()]:
         args, kwargs = make()

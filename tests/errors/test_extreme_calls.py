@@ -13,7 +13,7 @@ MOST_DEATHS = 5
 
 
 def faults(*options):
-    """The lines of calls that ended badly. Where the process dies, the next one goes on behind that call."""
+    """Return the lines of calls that ended badly. If the process dies, the next one continues after that call."""
     start, found, deaths = 0, [], 0
     path = os.pathsep.join(map(str, (PROGRAM.parents[1], *sys.path)))
     env = {**os.environ, "PYTHONPATH": path, "RUST_BACKTRACE": "0"}

@@ -41,7 +41,7 @@ try:
     while True:
         work()
 except KeyboardInterrupt:
-    # What was interrupted leaves everything usable. An interrupt within no_grad's own __enter__ leaves the mode
+    # An interrupt leaves everything usable. An interrupt within no_grad's own __enter__ leaves the mode
     # switched, as in PyTorch: Python gives a context manager no way to prevent it.
     flow.set_grad_enabled(True)
     assert flow.isfinite(model(x).sum()).item() and flow.isfinite(step(x)).item()

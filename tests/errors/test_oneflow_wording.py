@@ -1,4 +1,4 @@
-"""Errors under OneFlow's conventions: PyTorch's text, and OneFlow's sentence on a line of its own."""
+"""Errors under OneFlow's conventions: PyTorch's text, and OneFlow's sentence on a separate line."""
 
 import oneflow as flow
 import pytest

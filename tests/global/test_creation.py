@@ -1,4 +1,4 @@
-"""``placement`` and ``sbp`` of every function that makes tensors, ``global_mode``, and states of global modules."""
+"""``placement`` and ``sbp`` of every function that creates tensors, ``global_mode``, and states of global modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oneflow import _oneflow, nn, sbp
 from oneflow.testing import run_ranks
 from oneflow.utils.global_view import current_global_mode, global_mode, to_global
 
-# Of ops that make tensors the arguments before the options, by the name in the table. An op that is not here is asked
+# The arguments before the options of ops that create tensors, by name in the table. A missing op is called
 # for by the test below.
 SIZE = ((5, 3),)
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("new_empty", "new_ones", "new_zeros"), ((5,),)),
     **dict.fromkeys(("empty_like", "ones_like", "rand_like", "randn_like", "zeros_like"), ()),
 }
-# What others are like: made outside of every mode.
+# Templates for `*_like`: created outside of every mode.
 LOCAL = torch.arange(6.0).reshape(3, 2)
 MAKERS = sorted(
     op["name"]

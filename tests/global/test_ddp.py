@@ -25,7 +25,7 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
 def train(wrap: Any, micro: int = 1) -> list[float]:
     """Train on this rank's part of each batch, in so many parts of it; return the parameters."""
     rank, n = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    # Other values on each rank, until the wrapper gives them those of the first.
+    # Different values on each rank, until the wrapper broadcasts those of the first.
     torch.manual_seed(rank)
     net = model() if wrap is None else wrap(model())
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)

@@ -246,7 +246,7 @@ def test_a_first_placement_joins_the_job_of_a_launcher(tmp_path):
 
 
 def test_on_one_rank_all_layouts_are_the_same():
-    """Adam's states of a split parameter are made on one rank by ops whose results are broadcast there."""
+    """Adam's states of a split parameter are computed on one rank by ops whose results are broadcast there."""
     flow = torch
     p = flow.nn.Parameter(flow.ones(4).to_global(flow.placement("cpu", [0]), flow.sbp.split(0)))
     optimizer = flow.optim.Adam([p], lr=0.1)

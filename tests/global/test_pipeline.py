@@ -102,7 +102,7 @@ def test_losses_equal_those_of_one_rank(one_rank: list[float], stages: list[list
 
 
 def moves(program: str) -> str:
-    """Sends and receives in the order of the program: what comes in, what goes out."""
+    """Return sends and receives in the order of the program."""
     return "".join({"receive": "r", "send": "s"}[word] for word in re.findall(r"_cross_(receive|send)\(", program))
 
 

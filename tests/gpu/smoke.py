@@ -17,7 +17,7 @@ print(
 
 
 def step(name: str, passed: object) -> None:
-    """Say how far it got; end at the first step that gives a wrong answer."""
+    """Report progress; stop at the first step with a wrong result."""
     oneflow.cuda.synchronize()
     print(f"{name}: {'ok' if passed else 'WRONG'} ({time.monotonic() - started:.1f} s)", flush=True)
     if not passed:

@@ -51,7 +51,7 @@ def _move(x, device):
 
 
 def _on(device, name, args, kwargs):
-    """Arguments for a device; ops that make tensors are told where."""
+    """Move arguments to a device; ops that create tensors get a `device=`."""
     moved = [_move(a, device) for a in args], {k: _move(v, device) for k, v in kwargs.items()}
     if "Device? device" in TABLE[name]["signature"]:
         moved[1]["device"] = device

@@ -44,7 +44,7 @@ class HandWritten(nn.Module):
 
 
 class MultiHead(nn.Module):
-    """The module of PyTorch, asked for weights that nobody reads."""
+    """PyTorch's module, called with `need_weights` though nobody reads them."""
 
     def __init__(self) -> None:
         super().__init__()

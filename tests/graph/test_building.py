@@ -1,4 +1,4 @@
-"""What `build` does to modules: attributes and buffers it writes, shared parts, missing gradients."""
+"""Effects of `build` on modules: attributes and buffers it writes, shared parts, missing gradients."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_a_module_writes_is_written_in_every_run(wrap):
         assert flow.allclose(module.latest[0], plain.latest[0]) and module.latest[1] == {"count": 2}
     programs = run._compiled if wrap is graph_of else run._compiled_call._programs
     assert len(programs) == 1
-    # The module is whole for eager use, and what it kept has a history where compile made it.
+    # The module is intact for eager use, and what it kept has a history if compile created it.
     assert flow.allclose(module(x), plain(x), atol=1e-6)
     if wrap is compiled:
         run(x)
@@ -188,7 +188,7 @@ def test_an_optimizer_without_gradients_is_an_error():
 
 
 def test_inputs_keep_what_they_want():
-    """Gradients of inputs can be asked for in build; a change of requires_grad is another program."""
+    """Gradients of inputs can be computed in build; a change of requires_grad is another program."""
 
     class Graph(flow.nn.Graph):
         def build(self, x, y):

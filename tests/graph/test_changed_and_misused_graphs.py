@@ -181,7 +181,7 @@ def test_a_state_that_is_cleared_starts_anew():
     assert train(Step) == pytest.approx(train(eager), rel=1e-6)
 
 
-# ---- what build makes
+# ---- values that build creates
 
 
 class Caches(nn.Module):
@@ -309,7 +309,7 @@ def test_what_build_may_not_take_or_do():
 
 
 class Normed(nn.Module):
-    """Keeps what it computes from a parameter beside it, first as that parameter's own memory."""
+    """Stores a value computed from a parameter next to it, at first in that parameter's own memory."""
 
     def __init__(self):
         super().__init__()
@@ -343,7 +343,7 @@ def test_packed_sequences_whose_lengths_are_numbers():
 
 
 class Averaged(optim.Optimizer):
-    """As users write them: the first step makes the state."""
+    """As users write them: the first step creates the state."""
 
     def __init__(self, params, lr=0.1, in_place=True, counted=False):
         super().__init__(params, {"lr": lr})

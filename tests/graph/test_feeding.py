@@ -51,7 +51,7 @@ def test_a_loader_trains_as_calls_do(workers):
     for feeds in (True, False):
         net, optimizer, schedule = trainable()
         step = Step(net, optimizer, schedule)
-        # The last batch is smaller: it has a program of its own.
+        # The last batch is smaller: it has a separate program.
         loader = DataLoader(data(), batch_size=8, num_workers=workers)
         for _ in range(2):
             out = step.over(loader) if feeds else (step(x, y) for x, y in loader)
@@ -315,7 +315,7 @@ def test_ofrecords_feed_a_graph(tmp_path):
     got = fed(make(pad=True))
     assert [b[0] for b in got] == [[[i + 0.5, -i] for i in range(3)], [[i + 0.5, -i] for i in range(3, 6)]]
     assert [b[1] for b in got] == [[0, 1, 2], [3, 4, 5]] and got[0][2] == [[0, 0], [97, 0], [97, 98]]
-    # Without padding a text of another length is an error, once; the graph goes on.
+    # Without padding a text of another length is an error, once; the graph continues.
     graph = Identity()
     with pytest.raises(ValueError, match=r'part-0.*"text" has 0 elements'):
         list(graph.over(make()))

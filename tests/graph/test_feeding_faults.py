@@ -382,7 +382,7 @@ def test_control_c_ends_the_wait_for_a_loader_that_is_left(timer):
 
 
 def in_fork(f):
-    """What the child says, with a deadline."""
+    """Return the child's output, with a deadline."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -125,7 +125,7 @@ def test_bags_of_rows_are_summed_as_they_are_looked_up(make):
     same(graph.net.head.weight.flatten().tolist(), other.net.head.weight.flatten().tolist(), rel=1e-3)
     assert with_.count("native_embedding_bag") == 3 and "embedding" not in with_ and "sum" in without
     if make is sgd:
-        # The gradients of all bags are scaled at once, and their rows are never spread out.
+        # The gradients of all bags are scaled at once, and their rows are never expanded.
         assert with_.count("index_put") == 3 and with_.count("mul") == 1 and "embedding" in without
 
 
@@ -242,7 +242,7 @@ def test_updates_run_where_gradients_are_made(make):
         assert flow.equal(a, b)
     updates = [i for i, op in enumerate(with_) if op.startswith("_fused_")]
     assert len(updates) == 4 and sum(op.startswith("_fused_") for op in without) == 1
-    # Between two updates lies a product: they do not wait for the last gradient, and free their own.
+    # A product lies between two updates: they do not wait for the last gradient, and free their own.
     assert all("matmul" in with_[a:b] for a, b in itertools.pairwise(updates[:-1]))
     assert peak(graph) < peak(other)
     # Clipping needs all gradients first.
@@ -278,7 +278,7 @@ def test_registers_of_results():
             nn.graph.GraphConfig().set_outputs_buffer_size(bad)
 
 
-# Of every method of GraphConfig an argument, and how it shows that it was heard: in the options a program is compiled
+# An argument of every method of GraphConfig, and its visible effect: in the options a program is compiled
 # with, by an error that names the method, or by a warning that it has no effect.
 HEARD = {
     "allow_fuse_add_to_output": False,
@@ -333,7 +333,7 @@ def test_a_product_keeps_what_its_activation_was_given():
 
 
 class Sums(nn.Module):
-    """A sum that no product makes, normalised and read again."""
+    """A sum that no product computes, normalised and read again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -395,7 +395,7 @@ def test_a_scale_of_all_gradients_goes_into_the_update(scale, divide):
 
 
 def test_a_gradient_scaler_divides_in_the_update():
-    """Unscaling takes no pass of its own: the update gets the scale."""
+    """Unscaling needs no pass over the gradients: the update gets the scale."""
     net = Net()
 
     class Step(nn.Graph):

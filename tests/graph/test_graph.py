@@ -377,7 +377,7 @@ def test_state_dict_round_trip():
     rng = torch.get_rng_state()
     want = [graph(x, y).item() for x, y in data[3:]]
     other = Step(*make(seed=9))
-    # What was saved is a view of the live tensors: save and load through copies, as a file would.
+    # A state_dict holds views of the live tensors: save and load through copies, as a file would.
     import io
 
     assert set(state) == {"net", "optimizer_0", "lr_scheduler_0"}

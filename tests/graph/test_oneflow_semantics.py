@@ -38,7 +38,7 @@ def net(spread: Any = None) -> nn.Module:
     flow.manual_seed(0)
     made = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4))
     if spread is not None:
-        # The whole first: a local weight made split would be a part.
+        # The whole first: a local weight turned into a split one would be a part.
         made.to_global(placement=flow.placement.all("cpu"), sbp=sbp.broadcast).to_global(sbp=spread)
     return made
 

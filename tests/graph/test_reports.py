@@ -1,4 +1,4 @@
-"""What a graph reports: levels of detail, the lines of Python that made its ops, memory over time."""
+"""Reports of a graph: levels of detail, the lines of Python behind its ops, memory over time."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ def test_numbers_and_tensors_that_a_compiled_module_names():
     traces = module.seen
     module.other = 1
     module.seen += 1
-    # What forward does not name, or counts itself, is no reason to trace.
+    # Attributes that forward does not name, or counts itself, cause no new trace.
     assert f(x).tolist() == [3, 3] and module.seen == traces + 1
     graph = graph_of(module)
     graph(x)

@@ -1,4 +1,4 @@
-"""Small sizes of many models of transformers and timm: what each is made with and fed. ``packages.py`` runs them."""
+"""Small sizes of many models of transformers and timm: constructor arguments and inputs. ``packages.py`` runs them."""
 
 from __future__ import annotations
 
@@ -155,10 +155,10 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 
-# What these do cannot be done in double precision.
+# Models that cannot run in double precision.
 SINGLE = {"XGLM", "Qwen2Moe", "Qwen3Moe"}
 
-# Of timm, models by name and classes: what each is made with, and the side of its images.
+# timm's models by name and classes: constructor arguments, and the side of the images.
 TIMM: dict[str, tuple[dict[str, Any], int]] = {
     "test_byobnet": ({}, 64),
     "test_efficientnet": ({}, 64),
@@ -209,7 +209,7 @@ TIMM: dict[str, tuple[dict[str, Any], int]] = {
     "ConvMixer": ({"dim": 32, "depth": 2, "kernel_size": 5, "patch_size": 4}, 32),
 }
 
-# Of torchvision, models by name and classes: what each is made with, and one input.
+# torchvision's models by name and classes: constructor arguments, and one input.
 _BARE: dict[str, Any] = {"weights": None, "weights_backbone": None}
 TORCHVISION: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "squeezenet1_1": ({}, (3, 64, 64)),

@@ -40,7 +40,7 @@ MORE += ("test_vit2", "test_vit3", "test_vit4", "test_convnext2", "test_efficien
 
 
 def models() -> dict[str, Any]:
-    """What makes each model."""
+    """Constructors of the models."""
     some = TORCHVISION if WHICH == "few" else torchvision.models.list_models(torchvision.models)
     made = {}
     for name in some:

@@ -99,7 +99,7 @@ def trained(
 
 
 def classified(name: str, model: Any, size: int, classes: int = 5, double: bool = False) -> dict[str, Any]:
-    """A step on random images; in double precision where rounding alone would show in the gradients."""
+    """A step on random images; in double precision if rounding alone would show in the gradients."""
     x, y = images(size), labels(classes)
     if double:
         model, x = model.double(), x.double()
@@ -381,7 +381,7 @@ def detection() -> Iterator[dict[str, Any]]:
 
 
 def trainer() -> Iterator[dict[str, Any]]:
-    """The training loop of transformers, with evaluation and a checkpoint that another one goes on from."""
+    """The training loop of transformers, with evaluation and a checkpoint from which another one continues."""
     import transformers as hf
     from torch.utils.data import Dataset
 
@@ -468,7 +468,7 @@ def lightning() -> Iterator[dict[str, Any]]:
 
 
 def diffusers() -> Iterator[dict[str, Any]]:
-    """A network that learns to take noise away, and the loop that makes images with it."""
+    """A network that learns to remove noise, and the loop that generates images with it."""
     from diffusers import DDIMScheduler, DDPMScheduler, UNet2DModel
 
     shape = {"sample_size": 16, "in_channels": 1, "out_channels": 1, "block_out_channels": (8, 16)}
@@ -608,7 +608,7 @@ def einops() -> Iterator[dict[str, Any]]:
 
 
 def captum() -> Iterator[dict[str, Any]]:
-    """What of an input a result comes from: hooks on modules, gradients of gradients' inputs, replaced backwards."""
+    """Attributions of a result to its input: hooks on modules, gradients of gradients' inputs, replaced backwards."""
     from unittest.mock import MagicMock
 
     # It draws with a package that is not installed; nothing is drawn.
@@ -772,7 +772,7 @@ def main() -> None:
         results.update(part)
     np.savez(FOLDER / f"{WHO}.npz", **{key.replace("/", "|"): value for key, value in results.items()})
     with contextlib.suppress(FileNotFoundError):
-        # Lines of a kernel that shows what a process has mapped.
+        # Lines of a file of the kernel that lists the memory maps of a process.
         mapped = Path("/proc/self/maps").read_text()
         assert (WHO == "theirs") == ("libtorch" in mapped or "/torch/lib/" in mapped)
     assert torch.Tensor.__module__.partition(".")[0] == ("torch" if WHO == "theirs" else "oneflow")

@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).with_name("features.py")
 
 @pytest.fixture(scope="module")
 def environment() -> Path:
-    """The environment without PyTorch, made where it is missing."""
+    """The environment without PyTorch, created if it is missing."""
     base = getattr(sys, "_base_executable", sys.executable)
     done = subprocess.run(
         [ROOT / ".ci" / "mock-venv"], env=os.environ | {"PYTHON": base}, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""What imports return while the mock is enabled, and that nothing of it remains afterwards."""
+"""Results of imports while the mock is enabled, and that nothing of it remains afterwards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_parts_of_torch_are_the_modules_of_oneflow():
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_imports_leave_names_that_hide_modules(lazy):
-    """``torch.autograd.gradcheck`` is a function, whoever imports the module it is from."""
+    """``torch.autograd.gradcheck`` is a function, also after an import of the module that defines it."""
     hidden = [
         (package.removeprefix("oneflow"), leaf)
         for name, module in list(sys.modules.items())

@@ -20,7 +20,7 @@ TOLERANCE = {np.dtype("f8"): 1e-8, np.dtype("f4"): 2e-4, "weights": 2e-3}
 
 @pytest.fixture(scope="session")
 def environment() -> Path:
-    """The environment without PyTorch, made where it is missing."""
+    """The environment without PyTorch, created if it is missing."""
     made = subprocess.run(
         [ROOT / ".ci" / "mock-venv"],
         env=os.environ | {"PYTHON": getattr(sys, "_base_executable", sys.executable)},

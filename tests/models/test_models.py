@@ -10,7 +10,7 @@ from models.zoo import define
 from torch_oracle import close_at_scale
 
 FLOW, TORCH = define(flow), define(torch)
-# What drops out cannot be compared with PyTorch, which draws other numbers; with the same model compiled it can.
+# Dropout cannot be compared with PyTorch, which draws other numbers; with the same model compiled it can.
 DROPPING = define(flow, dropout=0.1)
 STEPS, GRAPH_STEPS = 3, 20
 TOLERANCE = 2e-4
@@ -97,7 +97,7 @@ def test_a_model_trains_as_a_graph(name):
         optimizer.step()
         expected.append(loss.item())
     flow.manual_seed(7)
-    # Chains fuse and products may sum in another order: rounding apart, the same, and steps carry rounding on.
+    # Chains fuse and products may sum in another order: results agree except for rounding, which steps carry on.
     assert [step(*given).item() for given in batches] == pytest.approx(expected, rel=5e-5)
     state = eager.state_dict()
     for key, value in compiled.state_dict().items():

@@ -1,4 +1,4 @@
-"""Models written in plain torch style, made from whatever package is called ``torch``."""
+"""Models written in plain torch style, from whatever package is called ``torch``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Each model of the library in a small size, with the model of another library that it must equal, and what to feed.
 
-The reference is the model that people know, from transformers or torchvision; where there is none, the library's own
+The reference is the well-known model of transformers or torchvision; if there is none, the library's own
 source run by PyTorch. Weights go from the reference through a file into ours.
 """
 
@@ -27,9 +27,9 @@ twins = models_on(torch)
 
 @dataclass
 class Case:
-    """``reference`` makes PyTorch's model; ``save`` writes it, ``load`` reads the file as ours.
+    """``reference`` creates PyTorch's model; ``save`` writes it, ``load`` reads the file as ours.
 
-    ``call`` and ``our_call`` turn NumPy arrays, made tensors, into a list of outputs.
+    ``call`` and ``our_call`` convert NumPy arrays to tensors and return a list of outputs.
     """
 
     reference: Callable[[], Any]

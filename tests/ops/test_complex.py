@@ -1,4 +1,4 @@
-"""Complex: values and gradients of what has a meaning on them, views of their parts, errors where there is none."""
+"""Complex numbers: values and gradients of functions defined on them, views of their parts, errors elsewhere."""
 
 import numpy as np
 import oneflow

@@ -9,7 +9,7 @@ from oneflow.testing import run_ranks
 
 
 class Case:
-    """Arguments as shapes, values or constants, and what the function is to give.
+    """Arguments as shapes, values or constants, and the expected result.
 
     Args:
         name: in ``oneflow._C``.
@@ -266,7 +266,7 @@ def test_gradients(case):
         found = [t for t in leaves(result) if t.is_floating_point() and t.requires_grad]
         return tuple(found)
 
-    # What a composition does not read has no gradient: sums of zeros let gradcheck see it.
+    # Inputs that a composition does not read have no gradient: sums of zeros let gradcheck see it.
     def touched(*given):
         zero = sum((g * 0).sum() for g in given)
         return tuple(t + zero for t in f(*given))

@@ -1,4 +1,4 @@
-"""The cost that ops state equals PyTorch's flop counter for every op that the counter knows."""
+"""The declared cost of ops equals PyTorch's flop counter for every op that the counter supports."""
 
 import oneflow
 import pytest

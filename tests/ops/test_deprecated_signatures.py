@@ -1,4 +1,4 @@
-"""Signatures that PyTorch has deprecated: a factor that stands before what it multiplies."""
+"""Signatures that PyTorch has deprecated: a factor that comes before what it multiplies."""
 
 import itertools
 import warnings
@@ -56,7 +56,7 @@ def test_old_order(name, form):
             except Exception as e:
                 outcomes.append(e)
         if not outcomes or isinstance(outcomes[1], Exception):
-            continue  # What only we take is another test's matter.
+            continue  # Calls that only we accept are covered by another test.
         assert not isinstance(outcomes[0], Exception), f"factors at {at}: {outcomes[0]!r}"
         check_equal(*outcomes)
         served += 1

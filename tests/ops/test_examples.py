@@ -1,4 +1,4 @@
-"""Every example in the documentation of ops and of the package runs and prints what it says."""
+"""Every example in the documentation of ops and of the package runs and prints the documented text."""
 
 import doctest
 import importlib
@@ -8,7 +8,7 @@ import oneflow
 import pytest
 from ops.op_samples import TABLE
 
-# What examples may take for granted.
+# Names that examples may use without an import.
 GLOBALS = {"oneflow": oneflow, "nn": oneflow.nn, "F": oneflow.nn.functional, "model": oneflow.nn.Linear(2, 1)}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -35,13 +35,13 @@ def test_op_example(name):
     _run(doctest.DocTestParser().get_doctest(TABLE[name]["doc"], globs, name, None, 0))
 
 
-@pytest.mark.filterwarnings("ignore:Error detected in")  # What an example of anomaly detection shows.
+@pytest.mark.filterwarnings("ignore:Error detected in")  # The error that an example of anomaly detection raises.
 @pytest.mark.filterwarnings("ignore:.* is deprecated in favor of:FutureWarning")
 @pytest.mark.parametrize("module", ["oneflow", *_modules()])
 def test_package_examples(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # Examples may save files.
     if module == "oneflow.utils.tensorboard":
-        pytest.importorskip("tensorboard")  # The package says what to install.
+        pytest.importorskip("tensorboard")  # The package's error has the install command.
     finder = doctest.DocTestFinder(exclude_empty=True)
     for test in finder.find(importlib.import_module(module), extraglobs=GLOBALS):
         if test.examples:
@@ -50,7 +50,7 @@ def test_package_examples(module, tmp_path, monkeypatch):
 
 def test_every_public_op_has_an_example():
     without = {n for n, op in TABLE.items() if "private" not in op["faces"] and ">>>" not in op["doc"]}
-    without -= {"global_to_global", "local_to_global"}  # What `to_global` is made of.
+    without -= {"global_to_global", "local_to_global"}  # The parts of `to_global`.
     # One overload may speak for all of a name.
     shown = {n.split(".")[0] for n, op in TABLE.items() if ">>>" in op["doc"]}
     assert {n for n in without if n.split(".")[0] not in shown} == set()

@@ -1,4 +1,4 @@
-"""The dtypes that few kernels know (uint16 and wider, float8, complex32), beside PyTorch.
+"""The dtypes that few kernels support (uint16 and wider, float8, complex32), against PyTorch.
 
 Casts of every bit pattern, what moves elements, what computes, what refuses, and what writes them to files.
 """
@@ -56,7 +56,7 @@ def same(ours, theirs, rtol=0.0):
 
 
 def patterns(name):
-    """Every bit pattern of up to 16 bits, and of wider dtypes the ends, powers of two and what lies between."""
+    """Every bit pattern of up to 16 bits; of wider dtypes the extremes, powers of two and values between."""
     dtype = getattr(torch, name)
     if name == "bool":
         return torch.tensor([False, True])
@@ -207,7 +207,7 @@ def _set(x, at, value):
     return x
 
 
-# What works here and not in PyTorch, and what it gives: kernels that only move elements serve every dtype, as do
+# Calls that work here and not in PyTorch, with their results: kernels that only move elements serve every dtype, as do
 # products with numbers.
 MORE = {
     "set indices": ((*UNSIGNED, "float8_e8m0fnu"), [8, 2, 4]),
@@ -352,7 +352,7 @@ def _built(described, name, package):
 
 
 def outcomes(name):
-    """What every op does with a dtype: (op, form, how ours compares)."""
+    """The outcome of every op with a dtype: (op, form, comparison with ours)."""
     for op, form, ours, theirs in CASES:
         described = _described(op)
         if described is None or (form == "inplace" and op in NO_VALUES):

@@ -1,4 +1,4 @@
-"""Ops on the dtypes that few kernels know: in graphs, compiled and on global tensors, eager values or a clear error."""
+"""Ops on the dtypes that few kernels support, in graphs, compiled and on global tensors: eager values or an error."""
 
 from functools import partial
 

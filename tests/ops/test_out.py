@@ -13,7 +13,7 @@ import torch
 from ops.op_samples import leaves
 
 with warnings.catch_warnings():
-    # It says which packages its other tests would need.
+    # Its other tests are skipped with the names of their packages.
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -124,7 +124,7 @@ OPS = {op.name: op for op in table()}
 
 @functools.cache
 def sample(name):
-    """The first sample that gives tensors with elements, preferring one that has several dimensions."""
+    """Return the first sample whose tensors have elements, preferring one that has several dimensions."""
     op = OPS[name]
     dtype = next(
         d for d in (torch.float32, torch.int64, torch.complex64, torch.bool) if d in op.supported_dtypes("cpu")
@@ -172,7 +172,7 @@ def transposed(t):
 
 
 def in_the_middle(t):
-    """A part of a longer tensor, away from its ends."""
+    """Return a part of a longer tensor, not at its ends."""
     whole = framework_of(t).zeros((t.numel() + 4,), dtype=t.dtype)
     return whole[2 : 2 + t.numel()].reshape(tuple(t.shape))
 
@@ -195,12 +195,12 @@ def double(t):
 
 
 LAYOUTS = [empty_like, stepped, transposed, in_the_middle, longer]
-# What theirs may do otherwise: their kernels know other dtypes than ours.
+# Known differences of theirs: their kernels support other dtypes than ours.
 DTYPES = [integer, double]
 
 
 def outcome(call, framework, make):
-    """The error's class, or the results and all the memory they lie in."""
+    """Return the error's class, or the results and all their memory."""
     places = outs(call.run(framework), make)
     try:
         call.run(framework, out=places)
@@ -234,7 +234,7 @@ def check(call, make, values):
             np.testing.assert_allclose(array(a), array(b), rtol=1e-4, atol=1e-5, err_msg=make.__name__)
     if make is not longer:
         for a, b in zip(our_memory, their_memory, strict=True):
-            # Whatever lies between the elements is as it was.
+            # The gaps between the elements are unchanged.
             assert a.numel() == b.numel()
             if values:
                 np.testing.assert_allclose(array(a), array(b), rtol=1e-4, atol=1e-5, err_msg=make.__name__)

@@ -19,7 +19,7 @@ from oneflow.testing import run_ranks
 from torch_oracle import close
 
 with warnings.catch_warnings():
-    # It says which packages its other tests would need.
+    # Its other tests are skipped with the names of their packages.
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -45,7 +45,7 @@ def real(*shape, grad=True):
 
 
 class Entry:
-    """What PyTorch's table has no entry of: a name, with PyTorch's function of that name, and its arguments."""
+    """Functions without an entry in PyTorch's table: a name, PyTorch's function of that name, and its arguments."""
 
     variant_test_name, supports_autograd = "", True
 
@@ -119,7 +119,7 @@ ELSEWHERE = {
     "sparse_coo_tensor": "tests of sparse tensors",
     "vmap": "a function of functions",
 }
-# Functions without a tensor that answers, of sparse ones, or of places to write to; and functions that draw.
+# Functions without a tensor that could override, of sparse ones, or of places to write to; and functions that draw.
 NO_TENSOR = {"broadcast_shapes", "allclose", "equal", "slice", "sparse.mm", "zero_", "resize_as_"}
 DRAWN = {
     "nn.functional.alpha_dropout",
@@ -135,7 +135,7 @@ DRAWN = {
     "svd_lowrank",
 }
 NAMES = sorted(set(OPS) - NO_TENSOR - DRAWN)
-# What reads values of tensors, and why: a trace refuses it and says so.
+# Functions that read values of tensors, and why: a trace refuses them with that reason.
 READS = {
     "histogram": "the bounds of the data",
     "histogramdd": "the bounds of the data",
@@ -314,7 +314,7 @@ def test_every_function_has_samples():
         module = functools.reduce(getattr, place.split("."), oneflow)
         for name, function in vars(module).items():
             is_own = isinstance(function, types.FunctionType) and function.__module__.startswith("oneflow")
-            # What OneFlow alone has is held in test_compositions.
+            # Functions of OneFlow alone are covered by test_compositions.
             is_own = is_own and not inspect.unwrap(function).__module__.startswith("oneflow._extra")
             if is_own and not name.startswith("_") and name != "beside" and id(function) not in known:
                 left.append(name)

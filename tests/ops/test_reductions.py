@@ -116,7 +116,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_long_rows_keep_their_digits(name):
-    """Single precision over two million elements beside double precision: sums do not drift."""
+    """Single precision over two million elements compared with double precision: sums do not drift."""
     x = np.random.default_rng(2).uniform(0.0, 1.0, size=(1, 1 << 21)).astype("float32")
     exact = LONG[name](torch, torch.tensor(x, dtype=torch.float64)).numpy()
     leaf = oneflow.tensor(x, requires_grad=True)
@@ -145,7 +145,7 @@ SPREADS = ("var", "std", "var_mean", "std_mean")
 @pytest.mark.parametrize("name", SPREADS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
 def test_spread_over_dimensions_of_size_one(name, dtype):
-    """One element has no spread: NaN with the correction, 0 without, as well where nothing is left to reduce."""
+    """One element has no variance: NaN with the correction, 0 without, also if nothing is left to reduce."""
     cases = [
         ((), None),
         ((1,), 0),

@@ -47,7 +47,7 @@ def _filled(described, dtype, values, seed):
             _, declared, sizes, low, high = a
             if declared == "float32":
                 n = int(np.prod(sizes))
-                # Every value at least once, where there is room.
+                # Every value at least once, if there is room.
                 picked = np.concatenate([np.asarray(values), rng.choice(values, n)])[:n]
                 picked = rng.permutation(picked) if n >= len(values) else rng.choice(values, n)
                 theirs = torch.tensor(picked, dtype=torch.float64).to(getattr(torch, dtype))
@@ -115,7 +115,7 @@ ROUNDING = {"float32": 4e-6, "float64": 1e-13, "float16": 4e-3, "bfloat16": 3.2e
 
 
 def _differs(ours, theirs, pattern, check_zeros):
-    """What differs between two results, or None."""
+    """Return the difference of two results, or None."""
     ours, theirs = leaves(ours), leaves(theirs)
     if len(ours) != len(theirs):
         return f"{len(ours)} results for {len(theirs)}"

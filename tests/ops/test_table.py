@@ -83,7 +83,7 @@ def test_op(name, form, ours, theirs, dtype):
             if error is not None:
                 got, mistake = _outcome(ours, *mine)
                 if mistake is None:
-                    # No kernel of theirs: more is allowed, another answer is not.
+                    # They have no kernel: more is allowed, another result is not.
                     assert "not implemented" in str(error) or (name, layout) in THEIRS_CANNOT, repr(error)
                 elif (name, form, dtype) not in OTHER_CLASS:
                     assert type(mistake).__name__ == type(error).__name__, f"{mistake!r} for {error!r}"
@@ -122,7 +122,7 @@ def test_out(name):
 
 
 def test_the_whole_table_is_here():
-    """No public op goes untested unseen: what PyTorch lacks is named."""
+    """No public op is untested without a name: those that PyTorch lacks are listed."""
     tested = {c[0] for c in CASES}
     public = {name for name, op in TABLE.items() if "private" not in op["faces"]} - NOT_THEIRS
     # Those with a placement are the same ops over several devices.

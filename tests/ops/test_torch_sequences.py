@@ -17,7 +17,7 @@ def engine():
 
 
 def _takes_words(n_words):
-    """Whether this machine's PyTorch draws ``bernoulli_`` with its generator: on Intel's processors it may not."""
+    """Return whether this machine's PyTorch draws ``bernoulli_`` with its generator: on Intel's it may not."""
     torch.manual_seed(0)
     torch.empty(20).bernoulli_(0.5)
     after = torch.rand(1)
@@ -40,7 +40,7 @@ def bits(x):
 
 
 def same(program, seed=0):
-    """Runs a program of draws with both packages; compares what it gives, and the states that it leaves."""
+    """Run a program of draws with both packages; compare its results, and the states of the generators."""
     results = []
     for package in (oneflow, torch):
         package.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Running extremes, membership, sequences, draws, sampled images and bytes beside PyTorch, by dtype and layout."""
+"""Running extremes, membership, sequences, draws, sampled images and bytes against PyTorch, by dtype and layout."""
 
 import itertools
 
@@ -24,7 +24,7 @@ LAYOUTS = {
 
 
 def both(values, dtype, layout=None):
-    """The same numbers in both libraries, as NumPy's double or integer array says."""
+    """The same numbers in both libraries, from NumPy's double or integer array."""
     make = LAYOUTS[layout] if layout else lambda x: x
     return [make(fw.tensor(np.asarray(values).tolist()).to(getattr(fw, dtype))) for fw in (oneflow, torch)]
 
@@ -65,7 +65,7 @@ def test_running_extremes(dtype, layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTEGERS))
 def test_membership(dtype, layout):
-    """Few others, many near each other, many far apart; NaN is no member, zeros of both signs are one number."""
+    """Few others, many close to each other, many far from each other; NaN is no member, both zeros are one number."""
     rng = np.random.default_rng(1)
     ours, theirs = both(numbers(dtype, (3, 5, 70)), dtype, layout)
     far = rng.integers(0, 120 if dtype in ("uint8", "int8", "float16") else 2**14, 90) * 1.0
@@ -190,7 +190,7 @@ def test_grid_sample(mode, border, align, dims):
 
 
 def test_grid_sample_keeps_what_lies_outside_out():
-    """Infinite elements do not reach positions beside them, and a position that is NaN is nowhere."""
+    """Infinite elements do not reach neighbouring positions, and a position that is NaN is nowhere."""
     x = oneflow.tensor([[[[1.0, INF], [2.0, NAN]]]])
     grid = oneflow.tensor([[[[-3.0, -3.0], [NAN, 0.0], [9.0, 9.0]]]])
     assert oneflow.nn.functional.grid_sample(x, grid, align_corners=False).tolist() == [[[[0.0, 0.0, 0.0]]]]

@@ -114,7 +114,7 @@ INDEXED = {
 
 
 def _operands(fw):
-    """Name, destination, index and source: apart, or in one memory."""
+    """Name, destination, index and source: separate, or in one memory."""
     y, i = fw.arange(6) * 10, fw.tensor([2, 1, 0])
     yield "apart", y.clone(), i, fw.tensor([7, 8, 9])
     yield "source inside", (z := y.clone()), i, z[:3]

@@ -79,7 +79,7 @@ def test_values_pass_between_the_packages(name):
         for package in (oneflow, torch):
             with package.serialization.safe_globals([type(value), list]):
                 found.append(through(package, package, value))
-        # What torch builds of allowed names we build too.
+        # Objects that torch builds from allowed names are built here too.
         assert found[0] == value or isinstance(found[1], type)
 
 

@@ -59,7 +59,7 @@ def test_layer(name, args, kwargs, shape, channels_last):
     xo, yo = _run(oneflow, ours, x, channels_last)
     for a, b in zip(yo, yt, strict=True):
         _close(a, b)
-        # How a padded copy lies in memory is the padding's matter.
+        # The layout of a padded copy depends on the padding.
         assert "padding_mode" in kwargs or a.stride() == b.stride()
     _close(xo.grad, xt.grad)
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):

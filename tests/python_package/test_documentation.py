@@ -13,7 +13,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.fixture(scope="module")
 def reference():
-    """The module that makes the reference's pages: what it calls public is public here."""
+    """The module that generates the reference: the names it lists as public are public here."""
     sys.path.insert(0, str(DOCS / "_ext"))
     try:
         import reference
@@ -23,13 +23,13 @@ def reference():
 
 
 def documented(value):
-    """Whether the text shows an example, or says which op this is a form of, or what to use instead."""
+    """Return whether the text has an example, or names the op of which this is a form, or an alternative."""
     text = inspect.getdoc(value) or ""
     return ">>>" in text or "In-place form of" in text or text.startswith("Raises NotImplementedError.")
 
 
 def is_said_elsewhere(method):
-    """Whether a function of the method's name is documented: what is said of it holds for the method."""
+    """Return whether a function of the method's name is documented: its text holds for the method."""
     name = method.rpartition(".")[2].removesuffix("_")
     return any(documented(getattr(place, name, None)) for place in (oneflow, oneflow.nn.functional))
 

@@ -18,7 +18,7 @@ BINARY = "add clamp_max clamp_min div maximum minimum mul pow sub".split()
 
 
 def check(name, *arguments, **options):
-    """``arguments`` are made for the package: an index stands for a list of tensors."""
+    """``arguments`` are created for each package: an index selects a list of tensors."""
     results = []
     for package in (oneflow, torch):
         lists = [[package.tensor(a) for a in arrays] for arrays in ARRAYS]

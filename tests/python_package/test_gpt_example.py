@@ -1,4 +1,4 @@
-"""The GPT example: its helpers, and a resumed run that ends like an uninterrupted one."""
+"""The GPT example: its helpers, and a resumed run with the results of an uninterrupted one."""
 
 import math
 import struct

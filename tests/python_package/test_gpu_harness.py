@@ -27,7 +27,7 @@ def _run(module, folder, *arguments, **env):
 
 
 def test_a_fault_costs_the_case_that_met_it(tmp_path):
-    """From a number of launches on, the driver refuses everything, in each process anew."""
+    """After a number of launches, the driver refuses everything, in each process separately."""
     few = ("--families", "device", "--timeout", "60", "--skip-smoke", "-k", "there_is or copies or host")
     code, run, text = _run("suites.gpu", tmp_path, *few, EMULATOR_FAILS_AFTER="2")
     entry = run["families"]["device"]

@@ -6,7 +6,7 @@ import oneflow
 import pytest
 import torch
 
-# What errors must agree on: a phrase of PyTorch's that says which check failed.
+# Errors must agree on a phrase of PyTorch's that names the failed check.
 REASONS = [
     "Jacobian mismatch for output",
     "Jacobian computed with forward mode mismatch",
@@ -123,7 +123,7 @@ OPTIONS = [
     {"nondet_tol": 1e-3, "raise_exception": False},
 ]
 FORWARD = {"check_forward_ad", "check_batched_forward_grad"}
-# Tangents here are those of the backward, hooks included; PyTorch has rules of their own (and no vmap of complex ones).
+# Tangents here are those of the backward, hooks included; PyTorch has separate rules (and no vmap of complex ones).
 TIED = ("wrong backward", "wrong complex backward", "not the same twice", "complex")
 
 

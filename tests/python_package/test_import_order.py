@@ -1,4 +1,4 @@
-"""Imports inside the package go one way: down the list of rooms of docs/ARCHITECTURE.md."""
+"""Imports inside the package go one way: down the list of levels in docs/ARCHITECTURE.md."""
 
 import ast
 from pathlib import Path
@@ -7,9 +7,9 @@ import oneflow
 import pytest
 
 ROOT = Path(oneflow.__file__).parent
-# From the bottom to the roof. What is not named stands in the room of the package that holds it; the rest are public
-# sub-packages, which stand above all of these.
-ROOMS = (
+# From the bottom to the top. A module that is not named has the level of its package; the rest are public
+# sub-packages, which are above all of these.
+LEVELS = (
     ("_oneflow", "_base", "_names", "overrides", "utils._pytree", "utils.hooks"),
     ("sbp", "random", "storage"),
     ("autograd", "profiler"),
@@ -26,16 +26,16 @@ ROOMS = (
     ("func",),
     ("nn.utils.stateless",),
 )
-RANKS = {name: rank for rank, names in enumerate(ROOMS) for name in names}
+RANKS = {name: rank for rank, names in enumerate(LEVELS) for name in names}
 
 
 def rank(module):
-    """The room of a module, by the longest name of the list that it begins with."""
+    """Return the level of a module, by the longest name of the list that it begins with."""
     while module:
         if module in RANKS:
             return RANKS[module]
         module = module.rpartition(".")[0]
-    return len(ROOMS)
+    return len(LEVELS)
 
 
 def nodes(tree):
@@ -48,7 +48,7 @@ def nodes(tree):
 
 
 def upwards(module, text, modules):
-    """(imported module, line) of the imports from a room above, at the top of the file or in a function."""
+    """(imported module, line) of the imports from a level above, at the top of the file or in a function."""
     for node in nodes(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -81,11 +81,11 @@ def test_no_import_goes_up():
     assert faults == []
 
 
-def test_no_file_of_the_top_is_out_of_its_room():
-    # Names that PyTorch has, the tables of __init__.py, and what the compiled module asks for.
+def test_no_private_file_lies_in_the_package_itself():
+    # Names that PyTorch has, the tables of __init__.py, and names that the compiled module uses.
     known = {"_C", "_dynamo", "_names", "_oneflow_internal", "_ops", "_settings", "_tensor_str", "_utils"}
     private = {p.stem for p in ROOT.glob("_*.py") if not p.stem.startswith("__")}
-    assert private - known == set(), "a private file belongs in a room"
+    assert private - known == set(), "a private file belongs in a folder"
 
 
 @pytest.mark.parametrize(

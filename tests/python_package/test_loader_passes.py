@@ -26,7 +26,7 @@ def datasets(package, is_stream):
 
 
 def programs(loader):
-    """What came out of passes that follow, cross and interrupt each other."""
+    """Return the results of passes that follow, cross and interrupt each other."""
     yield "whole", [plain(b) for b in loader]
     yield "pairs", [plain(p) for p in zip(loader, loader, strict=False)]
     yield "left half way", [plain(b) for b in itertools.islice(loader, 2)]
@@ -76,7 +76,7 @@ class Numbers:
 
 
 def draws(package):
-    """Orders of samplers and loaders whose generators are shared, and what the generator gives after them."""
+    """Orders of samplers and loaders whose generators are shared, and the generator's numbers after them."""
     data = package.utils.data
 
     def generator():

@@ -207,7 +207,7 @@ def test_bilinear_equals_torch():
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("n", [1, 2, float("inf")])
 def test_structured_pruning_ranks_what_is_left(n, dim):
-    """What an earlier pruning took does not count in the norms, as in PyTorch."""
+    """Elements that an earlier pruning removed do not count in the norms, as in PyTorch."""
     from oneflow.nn.utils import prune
     from torch.nn.utils import prune as their_prune
 

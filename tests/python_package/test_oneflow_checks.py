@@ -1,4 +1,4 @@
-"""What only OneFlow has checks its arguments: errors name the argument, and are of the class that OneFlow raises."""
+"""Functions that only OneFlow has check their arguments: errors name the argument and have OneFlow's class."""
 
 import oneflow
 import pytest

@@ -1,4 +1,4 @@
-"""Optimizers and schedules give PyTorch's numbers, step by step."""
+"""Optimizers and schedules compute PyTorch's numbers, step by step."""
 
 import copy
 
@@ -125,7 +125,7 @@ def test_half_parameters_follow_the_wide_ones(name, options):
     half, _ = run(oneflow, name, options, "bfloat16", 3)
     wide, _ = run(oneflow, name, options, "float64", 3)
     for a, b in zip(half, wide, strict=True):
-        # Parameters of size 2 are a 1/128 apart, and three steps round three times.
+        # Parameters of size 2 have a resolution of 1/128, and three steps round three times.
         assert (a.double() - b).abs().max().item() < 0.06
 
 

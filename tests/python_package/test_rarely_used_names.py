@@ -84,7 +84,7 @@ def test_masks_of_blocks(full, lengths):
 
     ours, theirs = made(oneflow, ours_flex), made(torch, torch_flex)
     rows, columns = lengths or (6, 8)
-    # PyTorch's own way without a compiler asks the function of all blocks; its kernels, and we, of these alone.
+    # PyTorch's own path without a compiler calls the function for all blocks; its kernels, and we, for these alone.
     q, kv = torch.arange(rows)[:, None], torch.arange(columns)
     partial = torch.zeros(3, 4, dtype=torch.bool)
     partial[0, 1] = partial[1, 3] = partial[1, 0] = True

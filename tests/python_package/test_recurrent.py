@@ -40,7 +40,7 @@ def run(fw, layer, x, states, form, batch_first, lengths):
 OPTIONS = list(itertools.product((1, 2), (False, True), (False, True), (True, False)))
 
 
-# PyTorch says that it computes projections slowly.
+# PyTorch warns that projections are slow.
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("form", ["batch", "no batch", "packed"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNN relu", "LSTM projected"])
@@ -170,5 +170,5 @@ def test_errors(case):
         ERRORS[case](torch)
     with pytest.raises(type(expected.value)) as got:
         ERRORS[case](oneflow)
-    # The texts agree in their beginning; details may be told in other words.
+    # The texts agree in their beginning; details may be worded differently.
     assert str(got.value)[:12].lower() == str(expected.value)[:12].lower()

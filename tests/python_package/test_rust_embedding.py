@@ -38,7 +38,7 @@ def crate(tmp_path):
 
 
 def _cargo(crate, *arguments):
-    # Kept beside the workspace's own objects: the next run finds them.
+    # Kept next to the workspace's own objects, for the next run.
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "outside"
     env = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Switches, default devices and dtypes, and names whose error says what to use instead."""
+"""Switches, default devices and dtypes, and names whose error suggests an alternative."""
 
 import threading
 

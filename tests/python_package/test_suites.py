@@ -1,4 +1,4 @@
-"""`make suites`: a suite is loaded from where it lies, and a case that hangs or crashes costs only itself."""
+"""`make suites`: a suite is loaded from its own folder, and a case that hangs or crashes costs only itself."""
 
 import json
 import subprocess

@@ -11,7 +11,7 @@ import oneflow
 import pytest
 import torch
 
-# Each gives a text, the same under both names of the package.
+# Each returns a text, the same under both names of the package.
 TEXTS = {
     "constraints": lambda fw: [
         str(getattr(fw.distributions.constraints, name))
@@ -316,7 +316,7 @@ def test_layers_share_the_bases_that_programs_ask_for():
     lost = []
     for name in dir(torch.nn):
         theirs, ours = getattr(torch.nn, name), getattr(oneflow.nn, name, None)
-        # Lazy layers and this loss have bases of their own.
+        # Lazy layers and this loss have other base classes.
         own = name.startswith("Lazy") or name == "LinearCrossEntropyLoss"
         if not inspect.isclass(theirs) or ours is None or own:
             continue

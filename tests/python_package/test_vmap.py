@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_oracle import close
 
-# PyTorch runs some of these sample by sample, and says so.
+# PyTorch runs some of these sample by sample, and warns.
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 
 

@@ -199,7 +199,7 @@ def test_a_forked_child_computes(used_before, n_threads):
             assert product(700) == 700
         assert in_fork(lambda: product(700) == 700) == 0
         assert in_fork(lambda: in_fork(lambda: product(300) == 300) == 0) == 0
-        # The parent goes on as before.
+        # The parent continues as before.
         assert product(700) == 700
     finally:
         oneflow.set_num_threads(before)
@@ -224,7 +224,7 @@ def add_one(queue, results, received):
     x = queue.get()
     x += 1
     results.put((x.sum().item(), oneflow.full((4, 4), 7.0)))
-    # Memory is handed over by the process that made it.
+    # The process that created the memory sends it.
     received.wait(60)
 
 

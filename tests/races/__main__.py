@@ -1,6 +1,6 @@
 """Threads that resize, replace and free tensors under running ops: `make races`. It runs for minutes.
 
-A process of its own runs each race for SECONDS. It fails where the process dies, or where an op gives a result that
+A separate process runs each race for SECONDS. It fails if the process dies, or if an op returns a result that
 fits no state which the tensors ever had.
 """
 
@@ -75,7 +75,7 @@ def to_numpy(x: Tensor) -> None:
 
 WRITERS = [resize, replace, set_other, write_out]
 READERS = [add, reduce, product, in_place, list_of, differentiate, to_numpy]
-# What an op may say of sizes that changed between two calls of one function, or of memory that is gone.
+# Errors that an op may raise for sizes that changed between two calls of one function, or for memory that is gone.
 ALLOWED = (RuntimeError, ValueError, IndexError)
 
 

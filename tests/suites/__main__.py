@@ -1,7 +1,7 @@
 """``make suites SOURCE=DIR [ARGS=...]``: the tests of another project, from its checkout, on this build.
 
 Kinds of checkout are known by their files: PyTorch's (its cases are first run on PyTorch itself, and only those that
-pass there count), OneFlow's, and those of its libraries flowvision and LiBai. A file runs in processes of its own; a
+pass there count), OneFlow's, and those of its libraries flowvision and LiBai. A file runs in separate processes; a
 case that crashes or hangs costs itself.
 Prints a table and the causes of the failures, and writes everything as JSON for the next run to be compared with.
 """

@@ -1,8 +1,8 @@
 """`make cubins`: compiles GPU kernels ahead for a machine with a GPU, where the time to compile them is dear.
 
-The tests of the GPU run on the emulated driver, whose compiler writes down every text that it is given; the texts are
+The tests of the GPU run on the emulated driver, whose compiler records every source that it receives; the sources are
 then compiled by NVRTC for the architectures wanted, into a cache folder that `.ci/on-gpu` uses (``dist/cubin``). Texts
-that only a certain GPU asks for are not among them, and NVRTC there must be of the same release.
+that only a certain GPU needs are not among them, and NVRTC there must be of the same release.
 """
 
 from __future__ import annotations

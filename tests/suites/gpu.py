@@ -1,8 +1,8 @@
-"""`make test-gpu`: a smoke step, then the tests that need a GPU by family, each family in processes of its own.
+"""`make test-gpu`: a smoke step, then the tests that need a GPU by family, each family in separate processes.
 
 An illegal address or a lost device breaks a process for good: the case that met it fails, and the rest of its family
 goes on in another process. Every family has a time limit. Results go to a JSON file as they come; at the end one table
-fits a screen. With ``--emulated`` the emulated driver of the kernels' own tests stands for a GPU.
+fits a screen. With ``--emulated`` the emulated driver of the kernels' own tests replaces a GPU.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def emulate(folder: Path) -> None:
     subprocess.run(["bash", str(build), str(folder)], check=True)
     os.environ["ONEFLOW_CUDA_LIB_DIRS"] = str(folder)
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
-    # Texts that are in a cache are not compiled, so not written down: a run that records has a cache of its own.
+    # Sources in a cache are not compiled, so not recorded: a run that records has its own cache.
     os.environ["ONEFLOW_CUBIN_CACHE"] = str(folder / ("recorded" if "EMULATOR_RECORD" in os.environ else "cubin"))
     os.environ["ONEFLOW_REQUIRE_GPU"] = "1"
 
 
 def _smoke(limit: float) -> dict[str, Any]:
-    """The step that says whether anything works at all: what is there, a copy, a kernel, a product, a gradient."""
+    """The step that checks whether anything works at all: the devices, a copy, a kernel, a product, a gradient."""
     started = time.monotonic()
     command = [sys.executable, str(ROOT / "tests/gpu/smoke.py")]
     try:

@@ -1,7 +1,7 @@
-"""The suites that are known: where their files lie, and what a child process sets up before it loads one.
+"""The supported suites: the location of their files, and what a child process sets up before it loads one.
 
 Modules that belong to a suite's own tools come from its checkout, by an import hook; everything else is the package
-under test, or PyTorch where PyTorch says what is right.
+under test, or PyTorch if PyTorch is the reference.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PyTorch:
 
     @staticmethod
     def helpers(source: Path) -> Path:
-        """What, besides the file, decides which cases there are."""
+        """The settings that, besides the file, decide which cases there are."""
         return source / "torch/testing/_internal"
 
     @staticmethod
@@ -84,7 +84,7 @@ class PyTorch:
 
 
 class OneFlow:
-    """OneFlow's own tests, which ask PyTorch for the answers while they run."""
+    """OneFlow's own tests, which compute the expected results with PyTorch while they run."""
 
     name = "oneflow"
     sides = ("ours",)
@@ -111,7 +111,7 @@ class OneFlow:
         settings = {"ONEFLOW_TEST_CPU_ONLY": "1", "ONEFLOW_CONVENTIONS": "oneflow", "ONEFLOW_CI": "0"}
         for name, value in settings.items():
             os.environ.setdefault(name, value)
-        # By this the suite asks whether processes can work together; here they do without it.
+        # The suite uses this to find out whether processes can work together; here they do without it.
         sysconfig: Any = importlib.import_module("oneflow.sysconfig")
         sysconfig.has_rpc_backend_grpc = lambda: True
         # Last in line: only what the package lacks is the suite's.

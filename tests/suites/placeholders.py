@@ -124,7 +124,7 @@ def _fill_known(name: str) -> bool:
         return False
     placeholder = Placeholder(name)
     setattr(holder, leaf, placeholder)
-    # Whether it was looked for as a module is not known.
+    # Whether it was looked up as a module is unknown.
     sys.modules.setdefault(name, placeholder)
     return True
 

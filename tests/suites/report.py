@@ -1,4 +1,4 @@
-"""What is made of the results: exclusions, causes, tables, and the difference between two runs."""
+"""Reports of results: exclusions, causes, tables, and the difference between two runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def table(files: dict[str, dict[str, Any]]) -> str:
 
 
 def causes(files: dict[str, dict[str, Any]], n_lines: int) -> str:
-    """The failures by cause, most frequent first, each with a case that shows it."""
+    """The failures by cause, most frequent first, each with an example."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, entry in files.items():
         for case, result in entry["failures"].items():

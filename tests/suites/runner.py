@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Seconds after which ranks that lag behind one that failed or finished are given up.
+# Seconds after which ranks that lag behind one that failed or finished are abandoned.
 _PATIENCE = 20.0
 
 
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass
 class Result:
-    """What became of the cases of a file on one side."""
+    """The outcome of the cases of a file on one side."""
 
     collected: list[str] = field(default_factory=list)
     cases: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def run_file(
 
 
 class _Rank:
-    """What one child wrote so far."""
+    """The output of one child so far."""
 
     def __init__(self, path: Path) -> None:
         path.touch()
@@ -133,7 +133,7 @@ class _Start:
         self.ranks = [_Rank(scratch / f"events.{rank}") for rank in range(limits.ranks)]
 
     def run(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         with open(self.scratch / "log", "w+") as log:
             child = subprocess.Popen(
                 self._command(),
@@ -180,7 +180,7 @@ class _Start:
             behind = any(r.ended for r in self.ranks) or self._failed() is not None
             if behind and quiet > _PATIENCE:
                 return "behind"
-            # A group of ranks of which one failed is out of step: it ends once all have said what they saw.
+            # A group of ranks of which one failed is out of step: it ends once all have reported.
             if len(self.ranks) > 1 and self._failed() is not None and all(r.current is None for r in self.ranks):
                 return "behind"
             running = any(rank.current for rank in self.ranks)

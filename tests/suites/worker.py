@@ -1,4 +1,4 @@
-"""The child process: loads one file of a suite, runs the cases it is told, and writes a line of JSON at each event.
+"""The child process: loads one file of a suite, runs the given cases, and writes a line of JSON at each event.
 
 A case that crashes or hangs takes this process along; the parent sees by the last line which case it was, and starts
 another process for the rest.
@@ -60,7 +60,7 @@ class Plugin:
             signal.setitimer(signal.ITIMER_REAL, 0)
         self.write(event="end", case=case, **self.cases[case])
         if self.cases[case]["outcome"] == "failed" and not self.is_usable():
-            # What follows would fail for the same reason: the parent starts another process for it.
+            # The next cases would fail for the same reason: the parent starts another process for them.
             self.write(event="broken")
             os._exit(3)
         return result
@@ -89,14 +89,14 @@ def _reason(info: Any, report: Any) -> dict[str, str]:
         return {"type": "Timeout", "message": "the case ran out of time", "at": ""}
     own = [entry for entry in info.traceback if Path(str(entry.path)).name == Path(str(report.fspath)).name]
     last = (own or info.traceback)[-1]
-    # An error that a comparison wraps says more than what it is wrapped in.
+    # An error that a comparison wraps is more precise than the wrapper.
     error = info.value
     while error.__cause__ is not None:
         error = error.__cause__
     return {
         "type": type(error).__name__,
         "message": str(error)[:2000],
-        # An assertion may say nothing but that it failed.
+        # An assertion may have no text but that it failed.
         "line": str(last.statement).strip().splitlines()[0][:200] if isinstance(error, AssertionError) else "",
         "at": f"{Path(str(last.path)).name}:{last.lineno + 1}",
     }

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from oneflow._base.missing_names import MissingName
-from oneflow._base.overridable import ROOMS, overridable
+from oneflow._base.overridable import FUNCTION_MODULES, overridable
 
 
 class LazyNames:
@@ -43,7 +43,7 @@ class LazyNames:
             return importlib.import_module(f"{self.package}.{name}")
         if name in self.homes:
             value = getattr(importlib.import_module(self.homes[name]), name)
-            is_bare = isinstance(value, FunctionType) and value.__module__.startswith(ROOMS)
+            is_bare = isinstance(value, FunctionType) and value.__module__.startswith(FUNCTION_MODULES)
             return overridable(value, module=self.package) if is_bare else value
         for prefix, home in self.families.items():
             if name.startswith(prefix) and hasattr(module := importlib.import_module(home), name):

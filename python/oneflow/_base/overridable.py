@@ -18,7 +18,13 @@ from oneflow._oneflow import Tensor
 
 _any_answers = _oneflow._C._any_answers
 # The modules of public functions.
-ROOMS = ("oneflow._functions.", "oneflow._linalg.", "oneflow._extra.", "oneflow.nn.functional", "oneflow._base.symbols")
+FUNCTION_MODULES = (
+    "oneflow._functions.",
+    "oneflow._linalg.",
+    "oneflow._extra.",
+    "oneflow.nn.functional",
+    "oneflow._base.symbols",
+)
 # Arguments that PyTorch's functions lack: they are passed on only if they were given.
 _OURS = ("addend", "generator")
 # The shapes of signatures met so far; each is compiled once.
@@ -42,7 +48,7 @@ def publish(
     """
     module = namespace["__name__"]
     # Functions that the package itself defines do not take tensors.
-    homes = ROOMS if module == "oneflow" else (module, *ROOMS)
+    homes = FUNCTION_MODULES if module == "oneflow" else (module, *FUNCTION_MODULES)
     for name, function in list(namespace.items()):
         if not isinstance(function, FunctionType) or name in never:
             continue
