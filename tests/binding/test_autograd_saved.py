@@ -109,7 +109,7 @@ def test_nodes_may_be_called():
 
 
 @pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
-def test_spreads_may_be_written_where_pytorch_saves_no_result(name):
+def test_results_of_variances_may_be_written_where_pytorch_saves_none(name):
     def run(fw):
         x = fw.tensor([[1.0, 4.0], [2.0, -3.0], [0.5, 1.0]], requires_grad=True)
         made = getattr(fw, name)(x, 0)

@@ -67,7 +67,7 @@ def test_module_hooks_are_left_alone_by_second_derivatives():
     both(run)
 
 
-def test_gradcheck_gives_every_input_a_tangent():
+def test_gradcheck_tests_a_tangent_of_every_input():
     def run(fw):
         fwad = fw.autograd.forward_ad
 

@@ -49,7 +49,7 @@ def test_bases(name, order, grad):
 
 
 @pytest.mark.parametrize("make", ["rand", "randn", "ones", "empty", "zeros"])
-def test_complex_tensors_stand_for_themselves(make):
+def test_complex_tensors_are_no_views(make):
     x = getattr(oneflow, make)(2, 3, dtype=oneflow.complex64)
     assert x._base is None
     assert oneflow.view_as_real(x)._base is x
@@ -68,7 +68,7 @@ def test_a_result_that_is_no_view_is_written_in_place():
 
 
 @pytest.mark.parametrize(("size", "kind"), [((2, 3, 4, 5), "channels_last"), ((2, 3, 2, 4, 5), "channels_last_3d")])
-def test_resize_keeps_the_format_asked_for(size, kind):
+def test_resize_applies_the_given_format(size, kind):
     for call in (
         lambda fw, f: fw.empty(0).resize_(size, memory_format=f),
         lambda fw, f: fw.empty(500).resize_(*size, memory_format=f),

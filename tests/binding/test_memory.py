@@ -311,7 +311,7 @@ FOREIGN.append("frombuffer(bytearray(32), dtype=oneflow.float32)")
 
 
 @pytest.mark.parametrize("call", FOREIGN)
-def test_memory_of_others_may_be_held_to_the_end_of_the_process(call):
+def test_foreign_memory_may_be_kept_until_the_process_ends(call):
     program = f"""
 import numpy, oneflow
 class Holder: pass

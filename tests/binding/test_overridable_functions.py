@@ -76,7 +76,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("place", "leaf", "required"), cases())
-def test_the_class_is_asked_once_about_the_public_function(place, leaf, required):
+def test_torch_function_is_called_once_with_the_public_function(place, leaf, required):
     theirs = asked(getattr(space(torch, place), leaf), required)
     if isinstance(theirs, str) or len(theirs[0]) != 1:
         pytest.skip("PyTorch itself does not ask with these arguments")
@@ -121,7 +121,7 @@ def test_a_mode_sees_the_public_functions():
     assert seen == ["relu", "einsum", "norm"]
 
 
-def test_subclasses_are_asked_about_a_function_once_and_keep_their_class():
+def test_subclasses_receive_a_function_once_and_keep_their_class():
     seen = []
 
     class Mine(oneflow.Tensor):

@@ -149,7 +149,7 @@ def test_ducks_that_decline():
     both(run)
 
 
-def test_subclasses_are_asked_before_their_bases():
+def test_torch_function_of_subclasses_comes_before_their_bases():
     def run(fw):
         order = []
 

@@ -230,7 +230,7 @@ def test_new_tensors_are_like_global_ones_and_addresses_those_of_the_part() -> N
         run_ranks(n, rank)
 
 
-def test_results_of_one_rank_lie_as_those_of_two() -> None:
+def test_results_of_one_rank_have_the_strides_of_two() -> None:
     """A split stays where an op keeps it, also where all layouts are the same."""
 
     def rank() -> list[Any]:

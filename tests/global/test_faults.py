@@ -177,7 +177,7 @@ def test_ctrl_c_in_a_trace_is_not_lost(monkeypatch, after):
     assert Step()(flow.ones(2)).tolist() == [21, 21]
 
 
-def test_a_line_that_cannot_be_told_is_left_out(monkeypatch):
+def test_a_line_that_cannot_be_determined_is_left_out(monkeypatch):
     def broken(self):
         raise ValueError("no line")
 

@@ -318,7 +318,7 @@ def test_a_group_names_ranks_by_their_numbers_in_the_world() -> None:
     run_ranks(3, rank)
 
 
-def test_a_launcher_starts_all_ranks_anew_after_a_failure(tmp_path: Path) -> None:
+def test_a_launcher_restarts_all_ranks_after_a_failure(tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(
         "import os, oneflow as flow\n"

@@ -157,7 +157,7 @@ def test_copies_compile_programs_of_their_own(again):
     assert losses[0] == losses[1] and losses[0][0] < first.item()
 
 
-def test_a_state_that_is_cleared_starts_anew():
+def test_a_cleared_state_is_created_again():
     def train(wrap):
         model = net()
         optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -230,7 +230,7 @@ def test_token_files_feed_a_graph(tmp_path):
         TokenReader(tmp_path / "nothing", "uint16", 4, 7, batches=1)
 
 
-def test_a_reader_goes_on_where_it_ended_and_sees_changes(tmp_path):
+def test_a_reader_continues_where_it_ended_and_sees_changes(tmp_path):
     (tmp_path / "t").write_bytes(np.arange(500, dtype=np.uint16).tobytes())
 
     class Gate(nn.Graph):
@@ -325,7 +325,7 @@ def test_ofrecords_feed_a_graph(tmp_path):
         make()
 
 
-def test_a_watchdog_names_who_waits_for_whom(monkeypatch, capfd):
+def test_a_watchdog_names_the_waiting_tasks(monkeypatch, capfd):
     monkeypatch.setenv("ONEFLOW_WATCHDOG_SECONDS", "0.2")
 
     def slow():

@@ -199,7 +199,7 @@ def test_what_a_loader_raises_is_not_lost_where_the_program_changes():
 # ---- several users of one graph
 
 
-def test_two_loops_over_one_graph_keep_apart():
+def test_two_loops_over_one_graph_are_independent():
     graph = Scale()
     pairs = [(x[0].item(), y[0].item()) for x, y in zip(graph.over(batches(6)), graph.over(batches(4)), strict=False)]
     assert pairs == [(2.0 * i, 2.0 * i) for i in range(4)]
@@ -243,7 +243,7 @@ def test_a_slow_loader_keeps_nobody_else_from_the_graph():
     assert not waiting.is_alive() and list(results) == []
 
 
-def test_learning_goes_on_where_another_loop_stopped():
+def test_training_continues_where_another_loop_stopped():
     net = nn.Linear(2, 1)
     optimizer = flow.optim.SGD(net.parameters(), lr=0.1)
 

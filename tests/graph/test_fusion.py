@@ -79,7 +79,7 @@ def same(a, b, rel=1e-5) -> None:
     assert a == pytest.approx(b, rel=rel)
 
 
-def test_the_factor_of_clipping_goes_into_the_update():
+def test_the_factor_of_clipping_is_fused_into_the_update():
     on, with_, _ = train({"allow_fuse_model_update_ops": True}, clip=0.1)
     off, without, _ = train({"allow_fuse_model_update_ops": False}, clip=0.1)
     plain, bare, _ = train({"allow_fuse_elementwise": False}, clip=0.1)
@@ -164,7 +164,7 @@ def test_a_class_out_of_range_is_an_error_still():
     assert step(ids, target).item() > 0
 
 
-def test_casts_join_the_ops_beside_them():
+def test_casts_are_fused_with_adjacent_ops():
     amp = {"enable_amp": True}
     on, with_, _ = train({**amp, "allow_fuse_cast_scale": True})
     off, without, _ = train({**amp, "allow_fuse_cast_scale": False})
@@ -191,7 +191,7 @@ def test_chains_form_in_any_order_of_memory(memory_format):
     assert flow.equal(y, eager) and y.stride() == eager.stride()
 
 
-def test_values_of_two_orders_of_memory_stay_apart():
+def test_values_of_two_memory_orders_are_not_fused():
     x, y = flow.randn(2, 3, 5, 4), flow.randn(2, 3, 5, 4)
 
     def step(x, y):
@@ -381,7 +381,7 @@ def scaled(fused, scale, divide, clip=None):
 
 @pytest.mark.parametrize("divide", [False, True])
 @pytest.mark.parametrize("scale", [0.25, 3.0])
-def test_a_scale_of_all_gradients_goes_into_the_update(scale, divide):
+def test_a_scale_of_all_gradients_is_fused_into_the_update(scale, divide):
     on, factors, with_ = scaled(True, scale, divide)
     off, others, without = scaled(False, scale, divide)
     same(on, off)

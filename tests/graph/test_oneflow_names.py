@@ -36,7 +36,7 @@ def test_trace_makes_a_function_a_graph_and_compiles_a_graph() -> None:
         nn.Graph.trace(nn.Linear(1, 1))
 
 
-def test_dynamic_shapes_are_asked_for_by_a_decorator_too() -> None:
+def test_dynamic_shapes_are_enabled_by_a_decorator_too() -> None:
     class Kept(Linear):
         @nn.Graph.with_dynamic_input_shape(size=2)
         def __init__(self) -> None:

@@ -50,12 +50,12 @@ def test_levels_show_more_and_more(capsys):
         Forward(debug_max_py_stack_depth=0)
 
 
-def test_ranks_choose_who_prints(capsys):
+def test_ranks_select_the_printing_rank(capsys):
     assert shown(capsys, v_level=0, ranks=1) == ""
     assert shown(capsys, v_level=0, ranks=[1, 0]) and shown(capsys, v_level=0, ranks=-1)
 
 
-def test_lines_of_python_as_deep_as_asked_for(capsys):
+def test_the_number_of_python_lines_can_be_chosen(capsys):
     line = {d: next(r for r in shown(capsys, v_level=2, max_py_stack_depth=d, op_repr_with_py_stack=True).split("\n")
                     if "cumsum(" in r) for d in (1, 3)}  # fmt: skip
     assert line[1].count("test_reports.py:") == 1 and " < " not in line[1]

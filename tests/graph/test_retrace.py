@@ -347,7 +347,7 @@ def test_parameters_that_are_frozen_after_the_first_step():
     assert module[0].weight.grad is not None
 
 
-def test_settings_that_change_in_every_step_are_told():
+def test_settings_that_change_in_every_step_warn():
     module = net()
     optimizer = flow.optim.SGD(module.parameters(), lr=0.1)
 

@@ -90,7 +90,7 @@ def test_other_arguments_are_refused(saved):
         again(x.double(), extra=extra, scale=2.0)
 
 
-def test_a_saved_training_step_goes_on(tmp_path):
+def test_a_saved_training_step_continues(tmp_path):
     x = torch.randn(3, 4)
     straight, saved = Train(model()), Train(model())
     want = [straight(x) for _ in range(4)]

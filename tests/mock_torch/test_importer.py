@@ -73,7 +73,7 @@ def test_globals_of_the_caller_follow():
     assert space["torch"] is torch and space["layers"] is torch.nn
 
 
-def test_versions_and_metadata_answer():
+def test_versions_and_metadata_are_those_of_torch():
     with mock.enable():
         import torch
 
@@ -103,7 +103,7 @@ def test_missing_names_are_named():
         assert not hasattr(torch, "no_such_name") and getattr(torch, "no_such_name", 3) == 3
 
 
-def test_a_lazy_mock_gives_placeholders():
+def test_a_lazy_mock_returns_placeholders():
     with mock.enable(lazy=True):
         import torch
         import torch.no_such_part.deeper
@@ -174,7 +174,7 @@ def test_further_modules_are_replaced():
     assert "no_such_package.functional" not in sys.modules
 
 
-def test_packages_are_imported_anew(tmp_path, monkeypatch):
+def test_packages_are_imported_again(tmp_path, monkeypatch):
     (tmp_path / "written_for_torch.py").write_text("import torch\nPACKAGE = torch.__package__\n")
     monkeypatch.syspath_prepend(tmp_path)
     import written_for_torch
@@ -186,7 +186,7 @@ def test_packages_are_imported_anew(tmp_path, monkeypatch):
     assert sys.modules.pop("written_for_torch") is written_for_torch
 
 
-def test_what_a_main_package_requires_is_imported_anew():
+def test_requirements_of_a_main_package_are_imported_again():
     with pytest.raises(importlib.metadata.PackageNotFoundError):
         mock.enable(main_pkg="no-such-distribution")
     from oneflow.mock_torch._metadata import modules_of
@@ -194,7 +194,7 @@ def test_what_a_main_package_requires_is_imported_anew():
     assert {"pytest", "pluggy", "iniconfig"} <= modules_of("pytest")
 
 
-def test_the_environment_gives_defaults(monkeypatch):
+def test_the_environment_sets_defaults(monkeypatch):
     monkeypatch.setenv("ONEFLOW_MOCK_TORCH_LAZY", "1")
     with mock.enable():
         import torch

@@ -22,7 +22,7 @@ class Predict(nn.Graph):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_saved_model_gives_the_same_bits(name: str, tmp_path: Any) -> None:
+def test_a_saved_model_returns_the_same_bits(name: str, tmp_path: Any) -> None:
     _, model = pair(name, tmp_path)
     inputs = fed(flow, name, 1)
     graph = Predict(model.eval(), CASES[name].our_call)

@@ -378,7 +378,7 @@ def test_roi_align_is_a_mean_of_samples(ratio, aligned):
 @pytest.mark.parametrize(
     "groups, offsets, stride, padding, dilation", [(1, 1, 1, 1, 1), (2, 2, 2, 1, 1), (1, 1, 1, 2, 2)]
 )
-def test_deform_conv_samples_where_it_is_told(groups, offsets, stride, padding, dilation):
+def test_deform_conv_samples_at_its_offsets(groups, offsets, stride, padding, dilation):
     rng = np.random.default_rng(3)
     x, weight = rng.standard_normal((2, 4, 6, 7)), rng.standard_normal((6, 4 // groups, 3, 3))
     plain = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(weight), None, stride, padding, dilation, groups)

@@ -80,7 +80,7 @@ def test_old_order_warns(name):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32"])
-def test_a_tensor_without_dimensions_stands_for_a_factor(dtype):
+def test_a_zero_dim_tensor_is_accepted_as_a_factor(dtype):
     for args in ((2, 5, 2), (2, 0, 3)):
         ours, theirs = (
             fw.add(fw.tensor(args[0], dtype=d), fw.tensor(args[1], dtype=d), d == fw.bool or args[2])
@@ -90,7 +90,7 @@ def test_a_tensor_without_dimensions_stands_for_a_factor(dtype):
         check_equal(ours, theirs)
 
 
-def test_a_tensor_goes_before_a_number():
+def test_a_tensor_overload_comes_before_a_number():
     """A 0-dim tensor takes the overload of tensors, with its gradient and its dtype."""
     for fw in (oneflow, torch):
         low = fw.tensor(0.5, requires_grad=True)

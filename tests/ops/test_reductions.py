@@ -144,7 +144,7 @@ SPREADS = ("var", "std", "var_mean", "std_mean")
 
 @pytest.mark.parametrize("name", SPREADS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
-def test_spread_over_dimensions_of_size_one(name, dtype):
+def test_variance_over_dimensions_of_size_one(name, dtype):
     """One element has no variance: NaN with the correction, 0 without, also if nothing is left to reduce."""
     cases = [
         ((), None),

@@ -99,7 +99,7 @@ def test_sums_without_nan(dtype, layout):
 
 
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTEGERS, "complex64"))
-def test_sequences_between_ends(dtype):
+def test_linspace(dtype):
     for start, end, n in ((0, 1, 5), (-3, 9, 0), (2, 7, 1), (9, -9, 2), (0, 100, 1001), (0.5, 100.3, 700)):
         if dtype == "uint8" and end < 0:
             continue
@@ -189,7 +189,7 @@ def test_grid_sample(mode, border, align, dims):
             same(grid.grad, other.grad, **loose)
 
 
-def test_grid_sample_keeps_what_lies_outside_out():
+def test_grid_sample_ignores_positions_outside():
     """Infinite elements do not reach neighbouring positions, and a position that is NaN is nowhere."""
     x = oneflow.tensor([[[[1.0, INF], [2.0, NAN]]]])
     grid = oneflow.tensor([[[[-3.0, -3.0], [NAN, 0.0], [9.0, 9.0]]]])

@@ -127,7 +127,7 @@ def _operands(fw):
 
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", INDEXED)
-def test_what_is_read_lies_apart_from_what_is_written(name, grad):
+def test_indexed_writes_from_overlapping_operands(name, grad):
     for (where, *ours), (_, *theirs) in zip(_operands(oneflow), _operands(torch), strict=True):
         if grad:
             if where.startswith(("index", "both")):

@@ -47,7 +47,7 @@ def test_using_a_gpu_is_an_error_with_the_reason(use):
 
 
 @needs_no_gpu
-def test_questions_have_answers():
+def test_queries_work_without_a_gpu():
     assert oneflow.cuda.memory_allocated() == oneflow.cuda.max_memory_allocated() == oneflow.cuda.memory_reserved() == 0
     oneflow.cuda.empty_cache()
     with oneflow.cuda.stream(None):

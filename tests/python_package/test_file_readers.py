@@ -50,7 +50,7 @@ def reader(folder, **options):
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_epoch_gives_each_record_once(folder, shuffled):
+def test_every_epoch_has_each_record_once(folder, shuffled):
     records = reader(folder, batch_size=4, random_shuffle=shuffled, random_seed=1)
     label = nn.OFRecordRawDecoder("label", shape=(), dtype=oneflow.int32)
     epochs = [[n for _ in range(3) for n in label(records()).tolist()] for _ in range(2)]

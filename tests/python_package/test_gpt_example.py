@@ -92,7 +92,7 @@ def run(out, *args):
 
 
 @pytest.mark.slow
-def test_resume_ends_where_an_uninterrupted_run_does(tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     whole = run(tmp_path / "a", "--steps", "4", "--checkpoint-every", "2")
     # The schedule depends on the number of steps, so the first half is cut out of a run of the same length.
     half = tmp_path / "b"

@@ -69,7 +69,7 @@ def sources():
     return found
 
 
-def test_no_import_goes_up():
+def test_no_import_from_a_level_above():
     texts = sources()
     modules = {f"oneflow.{name}" for name in texts}
     faults = [

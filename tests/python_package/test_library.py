@@ -62,7 +62,7 @@ def test_a_library_defines_and_forgets():
         library.Library("check", "OTHER")
 
 
-def test_ops_of_the_package_answer_to_aten():
+def test_ops_of_the_package_are_found_under_aten():
     x = oneflow.tensor([-1.0, 2.0])
     assert oneflow.ops.aten.relu.default(x).tolist() == [0, 2]
     assert oneflow.ops.aten.add.Tensor(x, x).tolist() == [-2, 4]

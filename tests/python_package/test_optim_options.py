@@ -179,7 +179,7 @@ def test_groups_and_reloading(name, tensor_lr):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_state_goes_to_pytorch_and_back(name):
+def test_a_state_survives_a_round_trip_through_pytorch(name):
     n_steps = 2 if name == "LBFGS" else 3
     params, optimizer, _ = trained(torch, name, {"lr": 0.05}, "float64", n_steps)
 
@@ -360,7 +360,7 @@ def test_thirty_steps_of_a_schedule(name, tensor_lr):
 
 
 @pytest.mark.parametrize("name", list(schedules(torch.optim.lr_scheduler, torch)))
-def test_a_schedules_state_goes_to_pytorch_and_back(name):
+def test_a_schedules_state_survives_a_round_trip_through_pytorch(name):
     def start(fw):
         a, b, c = parameters(fw, "SGD", "float64")
         optimizer = fw.optim.SGD([{"params": [a]}, {"params": [b, c], "lr": 0.05}], lr=0.2, momentum=0.9)

@@ -51,7 +51,7 @@ def test_everything_is_counted(recorded):
     assert seen["nn.Module: Linear_0"] == seen["nn.Module: Linear_1"] == seen["nn.Module: Sequential_0"] == 3
 
 
-def test_events_lie_inside_their_parents(recorded):
+def test_events_are_nested_inside_their_parents(recorded):
     for event in recorded.events():
         assert event.self_cpu_time_total >= -1e-6
         for child in event.cpu_children:
@@ -87,7 +87,7 @@ def test_backward_is_linked_to_forward(recorded):
     assert sorted(forward) == sorted(backward) and len(set(forward)) == 6
 
 
-def test_only_the_gradients_asked_for_are_computed():
+def test_only_the_requested_gradients_are_computed():
     x, w = (torch.randn(8, 8, requires_grad=True) for _ in range(2))
 
     def products(inputs):
@@ -142,7 +142,7 @@ def test_threads_have_their_own_events():
     assert next(e for e in prof.events() if e.name == "log").thread not in {e.thread for e in exps}
 
 
-def test_an_exception_ends_what_it_leaves():
+def test_an_exception_ends_the_regions_it_leaves():
     with profile(with_modules=True) as prof:
         with pytest.raises(RuntimeError), record_function("failing"):
             model()(torch.ones(2, 7))

@@ -98,7 +98,7 @@ def test_masks_of_blocks(full, lengths):
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without")
-def test_what_attention_returns_beside():
+def test_further_results_of_attention():
     (q, tq), (k, tk) = pair_of_tensors(1, 2, 5, 4), pair_of_tensors(1, 2, 6, 4)
     out, aux = ours_flex.flex_attention(q, k, k, return_aux=ours_flex.AuxRequest(lse=True, max_scores=True))
     tout, taux = torch_flex.flex_attention(tq, tk, tk, return_aux=torch_flex.AuxRequest(lse=True))

@@ -105,7 +105,7 @@ def test_only_what_passes_on_pytorch_counts(tmp_path):
     assert again["files"]["test_torch.py"]["n_counted"] == 1 and "no case changed" in text
 
 
-def test_causes_are_told_apart_by_words_and_not_by_numbers():
+def test_causes_differ_by_words_and_not_by_numbers():
     sys.path.insert(0, str(ROOT / "tests"))
     from suites.report import cause
 

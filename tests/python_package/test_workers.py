@@ -96,7 +96,7 @@ def test_streams_equal_torch(options):
     assert ours == plain(torch.utils.data.DataLoader(Theirs(), num_workers=2, **options))
 
 
-def test_workers_know_who_they_are():
+def test_workers_have_their_identity():
     class Asks(Dataset):
         def __len__(self):
             return 4
