@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oneflow._base.refusals import refuse, refuse_class
+from oneflow._base.refusals import constant, refuse, refuse_class
 
 __all__ = ["ONNXProgram", "dynamo_export", "export", "is_in_onnx_export"]
 
@@ -12,13 +12,4 @@ ONNXProgram = refuse_class("oneflow.onnx.ONNXProgram", _INSTEAD)
 export = refuse("oneflow.onnx.export", _INSTEAD)
 dynamo_export = refuse("oneflow.onnx.dynamo_export", _INSTEAD)
 
-
-def is_in_onnx_export() -> bool:
-    """False.
-
-    Example::
-
-        >>> oneflow.onnx.is_in_onnx_export()
-        False
-    """
-    return False
+is_in_onnx_export = constant("oneflow.onnx.is_in_onnx_export", False, "exports are not provided")

@@ -1,10 +1,15 @@
-"""Names that exist so that scripts can import them. Calling one raises with an alternative, or warns of no effect."""
+"""Names that exist so that scripts can import them, as data: a name and a value, or a name and an alternative.
+
+Calling one raises an error with the alternative, returns a constant, or warns that it has no effect.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+V = TypeVar("V")
 
 
 def refuse(name: str, instead: str) -> Callable[..., Any]:
@@ -25,6 +30,25 @@ def refuse_class(name: str, instead: str) -> type:
     made = refuse(name, instead)
     body = {"__new__": made, "_instead": instead, "__doc__": made.__doc__, "__module__": name.rpartition(".")[0]}
     return type(name.rpartition(".")[2], (), body)
+
+
+def constant(name: str, value: V, reason: str) -> Callable[..., V]:
+    """Return a function that always returns ``value``, whatever its arguments.
+
+    Example::
+
+        >>> from oneflow._base.refusals import constant
+        >>> constant("oneflow.moon.is_available", False, "there is no provider for it")()
+        False
+    """
+
+    def constantly(*args: Any, **kwargs: Any) -> V:
+        return value
+
+    shown = "" if value is None else f"\n    {value!r}"
+    constantly.__name__ = constantly.__qualname__ = name.rpartition(".")[2]
+    constantly.__doc__ = f"Return {value!r}: {reason}.\n\nExample::\n\n    >>> {name}(){shown}"
+    return constantly
 
 
 _said: set[str] = set()

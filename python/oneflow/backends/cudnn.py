@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from oneflow._base.refusals import constant
 from oneflow.backends._flags import changed
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_available", "version"]
@@ -15,32 +16,9 @@ deterministic = False
 allow_tf32 = True
 fp32_precision = "none"
 
-
-def is_available() -> bool:
-    """False: it is not used.
-
-    Example::
-
-        >>> isinstance(oneflow.backends.cudnn.is_available(), bool)
-        True
-    """
-    return False
-
-
-def version() -> int | None:
-    """None: it is not used.
-
-    Example::
-
-        >>> oneflow.backends.cudnn.version() is None
-        True
-    """
-    return None
-
-
-def is_acceptable(tensor: object) -> bool:
-    """False: it is not used."""
-    return False
+is_available = constant("oneflow.backends.cudnn.is_available", False, "it is not used")
+version = constant("oneflow.backends.cudnn.version", None, "it is not used")
+is_acceptable = constant("oneflow.backends.cudnn.is_acceptable", False, "it is not used")
 
 
 def set_flags(

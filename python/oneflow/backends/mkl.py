@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from oneflow._base.refusals import constant
+
 __all__ = ["is_available"]
 
-
-def is_available() -> bool:
-    """False: it is not used.
-
-    Example::
-
-        >>> oneflow.backends.mkl.is_available()
-        False
-    """
-    return False
+is_available = constant("oneflow.backends.mkl.is_available", False, "it is not used")
 
 
 VERBOSE_OFF, VERBOSE_ON = 0, 1

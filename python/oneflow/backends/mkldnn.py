@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from oneflow._base.refusals import constant
 from oneflow.backends._flags import changed
 
 __all__ = ["allow_tf32", "deterministic", "enabled", "flags", "is_available"]
@@ -13,16 +14,7 @@ deterministic = False
 allow_tf32 = True
 fp32_precision = "none"
 
-
-def is_available() -> bool:
-    """False: it is not used.
-
-    Example::
-
-        >>> oneflow.backends.mkldnn.is_available()
-        False
-    """
-    return False
+is_available = constant("oneflow.backends.mkldnn.is_available", False, "it is not used")
 
 
 def flags(

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from oneflow._base.refusals import constant
+
 __all__ = ["is_available"]
 
-
-def is_available() -> bool:
-    """False: it is not used.
-
-    Example::
-
-        >>> oneflow.backends.openmp.is_available()
-        False
-    """
-    return False
+is_available = constant("oneflow.backends.openmp.is_available", False, "it is not used")

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
+from oneflow._base.refusals import constant
+
 __all__ = ["enabled", "get_opt_einsum", "is_available", "strategy"]
 
 enabled = False
 strategy: str | None = None
 
-
-def is_available() -> bool:
-    """False: no other order is searched for.
-
-    Example::
-
-        >>> isinstance(oneflow.backends.opt_einsum.is_available(), bool)
-        True
-    """
-    return False
-
-
-def get_opt_einsum() -> None:
-    """None: no module of that name is used.
-
-    Example::
-
-        >>> oneflow.backends.opt_einsum.get_opt_einsum() is None
-        True
-    """
+is_available = constant("oneflow.backends.opt_einsum.is_available", False, "no other order is searched for")
+get_opt_einsum = constant("oneflow.backends.opt_einsum.get_opt_einsum", None, "no module of that name is used")

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from oneflow._base.refusals import constant
+
 __all__ = ["is_available"]
 
-
-def is_available() -> bool:
-    """False: it is not used.
-
-    Example::
-
-        >>> isinstance(oneflow.backends.xnnpack.is_available(), bool)
-        True
-    """
-    return False
+is_available = constant("oneflow.backends.xnnpack.is_available", False, "it is not used")
