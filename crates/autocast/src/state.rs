@@ -5,7 +5,7 @@ use oneflow_core::{Tensor, Tls, bit, tls, with_tls};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// What autocast does on this thread.
+/// Autocast's state on this thread.
 #[derive(Clone, Copy)]
 pub struct State {
     enabled: u32,

@@ -34,7 +34,7 @@ impl DeviceType {
         extra.iter().position(|n| *n == name).map(|i| DeviceType((i + BUILT_IN.len()) as u8))
     }
 
-    /// The number of a device type by name, made on first use. Called by providers at start-up.
+    /// The number of a device type by name, created on first use. Called by providers at start-up.
     pub fn register(name: &'static str) -> Result<DeviceType> {
         if let Some(t) = Self::from_name(name) {
             return Ok(t);

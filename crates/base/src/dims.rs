@@ -34,7 +34,7 @@ pub fn contiguous_strides(sizes: &[i64]) -> Dims {
     strides
 }
 
-/// Whether elements lie row-major without gaps. Dimensions of size one may have any stride.
+/// Returns true if elements are row-major without gaps. Dimensions of size one may have any stride.
 #[inline]
 pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
     let mut acc = 1i64;

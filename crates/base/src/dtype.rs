@@ -31,7 +31,7 @@ pub enum DType {
     C32,
 }
 
-/// What promotion compares first: a higher category always wins.
+/// The first criterion of promotion: a higher category always wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     Bool,
@@ -123,14 +123,14 @@ impl DType {
         Self::ALL.get(v as usize).copied()
     }
 
-    /// Whether kernels other than copies and fills do not know the dtype: its elements are stored, moved as bytes (`carrier`)
+    /// Returns true if only copies and fills support the dtype: its elements are stored, moved as bytes (`carrier`)
     /// and cast, and what computes with them does so in another dtype (`wide`).
     #[inline]
     pub const fn is_limited(self) -> bool {
         self as u8 > DType::C128 as u8
     }
 
-    /// A dtype that every kernel knows, of the same size: what moves elements moves them as these.
+    /// A dtype of the same size that every kernel supports: kernels that move elements move them as these.
     #[inline]
     pub const fn carrier(self) -> DType {
         match (self.is_limited(), self.size()) {
@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// The dtype that every kernel knows and that holds all numbers of this one; of `U64` the bits, modulo 2^64.
+    /// The dtype that every kernel supports and that holds all numbers of this one; of `U64` the bits, modulo 2^64.
     #[inline]
     pub const fn wide(self) -> DType {
         match self {
@@ -212,7 +212,7 @@ impl DType {
             _ => DType::C64,
         }
     }
-    /// What a kernel computes in: half types in `F32`, small integers in `I64`.
+    /// The dtype in which a kernel computes: half types in `F32`, small integers in `I64`.
     #[inline]
     pub const fn compute(self) -> DType {
         match self {

@@ -4,7 +4,7 @@
 
 use crate::DType;
 
-/// How a format with a sign spends its codes.
+/// The codes of a format with a sign.
 #[derive(Clone, Copy)]
 struct Format {
     /// Bits of the mantissa.
@@ -13,7 +13,7 @@ struct Format {
     /// The code of the greatest finite number, and what greater ones become; both without a sign.
     most: u8,
     beyond: u8,
-    /// Whether there is one NaN, in the place of minus zero.
+    /// True if there is one NaN, in the place of minus zero.
     one_nan: bool,
 }
 

@@ -30,7 +30,7 @@ pub fn intern(name: &str) -> Sym {
     Sym(id)
 }
 
-/// The text of a symbol; empty for one that was never made.
+/// The text of a symbol; empty for an unknown one.
 pub fn sym_name(sym: Sym) -> &'static str {
     read().names.get(sym.0 as usize).copied().unwrap_or("")
 }

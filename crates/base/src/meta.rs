@@ -1,4 +1,4 @@
-//! What is known of a tensor without its data.
+//! The properties of a tensor without its data.
 
 use crate::{DType, Device, Dims, contiguous_strides, is_contiguous, numel};
 
@@ -14,7 +14,7 @@ impl Meta {
     pub fn contiguous(dtype: DType, device: Device, sizes: &[i64]) -> Meta {
         Meta { dtype, device, sizes: Dims::from_slice(sizes), strides: contiguous_strides(sizes) }
     }
-    /// Elements; zero where the product would overflow (such a meta cannot be made through an op).
+    /// Elements; zero if the product would overflow (such a meta cannot be created by an op).
     pub fn numel(&self) -> i64 {
         numel(&self.sizes).unwrap_or(0)
     }

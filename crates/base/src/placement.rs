@@ -1,4 +1,4 @@
-//! Where a global tensor lives: a device type and an n-D array of ranks. Interned, so that it is one word in a call.
+//! The devices of a global tensor: a device type and an n-D array of ranks. Interned, so that it is one word in a call.
 
 use crate::{DeviceType, Dims, Error, Result};
 use std::fmt;
@@ -66,7 +66,7 @@ impl Placement {
 }
 
 impl PlacementId {
-    /// The placement of an id; `None` for an id that was never made (a hostile plan file).
+    /// The placement of an id; `None` for an unknown id (a hostile plan file).
     pub fn get(self) -> Option<&'static Placement> {
         TABLE.read().unwrap_or_else(|e| e.into_inner()).get(self.0 as usize).copied()
     }

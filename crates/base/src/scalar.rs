@@ -64,7 +64,7 @@ impl Scalar {
             s => Scalar::Float(s.to_f64() - 1.0),
         }
     }
-    /// The dtype a tensor made of this number alone gets (`default` for floats).
+    /// The dtype of a tensor created from this number alone (`default` for floats).
     #[inline]
     pub fn natural_dtype(self, default: DType) -> DType {
         match self {

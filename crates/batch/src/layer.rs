@@ -1,6 +1,6 @@
-//! The layer: one call on all samples where a rule knows how, else a call a sample.
+//! The layer: one call on all samples if there is a rule, else a call a sample.
 //!
-//! A rule rewrites the call so that the batch is dimension 0 of its operands. Which rule serves is said by the op's definition:
+//! A rule rewrites the call so that the batch is dimension 0 of its operands. The op's definition selects the rule:
 //! its family, or where no family describes it, its field `batch`.
 
 use crate::levels::{Level, Outside, Randomness, innermost};
@@ -133,7 +133,7 @@ fn write(dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
-/// What a rule did.
+/// The outcome of a rule.
 pub(crate) enum Ran {
     /// The results hold all samples.
     OnAll,
@@ -188,7 +188,7 @@ fn with_first(first: i64, rest: &[i64]) -> Dims {
     std::iter::once(first).chain(rest.iter().copied()).collect()
 }
 
-/// The same op on other operands, and with other arguments where given.
+/// The same op on other operands, and with other arguments if given.
 pub(crate) fn again(c: &Call<'_>, ins: &[Option<&Tensor>], attrs: Option<&Attrs>, outs: &mut Outs) -> Result<Ran> {
     let args = attrs.map(Attrs::args);
     dispatch(&Call { ins, args: args.as_deref().unwrap_or(c.args), ..*c }, outs)?;
@@ -223,7 +223,7 @@ fn view(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     Ok(Ran::OnSamples)
 }
 
-/// All samples of an input, with as many dimensions beside the batch as `ndim`.
+/// All samples of an input, with `ndim` dimensions besides the batch.
 pub(crate) fn raised(all: &Tensor, ndim: usize) -> Result<Tensor> {
     let have = all.ndim() - 1;
     if have >= ndim {
@@ -295,7 +295,7 @@ fn dims_of<'a>(c: &Call<'a>) -> impl Iterator<Item = usize> + use<'a> {
     params.filter(|(_, p)| DIMS.contains(&p.name) && matches!(p.ty, Ty::Int | Ty::Ints)).map(|(i, _)| i)
 }
 
-/// Ops that are told their dimensions: the same op one dimension further, if that gives the samples' shapes.
+/// Ops with dimensions as arguments: the same op one dimension further, if that gives the samples' shapes.
 fn along_dims(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     let n = c.ins.iter().flatten().next().map_or(0, |t| t.ndim()) as i64;
     if n == 0 {
@@ -472,7 +472,7 @@ fn other_stream(c: &Call<'_>, i: i64) -> Option<Attrs> {
     Some(Attrs::new(c.args).with(at, Arg::Rng { seed, offset }))
 }
 
-/// Whether the call draws from an engine, which goes on by itself.
+/// Returns true if the call draws from an engine, which advances by itself.
 fn is_in_order(c: &Call<'_>) -> bool {
     c.args.iter().any(|a| matches!(a, Arg::Rng { offset: mt19937::IN_ORDER, .. }))
 }

@@ -1,4 +1,4 @@
-//! The batched tensor: how it is made, left, and how gradients cross its border.
+//! The batched tensor: construction, unwrapping, and gradients across its border.
 
 use crate::levels::is_active;
 use oneflow_autograd::{Edge, custom_edge, custom_node};
@@ -31,7 +31,7 @@ pub(crate) fn parts(t: &Tensor) -> Option<&Batched> {
     t.ext::<Batched>()
 }
 
-/// How many batches deep the tensor is, and the tensor that holds all samples of the innermost one; for people to see.
+/// The depth of nested batches, and the tensor that holds all samples of the innermost one; for display.
 pub fn shown(t: &Tensor) -> Option<(usize, &Tensor)> {
     parts(t).map(|b| (shown(&b.value).map_or(0, |(depth, _)| depth) + 1, &b.value))
 }
@@ -41,7 +41,7 @@ pub(crate) fn level(t: &Tensor) -> u64 {
     parts(t).map_or(0, |b| b.level)
 }
 
-/// Whether the tensor is a sample of this batch.
+/// Returns true if the tensor is a sample of this batch.
 pub fn is_in(t: &Tensor, id: u64) -> bool {
     parts(t).is_some_and(|b| b.level == id || b.level > id && is_in(&b.value, id))
 }
@@ -134,7 +134,7 @@ fn levels(t: &Tensor, into: &mut SmallVec<[u64; 2]>) {
     }
 }
 
-/// Where the gradient of an input goes that is the same for all samples while other inputs are not: once their batch has
+/// The destination of the gradient of an input that is shared by all samples while other inputs are not: once their batch has
 /// ended it is the sum over the samples.
 pub(crate) fn lifted(ins: &[Option<&Tensor>], i: usize, to: Edge) -> Edge {
     let mut all = SmallVec::new();

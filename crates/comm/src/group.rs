@@ -1,4 +1,4 @@
-//! The face of a process group: ranks that communicate. Knows bytes, dtypes and counts, and no tensor.
+//! The public interface of a process group: ranks that communicate. Handles bytes, dtypes and counts, and no tensor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,14 +46,14 @@ pub trait ProcessGroup: Send + Sync {
         unsafe { self.issue(request) }?.wait(None)
     }
 
-    /// Makes a group of some of this group's ranks, in the given order. Every rank of this group must call it with the
+    /// Creates a group of some of this group's ranks, in the given order. Every rank of this group must call it with the
     /// same list, members or not; the others get `None`.
     fn new_group(&self, ranks: &[usize]) -> Result<Option<Arc<dyn ProcessGroup>>>;
 
     /// Ends every pending operation on all ranks with `reason`.
     fn abort(&self, reason: &str);
-    /// This rank leaves in peace: the others can tell it from a death. Later operations are errors. The last handle's
-    /// drop does the same, but a process that ends without either looks like one that died.
+    /// This rank leaves in an orderly way: the others can distinguish that from a crash. Later operations are errors. The
+    /// last handle's drop does the same, but a process that ends without either looks like one that died.
     fn close(&self);
     /// The failure that ended the group, if one has.
     fn failure(&self) -> Option<Error>;
@@ -100,7 +100,7 @@ pub trait ProcessGroup: Send + Sync {
         unsafe { self.run(Request::AllGather { output, input, counts, dtype }) }
     }
 
-    /// Reduces `input` over all ranks and leaves piece `rank` in `output`.
+    /// Reduces `input` over all ranks and leaves chunk `rank` in `output`.
     fn reduce_scatter(&self, output: &mut [u8], input: &[u8], dtype: DType, op: ReduceOp) -> Result<()> {
         let counts = vec![output.len() / dtype.size(); self.size()];
         self.reduce_scatter_v(output, input, &counts, dtype, op)
@@ -120,7 +120,7 @@ pub trait ProcessGroup: Send + Sync {
         unsafe { self.run(Request::ReduceScatter { output, input, counts, dtype, op }) }
     }
 
-    /// Equal pieces: piece `i` of `input` goes to rank `i`, piece `i` of `output` comes from rank `i`.
+    /// Equal chunks: chunk `i` of `input` goes to rank `i`, chunk `i` of `output` comes from rank `i`.
     fn all_to_all(&self, output: &mut [u8], input: &[u8], dtype: DType) -> Result<()> {
         if !(input.len() / dtype.size()).is_multiple_of(self.size()) {
             return Err(Error::value(format!(
@@ -133,7 +133,7 @@ pub trait ProcessGroup: Send + Sync {
         self.all_to_all_v(output, &counts, input, &counts, dtype)
     }
 
-    /// As [`ProcessGroup::all_to_all`] with pieces of any size.
+    /// As [`ProcessGroup::all_to_all`] with chunks of any size.
     fn all_to_all_v(
         &self,
         output: &mut [u8],
@@ -193,7 +193,7 @@ pub trait ProcessGroup: Send + Sync {
     }
 }
 
-/// What one rank put on the wire, per kind of operation. Headers are not counted.
+/// The bytes that one rank sent, per kind of operation. Headers are not counted.
 #[derive(Default)]
 pub struct Counters {
     bytes: [AtomicU64; Kind::ALL.len()],

@@ -1,24 +1,24 @@
-//! Waits that can be ended from outside: whoever embeds this crate may have news for its main thread, such as Ctrl-C.
+//! Waits that can be ended from outside: the program that embeds this crate may interrupt its main thread, as for Ctrl-C.
 //!
-//! Nothing here knows what the news is; a wait that is interrupted ends with an error, and its group is aborted.
+//! The cause is unknown here; a wait that is interrupted ends with an error, and its group is aborted.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 static CHECK: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// How long a wait lasts before the check is asked again.
+/// The interval at which a wait calls the check again.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 
-/// Words for an operation that was given up.
+/// The error text of an interrupted operation.
 pub(crate) const CAUSE: &str = "interrupted";
 
-/// Sets the check, once: whether the main thread shall stop waiting. It is asked on that thread alone.
+/// Sets the check, once: it returns true if the main thread must stop waiting. It is called on that thread alone.
 pub fn set_interrupt_check(check: fn() -> bool) {
     let _ = CHECK.set(check);
 }
 
-/// Whether the calling thread shall stop waiting.
+/// Returns true if the calling thread must stop waiting.
 pub(crate) fn interrupted() -> bool {
     let Some(check) = CHECK.get() else { return false };
     let is_main = rustix::thread::gettid() == rustix::process::getpid();

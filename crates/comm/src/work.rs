@@ -19,11 +19,11 @@ pub(crate) type Abort = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Inner {
     what: String,
-    /// When a wait without a timeout gives up.
+    /// The default limit of a wait.
     deadline: Instant,
     state: Mutex<State>,
     changed: Condvar,
-    /// Aborts the group the operation runs on; with the words to say why.
+    /// Aborts the group that the operation runs on; the text gives the reason.
     abort: Abort,
 }
 

@@ -1,4 +1,4 @@
-//! A store that more clients knock at than this process can serve: each case in a process of its own, whose limits and
+//! A store with more clients than this process can serve: each case in its own process, whose limits and
 //! memory are looked at.
 
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! A sample of an op bound to its signature: owned inputs and arguments, ready to be called in any world.
 //!
-//! Every generic test goes through here, so a test says what it checks and not how arguments are laid out.
+//! Every generic test uses this file, so a test states what it checks and not how arguments are laid out.
 
 use crate::{Call, Dest, Generator, OpDef, Sample, SampleArg, Tensor, Ty};
 use oneflow_base::{Arg, Attrs, DType, Error, Result, intern};
@@ -12,11 +12,11 @@ pub struct BoundSample {
     pub attrs: Attrs,
 }
 
-/// What a tensor of a sample is: dtype, sizes, range, and its position among the sample's tensors.
+/// A tensor of a sample: dtype, sizes, range, and its position among the sample's tensors.
 pub type Wanted<'a> = (DType, &'a [i64], f64, f64, usize);
 
 impl BoundSample {
-    /// Binds a sample; `make` makes each tensor. Random ops get a fixed key.
+    /// Binds a sample; `make` creates each tensor. Random ops get a fixed key.
     pub fn new(
         op: &'static OpDef,
         s: &Sample,

@@ -12,7 +12,7 @@ pub struct Call<'a> {
     pub dest: Dest<'a>,
 }
 
-/// Where results go: into fresh tensors, or into existing ones (in-place and `out=`).
+/// The destination of results: fresh tensors, or existing ones (in-place and `out=`).
 #[derive(Clone, Copy)]
 pub enum Dest<'a> {
     Fresh,
@@ -37,12 +37,12 @@ impl<'a> Call<'a> {
             _ => Err(self.missing_input(at.index())),
         }
     }
-    /// A tensor if it was given.
+    /// A tensor, if it was given.
     #[inline]
     pub fn opt(&self, at: In) -> Option<&'a Tensor> {
         self.ins.get(at.index()).copied().flatten()
     }
-    /// Where an input after a list stands in this call.
+    /// The position of an input after a list in this call.
     #[inline]
     pub fn place(&self, at: LastIn) -> In {
         at.of(self.ins.len())
@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
         self.ins.get(at.range(self.args)).unwrap_or(&[])
     }
 
-    /// How many inputs a parameter takes; the length of a list stands in argument `arg`.
+    /// The number of inputs that a parameter takes; the length of a list is in argument `arg`.
     pub fn n_inputs_of(&self, p: &Param, arg: usize) -> usize {
         match (p.ty, self.nth_arg(arg)) {
             (Ty::TensorList, Arg::Len(n)) => n as usize,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static ONEFLOW: AtomicBool = AtomicBool::new(false);
 
-/// Whether calls that PyTorch and OneFlow answer differently get OneFlow's answer.
+/// Returns true if OneFlow's meaning holds for calls that PyTorch and OneFlow define differently.
 #[inline]
 pub fn oneflow_conventions() -> bool {
     ONEFLOW.load(Ordering::Relaxed)

@@ -22,14 +22,14 @@ struct State {
 /// torch's default seed.
 const DEFAULT_SEED: u64 = 67280421310721;
 
-/// Whether generators that users make draw in order.
+/// Returns true if generators that users create draw in order.
 static DRAW_IN_ORDER: AtomicBool = AtomicBool::new(false);
 
 impl Generator {
     pub fn new() -> Generator {
         Generator::at(DEFAULT_SEED, 0)
     }
-    /// Stands at the position that a call was given.
+    /// The generator at the position that a call received.
     pub fn at(seed: u64, offset: u64) -> Generator {
         Generator(Arc::new(State {
             seed: AtomicU64::new(seed),
@@ -76,7 +76,7 @@ impl Generator {
         }
         (self.seed(), self.0.offset.fetch_add(n, Ordering::Relaxed))
     }
-    /// Whether numbers are drawn one after the other.
+    /// Returns true if numbers are drawn one after the other.
     pub fn is_in_order(&self) -> bool {
         self.offset() == IN_ORDER
     }
@@ -91,7 +91,7 @@ impl Generator {
         *self.engine() = made;
         self.set_state(word, offset);
     }
-    /// What the engine knows, where one draws in order.
+    /// The engine's state, if it draws in order.
     pub fn engine_state(&self) -> Option<Engine> {
         self.engine().as_ref().map(|e| e.lock().clone())
     }
@@ -102,7 +102,7 @@ impl Generator {
             *e.lock() = state;
         }
     }
-    /// Another generator that goes on from the same state.
+    /// A new generator that continues from the same state.
     pub fn fork(&self) -> Generator {
         match self.engine_state() {
             Some(state) => {
@@ -135,12 +135,12 @@ pub fn default_generator() -> Generator {
     THREAD.with_borrow(|g| g.clone()).unwrap_or_else(|| DEFAULT.clone())
 }
 
-/// Gives this thread a default generator of its own (or takes it away).
+/// Gives this thread its own default generator (or removes it).
 pub fn set_thread_generator(g: Option<Generator>) {
     THREAD.with_borrow_mut(|slot| *slot = g);
 }
 
-/// Lets the default generator, and those made from now on, draw in order or by position. Returns what was before.
+/// Lets the default generator, and those created from now on, draw in order or by position. Returns the former setting.
 pub fn use_in_order(on: bool) -> bool {
     DEFAULT.draw_in_order(on);
     default_generator().draw_in_order(on);

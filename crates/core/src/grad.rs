@@ -1,4 +1,4 @@
-//! How an op's gradient is written: what to keep, and a rule made of ops.
+//! The definition of an op's gradient: what to save, and a rule composed of ops.
 
 use crate::{AnyArg, At, In, InMask, Ins, LastIn, OpDef, Out, Tensor};
 use oneflow_base::{Arg, Args, Error, Meta, Result};
@@ -49,7 +49,7 @@ impl Save {
     }
 }
 
-/// What autograd does to the gradients a rule returns.
+/// Autograd's treatment of the gradients that a rule returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fix {
     None,
@@ -63,7 +63,7 @@ pub struct GradCall<'a> {
     pub args: Args<'a>,
     /// One per output; `None` where nothing reached it.
     pub outs_grad: &'a [Option<Tensor>],
-    /// Bit mask of inputs that want a gradient.
+    /// Bit mask of inputs that require a gradient.
     pub needs: u64,
     pub saved_ins: &'a [Option<Tensor>],
     pub saved_outs: &'a [Option<Tensor>],
@@ -102,7 +102,7 @@ impl<'a> GradCall<'a> {
     pub fn y(&self, at: Out) -> Result<&'a Tensor> {
         self.saved_outs.get(at.index()).and_then(Option::as_ref).ok_or_else(|| self.undeclared("output", at.index()))
     }
-    /// Where an input after a list stands in the call.
+    /// The position of an input after a list in the call.
     #[inline]
     pub fn place(&self, at: LastIn) -> In {
         at.of(self.in_metas.len())

@@ -1,13 +1,13 @@
-//! Calls on dtypes that kernels do not know (`DType::is_limited`).
+//! Calls on dtypes that most kernels do not support (`DType::is_limited`).
 //!
 //! Says whether an elementwise kernel takes them, and what runs in place of a kernel that declined them. Computes nothing: the
-//! way through a wider dtype is made of ops, so the crate that has them installs it.
+//! way through a wider dtype is composed of ops, so the crate that has them installs it.
 
 use crate::{Call, Outs, Tensor};
 use oneflow_base::{Category, DType, Error, Result};
 use std::sync::OnceLock;
 
-/// What stands for an op, made of other ops.
+/// The replacement of an op, composed of other ops.
 pub type Composition = fn(&Call<'_>, &mut Outs) -> Result<()>;
 
 static WIDEN: OnceLock<Composition> = OnceLock::new();
@@ -17,7 +17,7 @@ pub fn set_widen(f: Composition) {
     let _ = WIDEN.set(f);
 }
 
-/// What runs where no kernel takes a call: the detour through wider dtypes where the op computes all of its limited ones, else
+/// Runs if no kernel takes a call: the detour through wider dtypes if the op computes all of its limited ones, else
 /// its composition.
 pub fn instead(c: &Call<'_>) -> Option<Composition> {
     let given = c.ins.iter().flatten().map(|t| t.dtype());
@@ -28,8 +28,9 @@ pub fn instead(c: &Call<'_>) -> Option<Composition> {
     c.op.compose
 }
 
-/// Whether an elementwise kernel takes these operands as they are. It reads limited dtypes into its compute dtype, so it is the op
-/// that decides: what PyTorch has no kernel for is refused. Beside another dtype of no lower category it is that one which counts.
+/// Returns true if an elementwise kernel takes these operands as they are. It reads limited dtypes into its compute dtype,
+/// so the op decides: what PyTorch has no kernel for is refused. Combined with another dtype of no lower category, that one
+/// counts.
 #[cold]
 pub fn elementwise_takes(c: &Call<'_>, out: DType) -> Result<()> {
     let ins = || c.ins.iter().flatten().map(|t: &&Tensor| t.dtype());

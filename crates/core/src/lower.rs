@@ -48,7 +48,7 @@ impl Lowered {
         self.ins.push(Some(Operand::whole(slot_in(at))));
         self
     }
-    /// An input if it was given.
+    /// An input, if it was given.
     pub fn opt_input(&mut self, at: In, present: bool) -> &mut Self {
         self.ins.push(present.then_some(Operand::whole(slot_in(at))));
         self

@@ -29,7 +29,7 @@ pub struct OpDef {
     pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
     pub amp: Amp,
     pub traits: Traits,
-    /// What it computes of dtypes that kernels do not know (`DType::is_limited`).
+    /// The op's results for dtypes that most kernels do not support (`DType::is_limited`).
     pub limited: Limited,
     /// Its form for sparse tensors.
     pub sparse: Sparse,
@@ -45,7 +45,7 @@ pub fn no_keys(_: Args<'_>) -> u32 {
 }
 
 impl OpDef {
-    /// What a definition leaves out.
+    /// The defaults of a definition.
     pub const BASE: OpDef = OpDef {
         sig: Sig::parse("undefined() -> ()"),
         doc: "",
@@ -86,14 +86,15 @@ pub enum ShapeOf {
     Data,
 }
 
-/// How one call serves all samples of a batch, whose dimension stands first.
+/// How one call serves all samples of a batch, whose dimension comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batching {
-    /// As its family does: a view, an elementwise op, a reduction, or one that is told its dimensions. Else by its composition.
+    /// As its family does: a view, an elementwise op, a reduction, or one with dimensions as arguments. Else by its
+    /// composition.
     Family,
     /// It takes any number of leading dimensions of its first input; the others are the same for all samples.
     Leading,
-    /// The samples' products stand beside each other, or are rows of one.
+    /// The samples' products are independent, or are rows of one.
     Product,
     /// The batch joins the first dimension of the first input, and of the argument `input_size`.
     Folded,
@@ -101,14 +102,14 @@ pub enum Batching {
     Second,
     /// Advanced indexing.
     Index,
-    /// The result has the sizes that it is told.
+    /// The result has the sizes in its arguments.
     Sizes,
 }
 
-/// What an op does with sparse tensors (COO: indices and values of a tensor that is zero elsewhere).
+/// The op's handling of sparse tensors (COO: indices and values of a tensor that is zero elsewhere).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sparse {
-    /// Nothing of its own: its composition runs, or the call is refused.
+    /// No sparse form: its composition runs, or the call is refused.
     Compose,
     /// Runs on the values: zero stays zero.
     Values,
@@ -182,7 +183,7 @@ impl Faces {
     }
 }
 
-/// What autocast does to an op's floating inputs.
+/// Autocast's treatment of an op's floating inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amp {
     /// Cast to the autocast dtype (matmul).
@@ -195,7 +196,7 @@ pub enum Amp {
     Follow,
 }
 
-/// Facts about an op that layers and passes ask for.
+/// Facts about an op that layers and passes read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits(pub u32);
 
@@ -216,9 +217,9 @@ impl Traits {
     pub const RECEIVES: Traits = Traits(8192);
     /// Writes some of its inputs (`Tensor(a!)`), returns nothing fresh for them.
     pub const MUTATES: Traits = Traits(128);
-    /// From Python a number may stand for any of its tensors.
+    /// From Python a number may replace any of its tensors.
     pub const NUMBERS: Traits = Traits(256);
-    /// From Python a number may stand for the first operand, beside a tensor.
+    /// From Python a number may replace the first operand, if another one is a tensor.
     pub const NUMBER_FIRST: Traits = Traits(512);
     /// `out=` must have the result's dtype.
     pub const EXACT_OUT: Traits = Traits(1024);
@@ -264,11 +265,11 @@ impl Limited {
     pub const fn has(self, other: Limited) -> bool {
         self.0 & other.0 == other.0
     }
-    /// Whether it is the order of elements that counts.
+    /// True if the order of elements matters.
     pub const fn is_order(self) -> bool {
         self.has(Limited::ORDER)
     }
-    /// Whether the op computes this dtype; so does every op of a dtype that is not limited.
+    /// Returns true if the op computes this dtype; every op computes dtypes that are not limited.
     pub const fn covers(self, dtype: DType) -> bool {
         match dtype {
             DType::U16 | DType::U32 | DType::U64 => self.has(Limited::UNSIGNED),
@@ -280,12 +281,12 @@ impl Limited {
     }
 }
 
-/// What an op costs.
+/// The cost of an op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     pub flops: f64,
     pub bytes: f64,
-    /// Whether these are sums of products (matmul, convolution, attention), which one counts when one asks for a model's work.
+    /// True if these are sums of products (matmul, convolution, attention), as counted in a model's FLOPs.
     pub products: bool,
 }
 
@@ -298,7 +299,7 @@ impl Cost {
     }
 }
 
-/// One argument of a sample. Tensors are described, not held: each test makes them in its own world.
+/// One argument of a sample. Tensors are described, not held: each test creates them in its own world.
 #[derive(Clone, Debug)]
 pub enum SampleArg {
     /// A tensor of this dtype and shape, filled from a seeded range [low, high).

@@ -1,10 +1,10 @@
-//! Output shells: what `infer` says of the results before any memory is touched.
+//! Output shells: what `infer` returns about the results before any memory is touched.
 
 use crate::{Call, In, Out, Tensor};
 use oneflow_base::{DType, Device, Dims, Result, contiguous_strides};
 use smallvec::SmallVec;
 
-/// The results of a call. `infer` pushes shells, the layer that owns the world fills them, compositions give finished tensors.
+/// The results of a call. `infer` pushes shells, the layer that owns the world fills them, compositions add finished tensors.
 #[derive(Default)]
 pub struct Outs {
     tensors: SmallVec<[Tensor; 2]>,
@@ -56,7 +56,7 @@ impl Outs {
     pub fn alias_of(&self) -> Option<usize> {
         self.alias_of.map(usize::from)
     }
-    /// Results of a composition that are views of what only the composition knows stand for themselves: `complex` rand is a view
+    /// Results of a composition that are views of a private tensor become tensors of their own: `complex` rand is a view
     /// of reals that nobody has seen.
     pub fn own_what_is_private(&self, c: &Call<'_>) {
         for t in &self.tensors {

@@ -1,12 +1,12 @@
-//! Whether views overlap: what in-place writes and `out=` must know.
+//! Overlap of views: what in-place writes and `out=` must know.
 //!
-//! Decided by sizes and strides. What PyTorch refuses is refused (`Overlap::Partial`); what it finds too hard to tell is
+//! Decided by sizes and strides. What PyTorch refuses is refused (`Overlap::Partial`); what it finds too hard to decide is
 //! computed as if the inputs were read first.
 
 use crate::Tensor;
 use smallvec::SmallVec;
 
-/// How the elements of two tensors lie to each other.
+/// The relation of two tensors' elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// They share no byte.
@@ -34,7 +34,7 @@ fn range(t: &Tensor) -> Option<(i64, i64)> {
     Some((base + lo * item, base + (hi + 1) * item))
 }
 
-/// Whether the elements fill a range of memory, each place once.
+/// Returns true if the elements fill a range of memory, each address once.
 fn is_dense(t: &Tensor) -> bool {
     if t.is_contiguous() {
         return true;
@@ -50,7 +50,7 @@ fn is_dense(t: &Tensor) -> bool {
     })
 }
 
-/// How two tensors lie to each other.
+/// The relation of two tensors in memory.
 pub fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
     if a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.dtype() == b.dtype() {
         return Overlap::Same;
@@ -69,21 +69,21 @@ pub fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
     if disjoint(a, b) { Overlap::No } else { Overlap::Maybe }
 }
 
-/// Whether two tensors may share bytes without being exactly the same view.
+/// Returns true if two tensors may share bytes without being exactly the same view.
 pub fn overlaps(a: &Tensor, b: &Tensor) -> bool {
     matches!(overlap(a, b), Overlap::Partial | Overlap::Maybe)
 }
 
-/// Whether index for index the same places are named: strides of dimensions that have one element do not count.
+/// Returns true if the same addresses are named index by index: strides of dimensions with one element do not count.
 fn same_order(a: &Tensor, b: &Tensor) -> bool {
     a.sizes() == b.sizes()
         && a.sizes().iter().zip(a.strides().iter().zip(b.strides())).all(|(n, (s, t))| *n == 1 || s == t)
 }
 
-/// Attempts at telling two views apart; what takes longer may overlap.
+/// The limit of the search that distinguishes two views; beyond it they may overlap.
 const ATTEMPTS: u32 = 256;
 
-/// Whether no element of `a` shares a byte with one of `b`: no choice of indices makes both addresses meet. False where
+/// Returns true if no element of `a` shares a byte with one of `b`: no choice of indices makes both addresses meet. False where
 /// finding out takes too long.
 fn disjoint(a: &Tensor, b: &Tensor) -> bool {
     let (size_a, size_b) = (a.dtype().size() as i64, b.dtype().size() as i64);
@@ -109,7 +109,7 @@ fn disjoint(a: &Tensor, b: &Tensor) -> bool {
     !meets(&steps, apart, 1 - size_b, size_a - 1, &mut attempts)
 }
 
-/// Whether some choice of steps brings `at` into `[lo, hi]`.
+/// Returns true if some choice of steps brings `at` into `[lo, hi]`.
 fn meets(steps: &[(i64, i64, i64)], at: i64, lo: i64, hi: i64, attempts: &mut u32) -> bool {
     let Some((&(step, least, most), rest)) = steps.split_first() else { return lo <= at && at <= hi };
     let (mut back, mut on) = (0, 0);
@@ -132,7 +132,7 @@ fn meets(steps: &[(i64, i64, i64)], at: i64, lo: i64, hi: i64, attempts: &mut u3
     false
 }
 
-/// Whether several indices of one tensor name the same element (an expanded dimension).
+/// Returns true if several indices of one tensor name the same element (an expanded dimension).
 pub fn has_internal_overlap(t: &Tensor) -> bool {
     !t.is_contiguous() && t.sizes().iter().zip(t.strides()).any(|(n, s)| *n > 1 && *s == 0)
 }

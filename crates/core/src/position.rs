@@ -1,14 +1,14 @@
-//! Positions of a signature's parameters and results, each of its own kind.
+//! Positions of a signature's parameters and results, with a type for each kind.
 //!
 //! Codegen writes one constant for each parameter and result of each op (`oneflow_ops::named`), so a definition reads
-//! `c.float(at::EPS)?` and a wrong kind or a bare number does not compile. `nth` makes positions for code that serves any op;
+//! `c.float(at::EPS)?` and a wrong kind or a bare number does not compile. `nth` creates positions for code that serves any op;
 //! a definition has no use for it.
 
 use oneflow_base::{Arg, Args};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A tensor input: one of `Call::ins`. Whether it may be absent stands in the signature: `Call::t` requires it, `Call::opt`
+/// A tensor input: one of `Call::ins`. The signature defines whether it may be absent: `Call::t` requires it, `Call::opt`
 /// takes it as it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct In(u16);
@@ -80,7 +80,7 @@ impl Ins {
     pub fn len(self, args: Args<'_>) -> usize {
         len_at(args, self.len as usize)
     }
-    /// Where they stand among the inputs.
+    /// Their positions among the inputs.
     #[inline]
     pub fn range(self, args: Args<'_>) -> Range<usize> {
         let before: usize = (self.first..self.len).map(|i| len_at(args, i as usize)).sum();
@@ -205,7 +205,7 @@ impl OutMask {
         }
         OutMask(mask)
     }
-    /// Whether result `i` is in it; all beyond the 31st share the last bit.
+    /// Returns true if result `i` is in it; all beyond the 31st share the last bit.
     #[inline]
     pub fn has(self, i: usize) -> bool {
         self.0 >> i.min(31) & 1 == 1

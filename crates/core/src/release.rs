@@ -28,7 +28,7 @@ thread_local! {
     static MAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While this lives, long launches of this thread let others run. Whoever makes it owns handles on all tensors of the call.
+/// While this lives, other threads run during long launches of this thread. Its owner holds handles on all tensors of the call.
 pub struct MayRelease(bool);
 
 impl MayRelease {
@@ -43,7 +43,7 @@ impl Drop for MayRelease {
     }
 }
 
-/// Whether long launches of this thread let others run.
+/// Returns true if other threads run during long launches of this thread.
 #[inline]
 pub fn may_release() -> bool {
     MAY.get()

@@ -1,4 +1,4 @@
-//! How an op may be laid over a mesh axis: rows of input and output SBP, mostly given by family.
+//! The layouts of an op over a mesh axis: rows of input and output SBP, mostly defined by family.
 //!
 //! Only the vocabulary: choosing rows and boxing inputs is the global layer's work.
 
@@ -37,7 +37,7 @@ pub enum Rows {
     Elementwise {
         linear: &'static [InMask],
     },
-    /// Reduction of the dims that argument `dims` names (an int or list; `None`: all). A split of a reduced dim gives partial
+    /// Reduction of the dims in argument `dims` (an int or list; `None`: all). A split of a reduced dim gives partial
     /// of this kind (`None`: not allowed).
     Reduce {
         partial: Option<PKind>,
@@ -72,7 +72,7 @@ pub struct Row {
     pub outs: SmallVec<[Sbp; 2]>,
 }
 
-/// What a shard is part of, when arguments are made local.
+/// The whole that a shard is part of, when arguments are made local.
 #[derive(Clone, Copy, Debug)]
 pub struct Mesh<'a> {
     /// Hierarchy sizes.

@@ -32,7 +32,7 @@ pub struct Param {
     pub ty: Ty,
     /// `Ty?`, or for `TensorList` also `Tensor?[]`: elements may be absent.
     pub optional: bool,
-    /// `int[2]`: a lone number stands for a list of this length. Zero: no such rule.
+    /// `int[2]`: a single number is expanded to a list of this length. Zero: no such rule.
     pub list_len: u8,
     /// Default text ("None", "1", "True", "\"none\"", "[]"), empty when required.
     pub default: &'static str,
@@ -80,11 +80,11 @@ impl Param {
         written: false,
     };
 
-    /// Whether the parameter takes room among the inputs.
+    /// Returns true if the parameter is among the inputs.
     pub const fn is_input(&self) -> bool {
         matches!(self.ty, Ty::Tensor | Ty::TensorList | Ty::TensorOrScalar)
     }
-    /// Whether the parameter takes a slot among the arguments.
+    /// Returns true if the parameter is among the arguments.
     pub const fn is_arg(&self) -> bool {
         !matches!(self.ty, Ty::Tensor)
     }

@@ -1,4 +1,4 @@
-//! Where gradient rules get sparse tensors from: the sparse layer says, when it registers. Nothing here knows their form.
+//! The constructor of sparse tensors for gradient rules: the sparse layer registers it. This file does not know their form.
 
 use crate::Tensor;
 use oneflow_base::{Error, Result};

@@ -26,7 +26,7 @@ struct Inner {
 
 /// Another library has the address of the memory.
 const EXPORTED: u8 = 1;
-/// The memory was once made smaller, so tensors may reach beyond it.
+/// The memory was once shrunk, so tensors may reach beyond it.
 const CUT: u8 = 2;
 
 struct Memory {
@@ -130,7 +130,7 @@ impl Storage {
         self.0.flags.fetch_or(EXPORTED, Ordering::Relaxed);
     }
 
-    /// Whether the memory was once made smaller: tensors over it may reach beyond its end.
+    /// Returns true if the memory was once shrunk: tensors over it may reach beyond its end.
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.0.flags.load(Ordering::Relaxed) & CUT != 0
@@ -168,7 +168,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Moves the bytes into memory that `keep` owns (shared between processes, say).
+    /// Moves the bytes into memory that `keep` owns (for example shared between processes).
     ///
     /// # Safety
     /// As for `resize` and `foreign`; this is host memory, and `ptr` is valid for as many bytes as there are here.
@@ -199,12 +199,12 @@ impl Storage {
         replaced.drain(..).chain([old]).for_each(|m| release(self.device(), m));
     }
 
-    /// Whether the memory is a provider's, not somebody else's.
+    /// Returns true if the memory is a provider's and not external.
     pub fn is_own(&self) -> bool {
         matches!(self.memory().owner, Owner::Block(_) | Owner::Nobody)
     }
 
-    /// Whether `resize` may exchange the memory: it is this storage's own, and no other library uses it.
+    /// Returns true if `resize` may exchange the memory: it is this storage's own, and no other library uses it.
     pub fn is_resizable(&self) -> bool {
         self.is_own() && self.0.flags.load(Ordering::Relaxed) & EXPORTED == 0
     }

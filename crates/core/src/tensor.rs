@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, f
 /// A handle. Cloning counts a reference; dropping the last one frees the tensor.
 pub struct Tensor(NonNull<Impl>);
 
-/// What a layer hangs on a tensor of its world: a global tensor's placement and shard, a traced tensor's value.
+/// A layer's data on a tensor of its world: a global tensor's placement and shard, a traced tensor's value.
 pub trait Ext: Any + Send + Sync {
     fn as_any(&self) -> &dyn Any;
-    /// Version of the data where the tensor has no storage of its own (a traced value's alias group).
+    /// Version of the data if the tensor has no storage of its own (a traced value's alias group).
     fn version(&self) -> u32 {
         0
     }
@@ -29,7 +29,7 @@ pub trait Ext: Any + Send + Sync {
 pub type TensorSlot = Option<Box<dyn Any + Send>>;
 
 struct Impl {
-    /// Reference count times two, plus `HAS_PY` while a Python object stands for this tensor.
+    /// Reference count times two, plus `HAS_PY` while a Python object represents this tensor.
     rc: AtomicUsize,
     py: AtomicPtr<()>,
     keys: AtomicU32,
@@ -198,7 +198,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// An error where the storage has been made too small for this tensor (`untyped_storage().resize_(0)`).
+    /// An error if the storage has been made too small for this tensor (`untyped_storage().resize_(0)`).
     #[inline]
     pub fn check_memory(&self) -> Result<()> {
         match self.storage() {
@@ -296,7 +296,7 @@ impl Tensor {
             None => std::ptr::null_mut(),
         }
     }
-    /// Whether two handles name the same tensor.
+    /// Returns true if two handles name the same tensor.
     #[inline]
     pub fn same(&self, other: &Tensor) -> bool {
         self.0 == other.0
@@ -346,7 +346,7 @@ impl Tensor {
             (None, None) => 0,
         }
     }
-    /// Called by whoever wrote the data. `.data` and its views do not count.
+    /// Called by the writer of the data. `.data` and its views do not count.
     #[inline]
     pub fn bump_version(&self) {
         if self.inner().flags.load(Ordering::Relaxed) & NO_VERSION != 0 {
@@ -369,18 +369,18 @@ impl Tensor {
         self.inner().flags.fetch_or(INFERENCE, Ordering::Relaxed);
     }
 
-    /// Whether the tensor is one of several views that one call made (or a view of such a one).
+    /// Returns true if the tensor is one of several views that one call created (or a view of such a one).
     pub fn is_multi_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & MULTI_VIEW != 0
     }
     pub fn set_multi_view(&self) {
         self.inner().flags.fetch_or(MULTI_VIEW, Ordering::Relaxed);
     }
-    /// Forgets that several views were made by one call: whoever made them says that they do not overlap.
+    /// Clears the mark of views that one call created: the caller ensures that they do not overlap.
     pub fn clear_multi_view(&self) {
         self.inner().flags.fetch_and(!MULTI_VIEW, Ordering::Relaxed);
     }
-    /// Whether the view was made while nothing was recorded (or is a view of such a one).
+    /// Returns true if the view was created while nothing was recorded (or is a view of such a one).
     pub fn is_no_grad_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & NO_GRAD_VIEW != 0
     }
@@ -388,7 +388,7 @@ impl Tensor {
         self.inner().flags.fetch_or(NO_GRAD_VIEW, Ordering::Relaxed);
     }
 
-    /// Whether a `no_grad` view was made in inference mode.
+    /// Returns true if a `no_grad` view was created in inference mode.
     pub fn is_inference_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & INFERENCE_VIEW != 0
     }
@@ -396,7 +396,7 @@ impl Tensor {
         self.inner().flags.fetch_or(INFERENCE_VIEW, Ordering::Relaxed);
     }
 
-    /// Whether the view came out of a function whose backward the user wrote (or is a view of such a one).
+    /// Returns true if the view came out of a function whose backward the user wrote (or is a view of such a one).
     pub fn is_foreign_view(&self) -> bool {
         self.inner().flags.load(Ordering::Relaxed) & FOREIGN_VIEW != 0
     }
@@ -441,7 +441,7 @@ impl Tensor {
         unsafe { (*self.inner().body.get()).base = Some(base) };
     }
 
-    /// Makes a view of a tensor that nobody else holds a tensor of its own.
+    /// Turns a view with a single owner into a tensor that is no view.
     pub(crate) fn forget_base(&self) {
         // SAFETY: the result of a composition that is about to return it: no other thread has it, and no borrow of it is left.
         unsafe { (*self.inner().body.get()).base = None };

@@ -1,9 +1,9 @@
-//! Warnings: said by whoever installed itself (the binding), else dropped. No text is kept and none is counted here.
+//! Warnings: passed to the installed handler (the binding), else dropped. No text is kept and none is counted here.
 
 use oneflow_base::Result;
 use std::sync::OnceLock;
 
-/// Says a warning; an error where the user turned warnings into errors.
+/// Issues a warning; an error if the user turned warnings into errors.
 pub type WarnFn = fn(&str) -> Result<()>;
 
 static WARN: OnceLock<WarnFn> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! What a profiler sees besides calls: stretches of other work, memory, and the tape's numbers.
+//! What a profiler sees besides calls: spans of other work, memory, and the tape's numbers.
 //!
 //! Calls reach it as a layer (`bit::WATCH`). Nothing is recorded here, and with nobody watching each of these costs one relaxed
 //! load.
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// Layer bits that are on for every call of every thread: the watching layer's, or none.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
-/// What a stretch of time was spent on.
+/// The kind of work in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// A call of an op.
@@ -30,13 +30,13 @@ pub enum SpanKind {
     Module,
 }
 
-/// Who listens. Installed once, at start-up.
+/// The listener. Installed once, at start-up.
 pub struct Watcher {
     /// A stretch begins on this thread: what it is, its name, and the number of its tape node (0: none).
     pub begin: fn(SpanKind, Cow<'static, str>, u64) -> u64,
-    /// The stretch of this token ends.
+    /// Ends the span of this token.
     pub end: fn(u64),
-    /// Memory of a device was taken (positive) or given back (negative).
+    /// Memory of a device was allocated (positive) or freed (negative).
     pub memory: fn(Device, usize, i64),
     /// The call under way has recorded a tape node of this number.
     pub link: fn(u64),
@@ -59,13 +59,13 @@ pub(crate) fn watched() -> u32 {
     WATCHED.load(Relaxed)
 }
 
-/// Whether anybody watches.
+/// Returns true if a listener is watching.
 #[inline]
 pub fn is_watching() -> bool {
     watched() != 0
 }
 
-/// A stretch of work, until the guard is dropped. The name is made only for a listener.
+/// A span of work, until the guard is dropped. The name is computed only for a listener.
 #[inline]
 pub fn watch_span(kind: SpanKind, name: impl FnOnce() -> Cow<'static, str>, seq: u64) -> Span {
     let token = if is_watching() { WATCHER.get().map(|w| (w.begin)(kind, name(), seq)) } else { None };
@@ -90,7 +90,7 @@ impl Drop for Span {
     }
 }
 
-/// Tells of memory taken or given back.
+/// Notifies of memory allocated or freed.
 #[inline]
 pub(crate) fn watch_memory(device: Device, address: usize, bytes: i64) {
     if is_watching()

@@ -1,4 +1,4 @@
-//! Files as memory, and the pieces of an act as memory to fill.
+//! Files as memory, and the slots of a step as memory to fill.
 
 use memmap2::Mmap;
 use oneflow_base::{Error, Result};
@@ -15,12 +15,12 @@ pub(crate) fn map(path: &Path) -> Result<Mmap> {
     unsafe { Mmap::map(&file) }.map_err(cannot)
 }
 
-/// What registers hold: any bytes are a value of it.
+/// Element types of registers: any bytes are a valid value.
 pub(crate) trait Item: Copy {}
 impl Item for u8 {}
 impl Item for i64 {}
 
-/// The first `n` items of a piece.
+/// The first `n` items of a slot.
 pub(crate) fn fill<'a, T: Item>(what: &str, piece: &'a mut Piece, n: usize) -> Result<&'a mut [T]> {
     let fits = n.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= piece.bytes);
     if !fits || !piece.ptr.cast::<T>().is_aligned() {

@@ -11,7 +11,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Most pixels of a side; no camera makes more, and a damaged header may say anything.
+/// The largest side in pixels; no camera exceeds it, and a damaged header may hold anything.
 const MOST: usize = 1 << 16;
 /// Most bytes of a picture.
 const MOST_BYTES: usize = 1 << 30;
@@ -103,7 +103,7 @@ fn png(bytes: &[u8], gray: bool) -> Result<Picture> {
     Ok(Picture { height, width, channels, pixels })
 }
 
-/// Brightness of a colour (ITU-R BT.601), as JPEG has it.
+/// Brightness of a colour (ITU-R BT.601), as JPEG defines it.
 fn luma(p: &[u8]) -> u8 {
     let [r, g, b] = [p[0], p[1], p[2]].map(u32::from);
     ((299 * r + 587 * g + 114 * b + 500) / 1000) as u8

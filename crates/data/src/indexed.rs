@@ -1,4 +1,4 @@
-//! Megatron's indexed token files: `PREFIX.bin` holds tokens, `PREFIX.idx` the type of a token and where each sequence lies.
+//! Megatron's indexed token files: `PREFIX.bin` holds tokens, `PREFIX.idx` the type of a token and the offset of each sequence.
 //!
 //! Sequences are read as one stream, cut in windows that overlap by one token, as language models are trained.
 
@@ -32,7 +32,7 @@ pub struct IndexedTokens {
     map: Mmap,
     size: usize,
     signed: bool,
-    /// Where each sequence begins in the file, in bytes.
+    /// The offset of each sequence in the file, in bytes.
     starts: Vec<usize>,
     /// Tokens before each sequence, and of all.
     before: Vec<u64>,

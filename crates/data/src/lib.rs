@@ -19,7 +19,7 @@ pub use raw::{RawReader, RawSource};
 pub use record::{Decoder, How, RecordFiles, RecordReader, RecordSource, Values, values};
 pub use tokens::{TokenFile, TokenKind, TokenSource};
 
-/// A source's configuration, begun at another position: so many batches were given before.
+/// A source's configuration, starting at another position: the number of batches read before.
 pub fn at_position(config: &[u8], position: u64) -> oneflow_base::Result<Vec<u8>> {
     Ok(config::Lines::read(config)?.set("position", position).bytes())
 }

@@ -20,7 +20,7 @@ pub struct RawSource {
     pub batch: usize,
     pub shuffle: bool,
     pub seed: u64,
-    /// Batches given so far: what a checkpoint keeps.
+    /// Batches read so far: part of a checkpoint.
     pub position: u64,
 }
 

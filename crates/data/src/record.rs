@@ -1,7 +1,7 @@
 //! OFRecord files: each record is its length and a protobuf message that maps names to lists of numbers or bytes.
 //!
-//! Decoders: `raw` gives the numbers of a list in a dtype, `bytes` the bytes of its first entry; both fill a fixed size and
-//! pad with zeros on request. `values` gives a feature as it is. Images are not decoded here.
+//! Decoders: `raw` returns the numbers of a list in a dtype, `bytes` the bytes of its first entry; both fill a fixed size and
+//! pad with zeros on request. `values` returns a feature as it is. Images are not decoded here.
 
 use crate::Shuffle;
 use crate::config::Lines;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub(crate) const KIND: &str = "ofrecord";
 
-/// What of a record goes into one register.
+/// The part of a record that goes into one register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoder {
     /// Name of the feature.
@@ -25,7 +25,7 @@ pub struct Decoder {
     pub pad: bool,
 }
 
-/// How a feature becomes elements.
+/// The conversion of a feature to elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Numbers, cast to this dtype: uint8, int32, int64, float32 or float64.
@@ -43,7 +43,7 @@ impl Decoder {
     }
 }
 
-/// Batches of records from files, each decoder's part in a register of its own.
+/// Batches of records from files, each decoder's part in a separate register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordSource {
     pub files: Vec<PathBuf>,
@@ -116,7 +116,7 @@ impl RecordSource {
     }
 }
 
-/// Files of records as memory, and where each record lies.
+/// Files of records as memory, and the offset of each record.
 pub struct RecordFiles {
     maps: Vec<Mmap>,
     /// File, begin and end of each record.

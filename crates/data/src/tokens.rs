@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The name under which plans refer to this source.
 pub(crate) const KIND: &str = "tokens";
 
-/// How a token is stored, little-endian.
+/// The type of a stored token, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     U8,
@@ -92,7 +92,7 @@ pub struct TokenSource {
     /// Tokens of a window: the context and one more.
     pub window: usize,
     pub seed: u64,
-    /// Batches given so far: what a checkpoint keeps.
+    /// Batches read so far: part of a checkpoint.
     pub position: u64,
 }
 

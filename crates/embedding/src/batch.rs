@@ -25,7 +25,7 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What stands for a padding position in `Batch::inverse`.
+/// Marks a padding position in `Batch::inverse`.
 pub const PADDING: u32 = u32::MAX;
 
 /// The keys of a lookup, each once, in the order in which they first appear.

@@ -1,4 +1,4 @@
-//! What a store holds (`Config`, kept in each manifest) and how it works (`Options`, free to change at each opening).
+//! The definition of a store (`Config`, kept in each manifest) and its settings (`Options`, free to change at each opening).
 
 use crate::folder::Faults;
 use crate::initial::Initializer;
@@ -11,7 +11,7 @@ pub const MAX_TABLES: usize = 1 << 12;
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_COLUMNS: usize = 1 << 10;
 
-/// What the rows of a store are. A store on disk opens only with the configuration that it was made with.
+/// The rows of a store. A store on disk opens only with the configuration that it was created with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Sizes of a row's columns; the row's weights are their sum.
@@ -24,7 +24,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// How a store works.
+/// Settings of a store.
 #[derive(Clone)]
 pub struct Options {
     /// Bytes of rows kept in memory. At least 64 rows are kept.

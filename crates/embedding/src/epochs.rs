@@ -1,4 +1,4 @@
-//! What makes a store last: opening, epochs, snapshots, and the collection of superseded records.
+//! Durability of a store: opening, epochs, snapshots, and the collection of superseded records.
 //!
 //! An epoch is a manifest with its name. Segments that any manifest names are never changed before their known end, and not
 //! removed; so a store that died at any step opens as its last epoch.
@@ -40,7 +40,7 @@ fn snapshot_file(name: &str) -> Result<String> {
 }
 
 impl Store {
-    /// Opens a store as its last epoch was, or makes an empty one.
+    /// Opens a store as of its last epoch, or creates an empty one.
     pub fn open(path: &Path, config: Config, options: &Options) -> Result<Store> {
         config.check()?;
         let folder = Arc::new(Folder::open(path, options.faults.clone())?);
@@ -233,7 +233,7 @@ impl Store {
         Ok(())
     }
 
-    /// Reads every record that is in use and checks it; gives how many there are.
+    /// Reads every record that is in use and checks it; returns how many there are.
     pub fn verify(&mut self) -> Result<usize> {
         let all: Vec<(u64, Place)> =
             self.places.iter().map(|(key, place)| (key.id, place)).filter(|e| !e.1.is_nowhere()).collect();

@@ -1,6 +1,6 @@
-//! The folder of a store: the only code that touches the file system. Each step can be made to fail, for tests.
+//! The folder of a store: the only code that touches the file system. Tests can make each step fail.
 //!
-//! Knows no format. Errors name the step, the file and what the system said.
+//! Independent of the format. Errors name the step, the file and the system's error.
 
 use oneflow_base::{Error, Result};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -23,7 +23,7 @@ pub enum Op {
     Remove,
 }
 
-/// What a test makes of a step.
+/// A test's effect on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Go,
@@ -31,7 +31,7 @@ pub enum Verdict {
     Fail(usize),
 }
 
-/// Decides for each step whether it fails. Shipped stores ask nobody.
+/// Decides for each step whether it fails. Released stores never call it.
 pub trait Faults: Send + Sync {
     fn judge(&self, op: Op, path: &Path) -> Verdict;
 }
@@ -48,7 +48,7 @@ fn failed(what: &str, path: &Path, e: io::Error) -> Error {
 }
 
 impl Folder {
-    /// Opens or makes the folder and locks it.
+    /// Opens or creates the folder and locks it.
     pub fn open(path: &Path, faults: Option<Arc<dyn Faults>>) -> Result<Folder> {
         std::fs::create_dir_all(path).map_err(|e| failed("make the folder", path, e))?;
         let file = path.join("LOCK");
@@ -68,7 +68,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// How much of a write may happen; an error where nothing of a step may.
+    /// How many bytes of a write may be written; an error if the step fails altogether.
     fn judge(&self, op: Op, path: &Path) -> Result<Option<usize>> {
         match self.faults.as_ref().map_or(Verdict::Go, |f| f.judge(op, path)) {
             Verdict::Go => Ok(None),

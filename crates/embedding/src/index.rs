@@ -11,7 +11,7 @@ const SATURATED: u8 = u8::MAX;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// 0 where there is no entry.
+    /// 0 if there is no entry.
     tags: [u8; WAYS],
     /// Keys that found this bucket full, when they came.
     n_passed: u8,
@@ -89,7 +89,7 @@ impl Index {
         prefetch(&self.buckets[self.bucket_of(hash)]);
     }
 
-    /// The number of the key that `is_it` knows.
+    /// The number of the key for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let (mut b, tag) = (self.bucket_of(hash), tag_of(hash));
@@ -111,7 +111,7 @@ impl Index {
         None
     }
 
-    /// Adds a key that is not there. `hash_of` gives the hash of numbers that are.
+    /// Adds a new key. `hash_of` returns the hash of existing numbers.
     pub fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
         // Five sixths full: beyond, keys pass on through many buckets.
         if self.len >= self.buckets.len() * (WAYS - 2) {

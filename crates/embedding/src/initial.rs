@@ -16,7 +16,7 @@ pub enum Initializer {
         mean: f32,
         std: f32,
     },
-    /// Normal, drawn again where it lies outside of [a, b]: here by the inverse of the cumulative distribution.
+    /// Normal, drawn again outside of [a, b]: here by the inverse of the cumulative distribution.
     TruncNormal {
         mean: f32,
         std: f32,
@@ -103,7 +103,7 @@ pub fn fill_row(columns: &[Initializer], dims: &[usize], seed: u64, key: Key, ou
     }
 }
 
-/// The value below which a share `u` of the truncated distribution lies.
+/// The quantile `u` of the truncated distribution.
 fn truncated([mean, std, a, b]: [f32; 4], u: f64) -> f32 {
     let (mean, std, a, b) = (mean as f64, std as f64, a as f64, b as f64);
     let (low, high) = (cumulative((a - mean) / std), cumulative((b - mean) / std));

@@ -1,7 +1,7 @@
 //! Segment files of records of one size. Only the newest grows; what is superseded or removed leaves with its segment.
 //!
-//! Knows no keys: the store says which records live. A record is 24 bytes of header, whose last word is the checksum of all
-//! else and of the record's own place, and then the numbers of a row.
+//! Independent of keys: the store tells which records are live. A record is 24 bytes of header, whose last word is the
+//! checksum of all else and of the record's own place, and then the numbers of a row.
 
 use crate::folder::Folder;
 use crate::readers::{Read, Readers};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 /// Words of a record before its numbers: id (2), table, step, frequency, checksum.
 pub const HEADER: usize = 6;
-/// Position of the checksum in the header; in memory it holds where the row lies on disk.
+/// Position of the checksum in the header; in memory it holds the row's location on disk.
 pub const CHECKSUM: usize = 5;
 
-/// Where a record is: 32 bits of segment, 20 of record, 12 of table.
+/// The location of a record: 32 bits of segment, 20 of record, 12 of table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place(pub u64);
 
@@ -258,7 +258,7 @@ impl Log {
     }
 }
 
-/// Copies a record that is what it says; its checksum becomes 0.
+/// Copies a record whose header is valid; its checksum becomes 0.
 fn accept(bytes: &[u8], place: Place, id: u64, row: &mut [u32]) -> Result<()> {
     for (w, b) in row.iter_mut().zip(bytes.chunks_exact(4)) {
         *w = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);

@@ -1,4 +1,4 @@
-//! The file of an epoch or a snapshot: the configuration, the segments it needs, and where each row's record lies.
+//! The file of an epoch or a snapshot: the configuration, the segments it needs, and the location of each row's record.
 //!
 //! Written under another name, synced and renamed, so a manifest that has its name is whole. Each size is checked against the
 //! file's length before anything is allocated.
@@ -19,7 +19,7 @@ const CHUNK: usize = 1 << 16;
 pub struct Head {
     pub epoch: u64,
     pub config: Config,
-    /// Numbers of segments and how many records of each the epoch knows.
+    /// Numbers of segments and the number of records of each in the epoch.
     pub segments: Vec<(u32, u32)>,
 }
 
@@ -29,7 +29,7 @@ pub struct Manifest {
     first_entry: usize,
 }
 
-/// Writes a manifest and gives it its name, so that it lasts.
+/// Writes a manifest and renames it to its final name, so that it lasts.
 pub fn write(
     folder: &Folder,
     name: &str,

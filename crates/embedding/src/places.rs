@@ -1,5 +1,5 @@
-//! Where each row that was ever written to disk lies: 16 bytes a row and its index. A key that is not here and not in memory
-//! was never written, so asking for it reads nothing.
+//! The location of each row that was ever written to disk: 16 bytes a row and its index. A key that is not here and not in
+//! memory was never written, so asking for it reads nothing.
 
 use crate::batch::Key;
 use crate::index::Index;

@@ -1,5 +1,5 @@
 //! Which rows leave memory: S3-FIFO (Yang et al., SOSP 2023). Rows seen once pass through a small queue and go; rows used
-//! again, or asked for soon after they left, live in the main one.
+//! again, or requested soon after they left, live in the main one.
 //!
 //! Knows slots and their flags, no rows. A use costs one byte; nothing is reordered on it.
 

@@ -1,6 +1,6 @@
 //! Rows in memory: slots of one size in chunks, so that rows never move and an unused budget costs nothing.
 //!
-//! A row is words: id (2), table, step, frequency, where it lies on disk; then weights and state as float32.
+//! A row is words: id (2), table, step, frequency, its location on disk; then weights and state as float32.
 
 use crate::batch::Key;
 use crate::index::prefetch;

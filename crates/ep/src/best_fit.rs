@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 const NONE: u32 = u32::MAX;
 
-/// A piece of a segment. Neighbours in the same segment are linked.
+/// A part of a segment. Neighbours in the same segment are linked.
 struct Chunk {
     pool: u64,
     addr: usize,
@@ -15,7 +15,7 @@ struct Chunk {
     used: bool,
 }
 
-/// A chunk handed out. `id` is given back.
+/// An allocated chunk. `id` is needed to free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub addr: usize,

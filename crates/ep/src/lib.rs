@@ -1,6 +1,6 @@
 //! Execution providers: what a device must offer before a kernel can run on it, and the two built-in ones.
 //!
-//! A provider owns memory, queues and copies. It knows no tensor and no op; kernels register themselves with
+//! A provider owns memory, queues and copies. It is independent of tensors and ops; kernels register themselves with
 //! `oneflow_kernels_prim::Primitive`. This is the only crate that loads vendor libraries.
 
 mod best_fit;

@@ -3,11 +3,11 @@
 use oneflow_base::{Device, DeviceType, Error, Result};
 use std::sync::OnceLock;
 
-/// A piece of device memory. `tag` belongs to the provider's allocator.
+/// A block of device memory. `tag` belongs to the provider's allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     pub ptr: *mut u8,
-    /// Usable bytes, at least what was asked for.
+    /// Usable bytes, at least as many as requested.
     pub bytes: usize,
     pub tag: u64,
 }
@@ -37,15 +37,15 @@ pub enum Copy {
     DeviceToDevice,
 }
 
-/// What a device offers. Methods are called with a valid device index (`< device_count()`).
+/// The interface of a device. Methods are called with a valid device index (`< device_count()`).
 pub trait Provider: Send + Sync {
     fn device_type(&self) -> DeviceType;
     fn device_count(&self) -> usize;
-    /// Why there is no device; `None` where there is one.
+    /// The reason why there is no device; `None` if there is one.
     fn unavailable_reason(&self) -> Option<String> {
         None
     }
-    /// Memory aligned to at least 64 bytes. Zero bytes give a valid, non-null block.
+    /// Memory aligned to at least 64 bytes. For zero bytes the block is valid and non-null.
     fn alloc(&self, index: u16, bytes: usize) -> Result<Block>;
     /// Gives a block back.
     ///
@@ -57,7 +57,7 @@ pub trait Provider: Send + Sync {
     /// source may be reused.
     ///
     /// # Safety
-    /// Both ranges are valid for `bytes`, on the side the direction says.
+    /// Both ranges are valid for `bytes`, on the side that the direction names.
     unsafe fn copy(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()>;
     /// The calling thread's current queue of a device.
     fn queue(&self, index: u16) -> Queue;

@@ -1,4 +1,4 @@
-//! The thread pool: every task once, whoever calls, however it ends.
+//! The thread pool: every task runs once, from any caller and whether or not tasks fail.
 
 use oneflow_ep::cpu::{in_parallel_region, num_threads, parallel_for, set_num_threads, set_thread_num_threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! Reading a global tensor on the host: the whole value, on every rank that asks together with the others.
+//! Reading a global tensor on the host: the whole value, on every rank that reads together with the others.
 
 use crate::boxing::boxed;
 use crate::tensor::{Spread, global_of};

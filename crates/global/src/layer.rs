@@ -44,7 +44,7 @@ fn global(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     }
 }
 
-/// Where inputs and destinations live. All are global, on one placement.
+/// Placement of inputs and destinations. All are global, on one placement.
 fn inputs(c: &Call<'_>) -> Result<(Spreads, Spread)> {
     let mut spreads = Spreads::new();
     let mut home: Option<Spread> = None;
@@ -143,7 +143,7 @@ fn box_inputs(c: &Call<'_>, spreads: &Spreads, choice: &Choice) -> Result<SmallV
     Ok(out)
 }
 
-/// Runs the op on shards, with arguments that speak of them. Also says whether a view had to be made of a copy.
+/// Runs the op on shards, with local arguments. Also returns whether a view had to be replaced by a copy.
 fn run_local(
     c: &Call<'_>,
     ins: &[Option<Tensor>],
@@ -359,7 +359,7 @@ fn whole(c: &Call<'_>, home: Spread, outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
-/// Runs an op with one row on every mesh axis, whatever the table of costs says: inputs are boxed to the row. Tests every
+/// Runs an op with one row on every mesh axis, regardless of costs: inputs are boxed to the row. Tests every
 /// signature that an op offers.
 pub fn run_row(c: &Call<'_>, row: &Row, outs: &mut Outs) -> Result<()> {
     let (spreads, home) = inputs(c)?;

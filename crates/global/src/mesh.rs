@@ -1,4 +1,4 @@
-//! Who holds which part, and the process groups along mesh axes.
+//! The parts of each rank, and the process groups along mesh axes.
 
 use oneflow_base::{Dims, Placement, PlacementId, Result, Sbp, balanced_split};
 use oneflow_comm::{Kind, ProcessGroup, world};
@@ -20,7 +20,7 @@ impl Part {
     pub fn is_empty(&self) -> bool {
         self.sizes.contains(&0)
     }
-    /// What two parts have in common; `None` where that is nothing.
+    /// The intersection of two parts; `None` if it is empty.
     pub fn meet(&self, other: &Part) -> Option<Part> {
         let mut out = self.clone();
         for d in 0..self.sizes.len() {
@@ -126,12 +126,12 @@ fn lines(placement: &Placement, axis: usize) -> Vec<Vec<u32>> {
     out
 }
 
-/// What a plan remembers its world by.
+/// A plan's reference to its world.
 pub fn world_address() -> usize {
     address(&world())
 }
 
-/// The groups that the world at this address has made, for threads that belong to no rank.
+/// The groups that the world at this address has created, for threads that belong to no rank.
 pub fn groups_at(world: usize, id: PlacementId) -> Option<AxisGroups> {
     table().get(&(world, id)).filter(|e| e.world.strong_count() > 0).map(|e| e.axes.clone())
 }
@@ -160,7 +160,7 @@ pub fn wire_counters() -> Vec<(Kind, u64, u64)> {
         .collect()
 }
 
-/// Starts counting anew.
+/// Sets the counters to zero.
 pub fn reset_wire_counters() {
     all_groups().iter().for_each(|g| g.counters().reset());
 }

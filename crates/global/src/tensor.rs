@@ -109,7 +109,7 @@ pub fn make(like: &Tensor, sizes: &[i64], spread: Spread, local: Option<Tensor>)
     Ok(t)
 }
 
-/// The device a logical tensor says it is on.
+/// The device that a logical tensor reports.
 pub fn logical_device(kind: DeviceType) -> Device {
     Device::new(kind, 0)
 }

@@ -88,7 +88,7 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     redispatch(&Call { op: c.op, ins: &ins, args: &args, dest: Dest::Fresh }, below(), &mut Outs::new())
 }
 
-/// Whether both lie on one and the same rank alone.
+/// Returns true if both are on one and the same rank alone.
 fn is_alone(a: Spread, b: Spread) -> bool {
     a.placement_id == b.placement_id && a.placement.ranks.len() == 1
 }

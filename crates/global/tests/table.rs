@@ -1,4 +1,4 @@
-//! Every SBP row that every op of the table offers, on two and four ranks: shards computed apart and recombined equal the
+//! Every SBP row of every op of the table, on two and four ranks: shards computed separately and recombined equal the
 //! result of one rank. Compositions run through the layer with every input split. Tested by planted wrong rules.
 
 mod common;
@@ -150,7 +150,7 @@ fn check_rows(b: &BoundSample, n: usize) -> std::result::Result<usize, String> {
     Ok(tested)
 }
 
-/// The op through the layer with all inputs in a layout: what a composition, or the choice of rows, makes of it.
+/// The op through the layer with all inputs in a layout: the result of a composition, or of the choice of rows.
 fn check_layer(b: &BoundSample, n: usize) -> Check {
     let want = reference(b).map_err(|e| e.to_string())?;
     for to in [Sbp::B, Sbp::S(0), Sbp::S(1), Sbp::P_SUM] {

@@ -96,7 +96,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     into_dest(c, outs)
 }
 
-/// Work on the host: made of traced ops, or memory without values.
+/// Work on the host: composed of traced ops, or memory without values.
 fn host(c: &Call<'_>, f: fn(&Call<'_>, &mut Outs) -> Result<()>, outs: &mut Outs) -> Result<()> {
     {
         let _guard = with_tls(this_and_below());

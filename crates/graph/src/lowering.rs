@@ -1,4 +1,4 @@
-//! From the graph to a plan: which values share memory, when each is alive, where it lies, and the instructions.
+//! From the graph to a plan: which values share memory, when each is alive, at which offset, and the instructions.
 //!
 //! Views become layouts of their root's buffer. An update of a variable happens in the variable's own memory; a result that
 //! is to end up in a variable is computed there where no later node still reads the old value, and copied at the end
@@ -16,7 +16,7 @@ use oneflow_runtime::{
 };
 use std::collections::HashMap;
 
-/// What the memory planner reached.
+/// The result of the memory planner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryReport {
     /// Bytes of the arena.
@@ -29,7 +29,7 @@ pub struct MemoryReport {
     /// Of them written in place over an input that nobody reads afterwards.
     pub n_in_place: usize,
     pub order: &'static str,
-    /// Who is alive when most is: op and bytes, the largest first.
+    /// The buffers that are alive at the peak: op and bytes, the largest first.
     pub holders: Vec<(String, u64)>,
 }
 
@@ -163,7 +163,7 @@ impl Lowering<'_> {
         owners
     }
 
-    /// Whether a node that works element by element, or starts from what is there, reads a root only in the very layout in
+    /// Returns true if a node that works element by element, or updates an input, reads a root only in the very layout in
     /// which it writes `out`.
     fn over_itself(&self, n: &Node, root: ValueId, out: ValueId) -> bool {
         let elementwise = match &n.kind {
@@ -452,7 +452,7 @@ impl Lowering<'_> {
 }
 
 impl Lowering<'_> {
-    /// The buffers alive when the sum of live bytes is largest, by the instruction that makes each.
+    /// The buffers alive when the sum of live bytes is largest, by the instruction that writes each.
     fn holders(&self, lives: &[Life], ids: &[usize], instrs: &[(usize, Instr)]) -> Vec<(String, u64)> {
         let mut change = vec![0i64; instrs.len() + 1];
         for l in lives {
@@ -478,7 +478,7 @@ impl Lowering<'_> {
     }
 }
 
-/// One compute actor between the caller's two ends.
+/// One compute actor between the caller's two tasks.
 fn wires(device: Device, outputs: u32, program: Vec<Instr>) -> Plan {
     let port = |register| vec![Port { register, pieces: 1 }];
     let task =

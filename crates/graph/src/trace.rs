@@ -1,7 +1,7 @@
 //! One trace: the values of a thread's program while `build` runs.
 //!
-//! Tensors of a trace carry an alias group and a layout. A group stands for memory: it has a present value, and a write
-//! gives it another. Reading a view after a write derives it anew from the present value, so the graph has no mutation
+//! Tensors of a trace carry an alias group and a layout. A group represents memory: it has a present value, which a write
+//! replaces. Reading a view after a write derives it again from the present value, so the graph has no mutation
 //! and no two names for one place.
 
 use crate::ir::{Graph, Kind, Node, Value, ValueId, Variable, Write};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What a traced tensor carries; shared by all tensors of one alias group.
+/// The trace's data on a tensor; shared by all tensors of one alias group.
 pub(crate) struct Group {
     trace: u64,
     index: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Trace {
     /// Positions of the generator that went to calls which were not traced, and where tracing paused for them.
     drawn: u64,
     paused_at: Option<u64>,
-    /// Where a backward part begins.
+    /// The start of a backward part.
     cut: Option<Cut>,
     /// The part that is being run again, if any, and how many there have been.
     again: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Trace {
     here: Option<Arc<str>>,
 }
 
-/// Where the user's program is, in words.
+/// The user's source location, as text.
 pub type StackFn = Rc<dyn Fn() -> Result<Option<String>>>;
 
 thread_local! {
@@ -92,7 +92,7 @@ pub(crate) fn with_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R
     })
 }
 
-/// Notes the user's line for the nodes to come. The language above is asked while the trace is not borrowed: it may run
+/// Records the user's line for the next nodes. The front end is called while the trace is not borrowed: it may run
 /// anything.
 pub(crate) fn note_line() -> Result<()> {
     let ask = with_trace(|t| Ok(t.stack.clone()))?;
@@ -106,12 +106,12 @@ pub(crate) fn note_line() -> Result<()> {
     Ok(())
 }
 
-/// Whether this thread is tracing.
+/// Returns true if this thread is tracing.
 pub fn is_tracing() -> bool {
     TRACE.with_borrow(Option::is_some)
 }
 
-/// Where a trace was cut in two: positions in its lists.
+/// The cut between forward and backward: positions in the trace's lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     pub nodes: usize,
@@ -131,7 +131,7 @@ pub fn run_again(on: bool) {
 }
 
 /// Lets this thread's calls on tensors with values run at once although it is tracing (`false`), or traces them again.
-/// What they draw of random numbers is no part of the program and comes before what it draws. Returns what was before.
+/// Random numbers that they draw are not part of the program and come before its own. Returns the former value.
 pub fn trace_calls(on: bool) -> bool {
     let was = tls().on >> bit::LAZY & 1 == 1;
     TRACE.with_borrow_mut(|t| {
@@ -157,7 +157,7 @@ pub struct Traced {
     pub cut: Option<Cut>,
 }
 
-/// A trace under way; dropping it gives it up. Of use on its own thread alone, but other threads may drop it.
+/// A trace under way; dropping it aborts it. It can be used on its own thread only, but dropped on any.
 pub struct Tracer {
     owner: Arc<()>,
 }
@@ -248,7 +248,7 @@ impl Tracer {
         })
     }
 
-    /// Tensors from outside that the trace has met so far and that want a gradient.
+    /// Tensors from outside that the trace has used so far and that require a gradient.
     pub fn captured(&self) -> Result<Vec<Tensor>> {
         self.with(|t| {
             let mut met: Vec<&Tensor> =
@@ -266,7 +266,7 @@ impl Tracer {
         })
     }
 
-    /// Whether a tensor lies in the memory of an input or of something from outside.
+    /// Returns true if a tensor uses the memory of an input or of a tensor from outside.
     pub fn is_external(&self, t: &Tensor) -> Result<bool> {
         self.with(|trace| {
             let v = trace.resolve(t)?;
@@ -274,12 +274,12 @@ impl Tracer {
         })
     }
 
-    /// Whether the trace has read or written a tensor from outside: this one, not another of the same memory.
+    /// Returns true if the trace has read or written a tensor from outside: this one, not another of the same memory.
     pub fn has_met(&self, t: &Tensor) -> Result<bool> {
         self.with(|trace| Ok(trace.met.contains_key(&t.id())))
     }
 
-    /// What was traced so far is the forward part, what follows the backward part: `Traced::split` makes two graphs.
+    /// The nodes so far are the forward part, the next ones the backward part: `Traced::split` separates them into two graphs.
     /// The forward part ends with its write-backs; after it nothing from outside may be written.
     pub fn cut(&self) -> Result<()> {
         self.with(|t| {
@@ -316,7 +316,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Takes the trace off the thread and gives the generator its positions back: a run takes them.
+/// Removes the trace from the thread and restores the generator's positions: a run uses them.
 fn stop() -> Option<Trace> {
     let mut t = TRACE.take()?;
     set_lazy(false);
@@ -531,7 +531,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Whether a value of this layout may stand for a group's whole memory in place of its base.
+    /// Returns true if a value of this layout may represent a group's whole memory in place of its base.
     fn covers(&self, group: u32, meta: &Meta, offset: i64) -> bool {
         let b = self.graph.meta(self.groups[group as usize].base);
         offset == 0
@@ -583,7 +583,7 @@ impl Trace {
         Ok(out)
     }
 
-    /// Records an op that writes the inputs `written`: each gets a new value that lies in the old one's memory.
+    /// Records an op that writes the inputs `written`: each gets a new value in the old one's memory.
     pub fn record_update(
         &mut self,
         op: &'static OpDef,
@@ -648,12 +648,12 @@ impl Trace {
     }
 }
 
-/// The value of a tensor that `record` or another op of the trace has made.
+/// The value of a tensor that `record` or another op of the trace returned.
 pub(crate) fn value_of(t: &Tensor) -> Result<ValueId> {
     with_trace(|trace| trace.resolve(t))
 }
 
-/// Whether a tensor belongs to a trace.
+/// Returns true if a tensor belongs to a trace.
 pub fn is_lazy(t: &Tensor) -> bool {
     t.has_key(bit::LAZY)
 }

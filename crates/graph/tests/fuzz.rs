@@ -1,4 +1,4 @@
-//! Random programs: whatever is drawn, the compiled step gives what eager gives, its plan passes the checks of plans (no two
+//! Random programs: for each, the compiled step returns what eager execution does, its plan passes the checks of plans (no two
 //! live buffers on the same bytes, enough credits), and damaged plan files are errors.
 
 mod common;

@@ -1,4 +1,4 @@
-//! A plan fed by a file: the source reads ahead under back-pressure and gives the batches it would give alone.
+//! A plan fed by a file: the source reads ahead under back-pressure and returns the same batches as on its own.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn wrong_files_are_errors() {
     assert!(TokenSource::parse(b"\xff").is_err());
 }
 
-/// Plans from files: every single damaged byte gives an error or a plan that runs, never a crash.
+/// Plans from files: with every single damaged byte there is an error or a plan that runs, never a crash.
 #[test]
 fn damaged_plans_are_errors() {
     setup();

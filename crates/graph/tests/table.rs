@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a program does with its inputs, and the inputs themselves afterwards.
+/// The results of a program, and its inputs afterwards.
 type Outcome = Vec<Vec<u8>>;
 
 fn eager(ins: &[Tensor], program: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>) -> Result<Outcome> {
@@ -38,7 +38,7 @@ fn traced(
     Ok(results.iter().chain(&copies).map(bytes).collect())
 }
 
-/// Copies that no trace sees being made.
+/// Copies that no trace records.
 fn copies(ins: &[Tensor]) -> Vec<Tensor> {
     ins.iter()
         .map(|t| {
@@ -96,7 +96,7 @@ fn with_gradients(b: &BoundSample, ins: &[Tensor]) -> Result<Vec<Tensor>> {
     Ok(results)
 }
 
-/// What is done with a sample.
+/// The operation applied to a sample.
 type Use = fn(&BoundSample, &[Tensor]) -> Result<Vec<Tensor>>;
 
 fn check_op(op: &'static OpDef, fuse: bool, program: Use, failed: &mut Vec<String>) -> usize {

@@ -17,11 +17,11 @@ pub enum EventKind {
     Instruction,
     User,
     Module,
-    /// Memory taken or given back: a moment, not a stretch.
+    /// Memory allocated or freed: an instant, not an interval.
     Memory,
 }
 
-/// One thing that happened. Times are nanoseconds of a clock that never goes back.
+/// One event. Times are nanoseconds of a monotonic clock.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub kind: EventKind,
@@ -33,12 +33,12 @@ pub struct Event {
     pub parent: i64,
     /// The tape node: the one that runs (backward), or the last one that the call recorded. 0: none.
     pub seq: u64,
-    /// Whether the call writes its first input.
+    /// True if the call writes its first input.
     pub in_place: bool,
-    /// Operations the op says it took, and whether they are sums of products.
+    /// Operations that the op declares, and whether they are sums of products.
     pub flops: f64,
     pub products: bool,
-    /// Bytes taken (positive) and given back (negative) while this was the innermost event; of a memory event: its own.
+    /// Bytes allocated (positive) and freed (negative) while this was the innermost event; of a memory event: its own.
     pub bytes: i64,
     /// Of a memory event.
     pub address: usize,
@@ -54,7 +54,7 @@ pub struct Operand {
     pub sizes: Box<[i64]>,
 }
 
-/// A place in the user's program; the host language knows what the numbers mean.
+/// A source location in the user's program; the host language interprets the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub code: usize,
@@ -185,7 +185,7 @@ fn of(b: &mut Buffer, token: u64) -> Option<(u32, &mut Event)> {
     if (token >> 32) as u32 != b.generation { None } else { b.events.get_mut(at as usize).map(|e| (at, e)) }
 }
 
-/// The event of a token ends, on the thread on which it began.
+/// Ends the event of a token, on the thread on which it began.
 pub fn end(token: u64) {
     let end = now();
     own(|b| {
@@ -248,7 +248,7 @@ pub(crate) fn memory(device: Device, address: usize, bytes: i64) {
     });
 }
 
-/// Copies of what began at `since` or later; what still lasts ends now.
+/// Copies of events that began at `since` or later; those still open end now.
 pub(crate) fn collect(since: u64) -> Vec<Thread> {
     let until = now();
     let mut threads = Vec::new();

@@ -1,7 +1,8 @@
 //! Records what happens: calls of ops, nodes of a backward, actors of a plan, named regions, memory.
 //!
-//! Events lie in a buffer of their thread and are gathered when a session takes them. Nothing is summed, printed or written to
-//! files here, and nobody records unless a session is open: then `core` tells nobody, at the cost of one relaxed load a call.
+//! Events lie in a buffer of their thread and are gathered when a session takes them. Nothing is summed, printed or written
+//! to files here, and nobody records unless a session is open: without one `core` notifies nobody, at the cost of one
+//! relaxed load a call.
 
 mod buffer;
 mod layer;
@@ -13,16 +14,16 @@ use oneflow_core::{Watcher, bit, register_layer, set_watcher, set_watching};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-/// What to record beside names and times.
+/// What to record besides names and times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Dtypes and sizes of inputs.
     pub shapes: bool,
     /// The program's own lines.
     pub stacks: bool,
-    /// Memory taken and given back.
+    /// Memory allocated and freed.
     pub memory: bool,
-    /// What each op says it costs.
+    /// The cost that each op declares.
     pub flops: bool,
 }
 
@@ -36,7 +37,7 @@ impl Options {
     }
 }
 
-/// What the open sessions together ask for.
+/// The union of what the open sessions record.
 static WANTED: AtomicU8 = AtomicU8::new(0);
 
 pub(crate) fn wanted() -> Options {
@@ -71,7 +72,7 @@ pub fn start(options: Options) -> u64 {
     id
 }
 
-/// What a session has seen so far, thread by thread in the order of beginnings. Empty for a closed one.
+/// The events of a session so far, thread by thread in the order of their beginnings. Empty for a closed one.
 pub fn events(id: u64) -> Vec<Thread> {
     let s = sessions();
     s.1.iter().find(|x| x.id == id).map_or(Vec::new(), |x| buffer::collect(x.since))
@@ -99,7 +100,7 @@ fn settle(open: &[Session]) {
     set_watching(!open.is_empty());
 }
 
-/// What one thread did. `parent` of an event is a position in the same list.
+/// The events of one thread. `parent` of an event is a position in the same list.
 pub struct Thread {
     /// The system's number of the thread.
     pub id: u64,

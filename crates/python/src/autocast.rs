@@ -13,7 +13,7 @@ fn kind(device_type: &str) -> Result<DeviceType> {
     }
 }
 
-/// Whether ops of a device type run under autocast on this thread.
+/// Returns whether ops of a device type run under autocast on this thread.
 ///
 /// Example::
 ///
@@ -62,7 +62,7 @@ fn set_autocast_dtype(device_type: &str, dtype: &Bound<'_, PyAny>) -> PyResult<(
     })
 }
 
-/// Whether autocast keeps the weights it has cast.
+/// Returns whether autocast keeps the weights it has cast.
 ///
 /// Example::
 ///

@@ -46,7 +46,7 @@ fn _vmap_out<'py>(py: Python<'py>, t: &Bound<'py, PyAny>, id: u64, size: i64) ->
     bound(py, run(|| oneflow_batch::batch_out(tensor(t)?, id, size))?)
 }
 
-/// What a sample's tensor is a sample of, and how many batches deep; `None` for another tensor.
+/// The batch that a tensor is a sample of, and the depth of nested batches; `None` for another tensor.
 #[pyfunction]
 fn _vmap_shown<'py>(py: Python<'py>, t: &Bound<'py, PyAny>) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
     match run(|| Ok(oneflow_batch::shown(tensor(t)?)))? {
@@ -55,7 +55,7 @@ fn _vmap_shown<'py>(py: Python<'py>, t: &Bound<'py, PyAny>) -> PyResult<Option<(
     }
 }
 
-/// Whether the tensor is a sample of this very batch.
+/// Returns whether the tensor is a sample of this very batch.
 #[pyfunction]
 fn _vmap_is_in(t: &Bound<'_, PyAny>, id: u64) -> PyResult<bool> {
     run(|| Ok(oneflow_batch::is_in(tensor(t)?, id)))

@@ -131,7 +131,7 @@ pub unsafe fn call_binary(
     }
 }
 
-/// An operator whose operands answer it themselves, as the method that it stands for.
+/// An operator whose operands override it, as the method that it corresponds to.
 #[cold]
 unsafe fn ask_binary(
     py: Python<'_>,
@@ -204,7 +204,7 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
     results(py, o.op, outs)
 }
 
-/// A factory fills `out` with numbers of its dtype on its device; other ones named beside it are refused.
+/// A factory fills `out` with numbers of its dtype on its device; a conflicting `dtype=` or `device=` is refused.
 fn make_like_out(o: &Overload, (dtype, device): (u8, u8), out: &Tensor, args: &mut [Arg<'_>]) -> Result<()> {
     let name = o.op.sig.name;
     let refused = |what: &str, given: &dyn std::fmt::Display, of: &dyn std::fmt::Display| {
@@ -221,7 +221,7 @@ fn make_like_out(o: &Overload, (dtype, device): (u8, u8), out: &Tensor, args: &m
     Ok(())
 }
 
-/// Dispatches, with the interpreter let go if the work is long or other ranks must be waited for.
+/// Dispatches; releases the interpreter if the work is long or other ranks must be waited for.
 #[inline]
 pub fn run(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let mut elements = 0;
@@ -309,7 +309,7 @@ pub fn tuple_of(py: Python<'_>, tensors: impl IntoIterator<Item = Tensor>) -> Re
     unsafe { value::tuple(objects.into_iter()) }
 }
 
-/// The named tuple class of an op with several results, made on first use.
+/// The named tuple class of an op with several results, created on first use.
 fn named_tuple(py: Python<'_>, op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
     static CLASSES: Mutex<Option<HashMap<&'static str, usize>>> = Mutex::new(None);
     let mut classes = CLASSES.lock().unwrap_or_else(|e| e.into_inner());

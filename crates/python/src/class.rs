@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 
 const DOC: &std::ffi::CStr = c"A multi-dimensional array of numbers of one dtype.\n\nMade by `oneflow.tensor` and the other creation functions; views share memory.\n\nExample::\n\n    >>> x = oneflow.tensor([[1.0, 2.0], [3.0, 4.0]])\n    >>> x.T.shape, x.T.data_ptr() == x.data_ptr()\n    (oneflow.Size([2, 2]), True)";
 
-/// `Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(other)`: float32 (or the default dtype) as PyTorch's old constructor gives.
+/// `Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(other)`: float32 (or the default dtype), as PyTorch's old constructor returns.
 unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a constructor call.

@@ -1,4 +1,4 @@
-//! The small value classes: dtype, device, memory_format, layout. Immutable, compared by value, made once where that is possible.
+//! The small value classes: dtype, device, memory_format, layout. Immutable, compared by value, created once if possible.
 
 use crate::gate::to_py;
 use oneflow_core::base::{DType, Device, DeviceType};
@@ -211,7 +211,7 @@ impl PyDevice {
             Err(_) => py.NotImplemented(),
         }
     }
-    /// Tensors made inside without `device=` are on this device.
+    /// Tensors created inside without `device=` are on this device.
     fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
         if let Some(device) = device_of(slf.bind(py))? {
             crate::default_device::enter(device);
@@ -262,7 +262,7 @@ pub fn device_object(py: Python<'_>, d: Device) -> PyResult<Py<PyDevice>> {
     Py::new(py, PyDevice::new(d))
 }
 
-/// How elements lie in memory: one object each.
+/// The order of elements in memory: one object each.
 ///
 /// Example::
 ///
@@ -303,7 +303,7 @@ impl PyLayout {
     }
 }
 
-/// Layouts that no tensor here has: programs compare with them. What is asked to make one refuses.
+/// Layouts that no tensor here has: programs compare with them. Functions that should create one refuse.
 const UNUSED_LAYOUTS: [&str; 6] = ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged", "_mkldnn"];
 
 /// The layout of sparse tensors.
@@ -318,7 +318,7 @@ pub fn strided(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
     STRIDED.get_or_try_init(py, || Py::new(py, PyLayout("strided")))
 }
 
-/// An owned reference as the C API wants it.
+/// An owned reference in the form of the C API.
 pub fn owned<T>(o: Py<T>) -> *mut PyObject {
     o.into_ptr()
 }

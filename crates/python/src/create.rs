@@ -34,7 +34,7 @@ pub const FUNCTIONS: &[(&str, &str, HandFn)] = &[
 /// Nesting deeper than this is a mistake, or a list that contains itself.
 const MAX_DEPTH: usize = 64;
 
-/// The dtype and device that a call asks for.
+/// The dtype and device that a call requests.
 ///
 /// # Safety
 /// Arguments of a call; they may be null.
@@ -215,7 +215,7 @@ fn copied(py: Python<'_>, t: &Tensor, dtype: Option<DType>, device: Option<Devic
     crate::operators::TO_COPY.one(py, &[Some(t)], &args)
 }
 
-/// What the numbers of a sequence have in common.
+/// The common type of the numbers of a sequence.
 struct Kind {
     dtype: Option<DType>,
     /// Numbers of 64 bits without a sign: they may be greater than an int64.

@@ -1,4 +1,4 @@
-//! What `oneflow.cuda` asks of the CUDA provider: devices, memory, streams and events.
+//! The functions behind `oneflow.cuda`: devices, memory, streams and events of the CUDA provider.
 //!
 //! Tensors on a GPU need nothing from here; they reach the provider as those of any device do.
 

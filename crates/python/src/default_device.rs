@@ -1,4 +1,4 @@
-//! The device of tensors that are made without `device=`: one a thread, nested by `with device(...)`.
+//! The device of tensors that are created without `device=`: one a thread, nested by `with device(...)`.
 //!
 //! Only calls from Python see it. Compositions name the device of their inputs, so that no op means something else inside.
 
@@ -32,7 +32,7 @@ pub fn leave() {
     }
 }
 
-/// The device of tensors made without one.
+/// The device of tensors created without one.
 ///
 /// Example::
 ///
@@ -43,7 +43,7 @@ fn get_default_device(py: Python<'_>) -> PyResult<Py<PyDevice>> {
     classes::device_object(py, get().unwrap_or(Device::CPU))
 }
 
-/// Makes a device the one of tensors made without one; None: the CPU.
+/// Sets the device of tensors created without one; None: the CPU.
 ///
 /// Example::
 ///

@@ -91,7 +91,7 @@ fn device_code(d: Device) -> Result<(i32, i32)> {
     }
 }
 
-/// What an exported structure keeps: the tensor, and its layout in the form the structure points to.
+/// The owner of an exported structure: the tensor, and its layout in the form the structure points to.
 struct Owned<S> {
     header: S,
     _tensor: Tensor,
@@ -211,7 +211,7 @@ unsafe fn from_dlpack_function(py: Python<'_>, _: *mut PyObject, g: Given) -> Re
     }
 }
 
-/// A tensor over the memory behind a capsule, or of an object that makes one.
+/// A tensor over the memory behind a capsule, or of an object that exports one.
 pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     let py = o.py();
     // SAFETY: a live object.
@@ -278,7 +278,7 @@ pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     ))
 }
 
-/// A structure of another library; its deleter runs with the interpreter held, as producers written in Python want. On a
+/// A structure of another library; its deleter runs with the interpreter held, as producers written in Python need. On a
 /// thread that outlives the interpreter the memory is left to the end of the process.
 struct Foreign(Box<dyn Fn(usize) + Send + Sync>, usize);
 

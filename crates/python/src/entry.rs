@@ -1,5 +1,5 @@
 //! One table of everything callable by name: ops in each of their forms, and functions written by hand. A trampoline a place
-//! in the table is all that Python needs; no op has code of its own here.
+//! in the table is all that Python needs; no op has its own code here.
 
 use crate::call::call_op;
 use crate::gate::{checked, enter};
@@ -13,7 +13,7 @@ use std::ffi::CString;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-/// What a name does.
+/// The action of a name.
 pub enum Action {
     Op {
         form: Form,

@@ -17,11 +17,11 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 const KIND: &str = "python";
 
-/// A Python callable that gives the next batch as a list of tensors, or None at the end.
+/// A Python callable that returns the next batch as a list of tensors, or None at the end.
 pub(crate) struct Feed {
     next: Shared,
     ended: AtomicBool,
-    /// What the callable raised.
+    /// The exception that the callable raised.
     error: Mutex<Option<PyErr>>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Feed {
 static OFFERED: LazyLock<Mutex<HashMap<u64, Arc<Feed>>>> = LazyLock::new(Mutex::default);
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// A callable that a session made meanwhile finds; dropping this takes it back.
+/// Registers a callable for sessions created meanwhile; dropping this unregisters it.
 pub(crate) struct Offer {
     pub feed: Arc<Feed>,
     number: u64,
@@ -125,7 +125,7 @@ fn make(config: &[u8]) -> Result<Box<dyn Body>> {
     Ok(Box::new(Source(feed)))
 }
 
-/// A reader of files: what a plan says of it, and the reader itself for use without a plan.
+/// A reader of files: its configuration in a plan, and the reader itself for use without a plan.
 #[pyclass(frozen, module = "oneflow", name = "_DataSource")]
 pub struct DataSource {
     pub kind: &'static str,
@@ -208,7 +208,7 @@ impl DataSource {
         let decoders = decoders.into_iter().map(decoder).collect::<PyResult<_>>()?;
         Self::new("ofrecord", RecordSource { files, decoders, batch, shuffle, seed, position }.config())
     }
-    /// The same begun at another position: so many batches were given before.
+    /// The same reader at another position: after this many batches.
     fn at(&self, position: u64) -> PyResult<DataSource> {
         Self::new(self.kind, oneflow_data::at_position(&self.config, position))
     }

@@ -1,6 +1,6 @@
-//! Forms of ops that are written in Python: asked for once no signature of the table takes the arguments of a call.
+//! Signatures of ops that are written in Python: tried once no signature of the table accepts the arguments of a call.
 //!
-//! A call that fits a signature never comes here, so a form costs others nothing. Which forms there are stands in
+//! A call that fits a signature never comes here, so these cost other calls nothing. They are defined in
 //! `oneflow/_functions/oneflow_signatures.py`.
 
 use crate::gate::OrPending;
@@ -12,7 +12,7 @@ use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// What looks for a form: a function of the name, the arguments and the keywords, or `NotImplemented`.
+/// Looks up a signature: a function of the name, the arguments and the keywords, or `NotImplemented`.
 static FINDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The result of the form that takes these arguments, if there is one.

@@ -92,7 +92,7 @@ impl PyGenerator {
         })?;
         Ok(slf)
     }
-    /// Calls made since the seed was set.
+    /// Calls since the seed was set.
     fn get_offset(&self) -> PyResult<u64> {
         let g = self.handle();
         if g.is_in_order() {

@@ -1,4 +1,4 @@
-//! nn.Graph's compiled half: a trace under way, and a compiled step. What is traced and when is Python's to say.
+//! nn.Graph's compiled half: a trace under way, and a compiled step. Python decides what is traced and when.
 
 use crate::feed::{DataSource, Feed, Offer, PYTHON};
 use crate::gate::{self, Shared, run, to_py};
@@ -58,7 +58,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
 #[pyclass(module = "oneflow", name = "_GraphTrace")]
 pub struct GraphTrace(Option<Tracer>);
 
-/// `where`: gives the user's line as text, asked once an op.
+/// `where`: returns the user's line as text, called once an op.
 fn stack_fn(place: Bound<'_, PyAny>) -> StackFn {
     let place = Shared::new(place);
     Rc::new(move || {
@@ -116,7 +116,7 @@ impl GraphTrace {
             Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
         })
     }
-    /// Tensors from outside met so far that want a gradient.
+    /// Tensors from outside used so far that require a gradient.
     fn captured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for t in run(|| self.tracer()?.captured())? {
@@ -124,15 +124,15 @@ impl GraphTrace {
         }
         Ok(list)
     }
-    /// Whether a tensor lies in memory that the caller gave: an input, or something from outside.
+    /// Returns whether a tensor uses memory of the caller: an input, or something from outside.
     fn is_external(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
         run(|| self.tracer()?.is_external(tensor(t)?))
     }
-    /// Whether the trace has read or written the memory of a tensor from outside.
+    /// Returns whether the trace has read or written the memory of a tensor from outside.
     fn has_met(&self, t: &Bound<'_, PyAny>) -> PyResult<bool> {
         run(|| shard_of(tensor(t)?).map_or(Ok(false), |shard| self.tracer()?.has_met(shard)))
     }
-    /// What follows is the backward part.
+    /// Starts the backward part.
     fn cut(&self) -> PyResult<()> {
         run(|| self.tracer()?.cut())
     }
@@ -203,7 +203,7 @@ fn shard_of(t: &Tensor) -> Option<&Tensor> {
     }
 }
 
-/// What a result becomes for Python. Global ones keep their meta and layout in a tensor without a shard.
+/// Converts a result for Python. Global ones keep their meta and layout in a tensor without a shard.
 enum Template {
     Local,
     Global(Tensor),
@@ -241,7 +241,7 @@ impl CompiledGraph {
         Ok(list)
     }
 
-    /// The compiled step, for a look at it. A run under way on another thread holds the lock and may want the interpreter.
+    /// The compiled step, for inspection. A run under way on another thread holds the lock and may need the interpreter.
     fn look<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Compiled) -> R) -> R {
         gate::detach(py, || f(&mut self.get()))
     }
@@ -262,7 +262,7 @@ impl CompiledGraph {
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         self.results(py, outputs)
     }
-    /// A session beside this one whose inputs a source gives, `slots` batches ahead: a callable that gives lists of tensors and
+    /// A session next to this one that reads a source, `slots` batches ahead: a callable that returns lists of tensors and
     /// None at the end, or a `_DataSource`. `order`: the inputs in the source's order.
     fn feed(self_: Bound<'_, Self>, source: &Bound<'_, PyAny>, order: Vec<usize>, slots: u32) -> PyResult<GraphFeed> {
         let (kind, config, offer) = match source.cast::<DataSource>() {
@@ -283,8 +283,8 @@ impl CompiledGraph {
         let feed = offer.map(|o| o.feed.clone());
         Ok(GraphFeed { graph: self_.unbind(), closed: AtomicBool::new(false), fed: Mutex::new(Some((session, feed))) })
     }
-    /// Notes where these tensors lie and whether they want gradients; `is_stale` tells whether that has changed since.
-    /// `may_cease`: gradients that nobody wants any more may still be computed.
+    /// Records the addresses of these tensors and whether they require gradients; `is_stale` returns whether that has
+    /// changed since. `may_cease`: gradients that are not required any more may still be computed.
     #[pyo3(signature = (list, may_cease=false))]
     fn watch(&self, list: &Bound<'_, PyList>, may_cease: bool) -> PyResult<()> {
         let watch = |tensor: Tensor| {
@@ -301,7 +301,7 @@ impl CompiledGraph {
     fn text(&self, py: Python<'_>, logical: bool) -> String {
         self.look(py, |c| if logical { c.logical.to_string() } else { c.optimized.to_string() })
     }
-    /// What the memory planner reached, in bytes.
+    /// The result of the memory planner, in bytes.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let m = self.look(py, |c| c.memory.clone());
         let d = PyDict::new(py);
@@ -346,7 +346,7 @@ impl CompiledGraph {
     }
 }
 
-/// A compiled step whose inputs a source gives, and the Python iterator behind it, if that is the source.
+/// A compiled step that reads a source, and the Python iterator behind it, if that is the source.
 #[pyclass(frozen, weakref, module = "oneflow", name = "_GraphFeed")]
 pub struct GraphFeed {
     graph: Py<CompiledGraph>,
@@ -397,8 +397,8 @@ impl GraphFeed {
         })??;
         outputs.map(|o| graph.results(py, o)).transpose()
     }
-    /// Stops the source and its thread: waits for the batch that is being made, at most so many seconds. A source that takes
-    /// longer is left behind; its thread ends when it comes back.
+    /// Stops the source and its thread: waits for the current batch, at most so many seconds. A source that takes
+    /// longer is left behind; its thread ends when it returns.
     #[pyo3(signature = (seconds=None))]
     fn close(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
         let mut poll = || gate::attach(gate::check_signals);
@@ -413,13 +413,13 @@ impl GraphFeed {
     }
 }
 
-/// Whether this thread is tracing.
+/// Returns whether this thread is tracing.
 #[pyfunction]
 fn _is_tracing() -> bool {
     oneflow_graph::is_tracing()
 }
 
-/// Whether calls on tensors with values are traced while this thread traces. Returns what was before.
+/// Sets whether calls on tensors with values are traced while this thread traces. Returns the former setting.
 #[pyfunction]
 fn _trace_calls(on: bool) -> bool {
     oneflow_graph::trace_calls(on)
@@ -431,7 +431,7 @@ fn _graph_run_again(on: bool) {
     oneflow_graph::run_again(on);
 }
 
-/// Whether backward passes of this thread leave out the hooks of leaves; returns what was set before.
+/// Sets whether backward passes of this thread skip the hooks of leaves; returns the former setting.
 #[pyfunction]
 fn _leave_out_leaf_hooks(on: bool) -> bool {
     oneflow_autograd::leave_out_leaf_hooks(on)

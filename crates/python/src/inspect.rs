@@ -1,4 +1,4 @@
-//! The op table as tests see it: `_C._ops()` and `_C._samples(name)`. Nothing public is made of it.
+//! The op table for tests: `_C._ops()` and `_C._samples(name)`. Nothing public uses it.
 
 use oneflow_core::{Faces, Sample, SampleArg, op_by_name, ops};
 use pyo3::exceptions::PyKeyError;
@@ -14,7 +14,7 @@ const FACES: [(Faces, &str); 6] = [
     (Faces::NN, "nn"),
 ];
 
-/// Every op: its full name, public name, faces, signature and documentation.
+/// Every op: its full name, public name, public forms, signature and documentation.
 #[pyfunction]
 fn _ops<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     let all = PyList::empty(py);

@@ -62,7 +62,7 @@ fn dtype_of_typestr(s: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|d| typestr(*d).is_some_and(|t| t[1..] == s[1..]))
 }
 
-/// Whether an object is a NumPy array (also of a subclass).
+/// Returns whether an object is a NumPy array (also of a subclass).
 pub fn is_array(o: &Bound<'_, PyAny>) -> bool {
     use std::sync::OnceLock;
     static CLASS: OnceLock<Shared> = OnceLock::new();
@@ -85,7 +85,7 @@ pub fn scalar_dtype(o: &Bound<'_, PyAny>) -> Option<DType> {
     dtype_of_typestr(&name.extract::<String>().ok()?)
 }
 
-/// What an array says of its memory.
+/// An array's description of its memory.
 struct Interface {
     ptr: *mut u8,
     readonly: bool,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[repr(C)]
 pub struct TensorObj {
     head: PyObject,
-    /// The count given away by `Tensor::into_raw`; null until the object is complete.
+    /// The count passed on by `Tensor::into_raw`; null until the object is complete.
     tensor: *mut (),
     pub dict: *mut PyObject,
     pub weakrefs: *mut PyObject,
@@ -32,14 +32,14 @@ pub fn tensor_type() -> *mut PyTypeObject {
     TYPE.load(Ordering::Relaxed)
 }
 
-/// Called once, when the class is made.
+/// Called once, when the class is created.
 pub fn set_tensor_type(t: *mut PyTypeObject) {
     TYPE.store(t, Ordering::Release);
     set_py_hooks(PyHooks { incref: gate::incref, decref: gate::decref });
     set_release(gate::release);
 }
 
-/// Whether an object is a tensor (of the class or a subclass).
+/// Returns whether an object is a tensor (of the class or a subclass).
 ///
 /// # Safety
 /// `o` is a live object.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn clear(o: *mut PyObject) -> c_int {
     }
 }
 
-/// The hooks of a tensor's object, made if `make`.
+/// The hooks of a tensor's object, created if `make`.
 ///
 /// # Safety
 /// The interpreter is held; the tensor's object, if it has one, is alive.

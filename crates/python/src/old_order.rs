@@ -25,7 +25,7 @@ impl OldOrder<'_> {
     pub fn given(&self) -> Given {
         Given { args: self.args.as_ptr(), n: self.n_positional, names: self.names.as_ptr() }
     }
-    /// What the user is told.
+    /// The deprecation warning.
     pub fn notice(&self, name: &str, form: Form) -> String {
         let name = format!("{name}{}", if form.is_inplace() { "_" } else { "" });
         let factors = self.factors.join(", ");
@@ -35,8 +35,8 @@ impl OldOrder<'_> {
     }
 }
 
-/// The call in the order of today, if it is in the old one: a number that `beta` stands for before the tensor itself, one that
-/// `alpha` or `value` stands for after it, and nothing but operands else.
+/// The call in today's order, if it is in the old one: a number for `beta` before the tensor itself, one for
+/// `alpha` or `value` after it, and nothing but operands else.
 ///
 /// # Safety
 /// The given objects are alive and the interpreter is held.

@@ -1,6 +1,6 @@
-//! Python's operators, named after the ops they stand for, and the few ops that indexing and conversion are made of.
+//! Python's operators, named after their ops, and the few ops that implement indexing and conversion.
 //!
-//! The one file of this crate that knows names of ops.
+//! The one file of this crate that names ops.
 
 use crate::call::call_binary;
 use crate::entry::{Action, Entry, find};
@@ -37,7 +37,7 @@ impl Named {
         self.name
     }
 
-    /// Whether the op table has it.
+    /// Returns whether the op table has it.
     pub fn exists(&self) -> bool {
         self.def().is_ok()
     }

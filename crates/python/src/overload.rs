@@ -1,4 +1,4 @@
-//! An op as Python calls it: its signature made ready for parsing. One a definition and form, made at start-up.
+//! An op as Python calls it: its signature prepared for parsing. One for each definition and form, created at start-up.
 
 use oneflow_core::base::{Arg, DType, intern};
 use oneflow_core::{OpDef, Param, Ty};
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// Most parameters a signature has (`oneflow_core::Sig`).
 pub const MAX_PARAMS: usize = 20;
 
-/// How a name is called.
+/// The form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Function,
@@ -49,18 +49,18 @@ pub struct P {
 pub struct Overload {
     pub op: &'static OpDef,
     pub params: Vec<P>,
-    /// Parameters that may be given by position, in order.
+    /// Parameters that may be passed by position, in order.
     pub positional: SmallVec<[u8; 12]>,
     /// The parameter that a method is called on.
     pub self_at: usize,
     /// Its place among the inputs.
     pub self_input: usize,
     pub defaults: SmallVec<[Arg<'static>; 8]>,
-    /// Bare numbers stand for the one positional list (`x.view(2, 3)`).
+    /// Bare numbers replace the one positional list (`x.view(2, 3)`).
     pub spreads: bool,
-    /// Makes a tensor of a given dtype and device: takes `layout` and `pin_memory` too.
+    /// Creates a tensor of a given dtype and device: takes `layout` and `pin_memory` too.
     pub factory: bool,
-    /// Makes a tensor: takes `placement` and `sbp` too, in an overload of its own or by `placed`.
+    /// Creates a tensor: takes `placement` and `sbp` too, in a separate overload or by `placed`.
     pub makes: bool,
     /// The argument `requires_grad`, which is this crate's to fulfil.
     pub requires_grad: Option<u8>,
@@ -253,7 +253,7 @@ fn default_of(p: &Param) -> Arg<'static> {
     }
 }
 
-/// A name given in a call is this parameter's.
+/// Returns whether a keyword of a call is this parameter's name.
 ///
 /// # Safety
 /// `key` is a live string and the interpreter is held.

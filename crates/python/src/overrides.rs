@@ -1,6 +1,6 @@
-//! `__torch_function__`: calls handed to classes that answer for themselves.
+//! `__torch_function__`: calls handled by classes that override them.
 //!
-//! The plain path only compares an argument's class with `Tensor`. How an overriding class is asked stands in
+//! The plain path only compares an argument's class with `Tensor`. How an overriding class is called is defined in
 //! `oneflow/overrides.py`.
 
 use crate::gate::{OrPending, checked};
@@ -23,10 +23,10 @@ thread_local! {
 /// Modes that are active on any thread.
 static MODES: AtomicUsize = AtomicUsize::new(0);
 
-/// Subclasses of Tensor that are known to answer nothing (Parameter).
+/// Subclasses of Tensor that are known to override nothing (Parameter).
 static PLAIN: [AtomicPtr<PyTypeObject>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
 
-/// The mark of classes that answer nothing.
+/// The mark of classes that override nothing.
 static DISABLED: AtomicPtr<PyObject> = AtomicPtr::new(null_mut());
 
 fn name() -> *mut PyObject {
@@ -36,7 +36,7 @@ fn name() -> *mut PyObject {
         as *mut PyObject
 }
 
-/// Whether an object wants to answer calls it is part of.
+/// Returns whether an object overrides calls that it is part of.
 ///
 /// # Safety
 /// A live object; the interpreter is held.
@@ -69,7 +69,7 @@ unsafe fn asks(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
     }
 }
 
-/// Classes of the language itself, which never answer.
+/// Classes of the language itself, which never override calls.
 unsafe fn is_basic(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
     // SAFETY: comparing addresses of built-in objects.
     unsafe {
@@ -91,7 +91,7 @@ unsafe fn is_basic(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
     }
 }
 
-/// As `answers`, of an index: what nearly all of them are is not looked at any further.
+/// As `answers`, for an index: the most common types are skipped.
 ///
 /// # Safety
 /// As for `answers`.
@@ -107,13 +107,13 @@ pub unsafe fn index_answers(o: *mut PyObject) -> bool {
     }
 }
 
-/// Whether a mode wants to see every call.
+/// Returns whether a mode receives every call.
 #[inline]
 pub fn has_modes() -> bool {
     MODES.load(Ordering::Relaxed) != 0 && ENABLED.get()
 }
 
-/// What is called, as users know it.
+/// The name of the function, as users know it.
 pub enum Function<'a> {
     Op(&'a str, Form),
     Method(&'a str),
@@ -139,7 +139,7 @@ impl Function<'_> {
     }
 }
 
-/// Asks the classes of `who` (none: the modes alone) to answer a call.
+/// Lets the classes of `who` (none: the modes alone) handle a call.
 ///
 /// # Safety
 /// The objects of the call are alive and the interpreter is held; `slf` may be null.
@@ -207,7 +207,7 @@ pub unsafe fn ask_slot(
     checked(unsafe { ask(py, Function::Method(name), slf, given, who)? })
 }
 
-/// Whether any of the objects would answer a call.
+/// Returns whether any of the objects overrides a call.
 ///
 /// Example::
 ///
@@ -220,7 +220,7 @@ fn _has_torch_function(objects: &Bound<'_, PyTuple>) -> bool {
     has_modes() || objects.iter().any(|o| unsafe { answers(o.as_ptr()) })
 }
 
-/// Whether an argument of a function written in Python would answer its call: any of them, or of the items of a list.
+/// Returns whether an argument of a function written in Python overrides its call: any of them, or of the items of a list.
 ///
 /// # Safety
 /// Python's fast call protocol: the arguments are alive during the call.
@@ -232,7 +232,7 @@ unsafe extern "C" fn any_answers(_: *mut PyObject, args: *mut *mut PyObject, n: 
     }
 }
 
-/// Whether an object, or an item of a list or tuple, wants to answer.
+/// Returns whether an object, or an item of a list or tuple, overrides calls.
 ///
 /// # Safety
 /// A live object; the interpreter is held.
@@ -258,7 +258,7 @@ unsafe fn answers_or_holds(o: *mut PyObject) -> bool {
     }
 }
 
-/// The objects of a call that want to answer it, wherever they stand: for arguments that fit no signature.
+/// The objects that override a call, at any position: for arguments that fit no signature.
 ///
 /// # Safety
 /// As for `ask`.
@@ -296,7 +296,7 @@ fn any_answers_function(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(definition, null_mut(), null_mut())) }
 }
 
-/// Switches whether classes are asked on this thread; returns what it was.
+/// Switches `__torch_function__` on or off for this thread; returns the former setting.
 #[pyfunction]
 fn _set_torch_function_enabled(on: bool) -> bool {
     ENABLED.replace(on)
@@ -317,7 +317,7 @@ fn _count_torch_function_modes(entered: bool) {
     }
 }
 
-/// Says that a subclass of Tensor answers nothing, so that nobody has to look.
+/// Marks a subclass of Tensor as overriding nothing, so that it is not searched again.
 #[pyfunction]
 fn _plain_class(class: &Bound<'_, PyAny>) {
     for p in &PLAIN {
@@ -330,7 +330,7 @@ fn _plain_class(class: &Bound<'_, PyAny>) {
     }
 }
 
-/// What `__torch_function__` is of classes that answer nothing.
+/// The `__torch_function__` of classes that override nothing.
 #[pyfunction]
 #[pyo3(signature = (func, types, args=None, kwargs=None))]
 fn _disabled_torch_function_impl<'py>(

@@ -1,6 +1,6 @@
-//! Arguments of one call: bound to parameters, converted, laid out as a `Call` wants them. All on the stack.
+//! Arguments of one call: bound to parameters, converted, laid out for a `Call`. All on the stack.
 //!
-//! Nothing here knows an op: the signature says everything.
+//! This file is independent of ops: the signature decides everything.
 
 use crate::gate::{OrPending, pending_set};
 use crate::generator::PyGenerator;
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Arguments as the fast call protocol gives them.
+/// Arguments in the fast call protocol.
 #[derive(Clone, Copy)]
 pub struct Given {
     pub args: *const *mut PyObject,
@@ -59,16 +59,16 @@ pub struct Frame<'a> {
     n_ints: usize,
     more_ints: Vec<Box<[i64]>>,
     floats: Vec<Box<[f64]>>,
-    /// Numbers that were made tensors. Boxed: inputs borrow them while more are added.
+    /// Numbers that were converted to tensors. Boxed: inputs borrow them while more are added.
     #[allow(clippy::vec_box)]
     made: Vec<Box<Tensor>>,
     rng: Option<(u8, Option<Generator>)>,
     pub out: *mut PyObject,
-    /// A 0-dim tensor is no number: an overload that takes a tensor there goes first.
+    /// A 0-dim tensor is no number: an overload that takes a tensor there comes first.
     pub tensors_first: bool,
-    /// That made an overload be passed over.
+    /// The reason why an overload was skipped.
     pub passed_over: bool,
-    /// Arguments whose classes answer the call themselves.
+    /// Arguments whose classes handle the call themselves.
     pub answering: Vec<*mut PyObject>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Frame<'a> {
         self.answering.clear();
     }
 
-    /// The tensor of an argument. Classes other than Tensor itself may want to answer the call.
+    /// The tensor of an argument. Classes other than Tensor itself may override the call.
     #[inline]
     unsafe fn operand(&mut self, object: *mut PyObject) -> Option<&'a Tensor> {
         // SAFETY: live objects that outlive the call, the interpreter is held.
@@ -386,7 +386,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Whether an object that is no tensor answers the call in a tensor's place.
+    /// Returns whether an object that is no tensor overrides the call in a tensor's place.
     unsafe fn duck(&mut self, object: *mut PyObject) -> bool {
         // SAFETY: live objects, the interpreter is held.
         let answers = unsafe { answers(object) };
@@ -396,7 +396,7 @@ impl<'a> Frame<'a> {
         answers
     }
 
-    /// A tensor parameter that was given something else.
+    /// A tensor parameter that received something else.
     #[cold]
     unsafe fn no_tensor(
         &mut self,

@@ -1,7 +1,7 @@
-//! `placement=` and `sbp=` of every function that makes tensors, and the layout of `global_mode`.
+//! `placement=` and `sbp=` of every function that creates tensors, and the layout of `global_mode`.
 //!
-//! The whole is made on each rank, which keeps its part. Sizes filled with a number and random draws have overloads of
-//! their own that make the part alone (`oneflow_global`); this serves all others and knows none of them.
+//! Each rank creates the whole and keeps its shard. Sizes filled with a number and random draws have separate overloads
+//! that create the shard alone (`oneflow_global`); this file serves all others and depends on none of them.
 
 use crate::entry::HandFn;
 use crate::gate::{OrPending, checked, detach};
@@ -24,7 +24,7 @@ thread_local! {
     static LAYOUT: Cell<Option<Layout>> = const { Cell::new(None) };
 }
 
-/// Whether tensors of this thread are made global.
+/// Returns whether tensors of this thread are created as global ones.
 #[inline]
 pub fn is_default() -> bool {
     LAYOUT.get().is_some()
@@ -45,7 +45,7 @@ impl Drop for Within {
     }
 }
 
-/// Whether a call names a placement or an sbp.
+/// Returns whether a call names a placement or an sbp.
 ///
 /// # Safety
 /// The names of the call are alive and the interpreter is held.
@@ -60,7 +60,7 @@ pub unsafe fn is_asked(given: Given) -> bool {
     }
 }
 
-/// Calls a function written by hand, and makes what it gives global if the call or the thread asks for that. `None`: neither
+/// Calls a function written by hand, and makes its result global if the call or the thread requests that. `None`: neither
 /// does.
 ///
 /// # Safety
@@ -147,7 +147,7 @@ unsafe fn changed<'py>(
     }
 }
 
-/// Calls without the layout, and lays the result out as the arguments say.
+/// Calls without the layout, and distributes the result by the arguments.
 ///
 /// # Safety
 /// A call's arguments.
@@ -207,7 +207,7 @@ unsafe fn layout_of(py: Python<'_>, function: &str, placement: *mut PyObject, sb
     }
 }
 
-/// The global tensor of a whole that every rank has made; `synchronized`: that of the placement's first rank.
+/// The global tensor of a whole that every rank has created; `synchronized`: that of the placement's first rank.
 fn placed(py: Python<'_>, t: &Tensor, to: Spread, function: &str, synchronized: bool) -> Result<Tensor> {
     to.check(t.sizes(), &format!("{function}()"))?;
     // A handle of our own: a clone of a borrowed one may touch the wrapper's reference count.
@@ -228,7 +228,7 @@ fn placed(py: Python<'_>, t: &Tensor, to: Spread, function: &str, synchronized: 
     detach(py, place)
 }
 
-/// New data in the layout of the tensor whose method makes them, if that is global.
+/// New data in the layout of the tensor whose method creates them, if that is global.
 pub fn beside(py: Python<'_>, t: Tensor, like: &Tensor) -> Result<Tensor> {
     match oneflow_global::global_of(like).map(|g| g.spread) {
         Some(to) if to.check(t.sizes(), "new_tensor()").is_ok() => placed(py, &t, to, "new_tensor", true),
@@ -238,7 +238,7 @@ pub fn beside(py: Python<'_>, t: Tensor, like: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// A tensor of the class's constructor, laid out as its arguments (null where they are absent) or the thread want it.
+/// A tensor of the class's constructor, distributed by its arguments (null if they are absent) or by the thread's layout.
 ///
 /// # Safety
 /// Live objects, or null.
@@ -256,7 +256,7 @@ pub unsafe fn constructed(py: Python<'_>, t: Tensor, placement: *mut PyObject, s
     }
 }
 
-/// Lays a tensor that every rank has made out over ranks.
+/// Distributes a tensor that every rank has created over ranks.
 #[pyfunction]
 fn _placed(
     tensor: &Bound<'_, PyAny>,
@@ -278,7 +278,7 @@ fn _placed(
     lay().map(|o| unsafe { Bound::from_owned_ptr(py, o).unbind() }).map_err(crate::gate::to_py)
 }
 
-/// Sets the layout of tensors that this thread makes, or none; returns the one before, as (placement, sbp).
+/// Sets the layout of tensors that this thread creates, or none; returns the one before, as (placement, sbp).
 #[pyfunction]
 #[pyo3(signature = (layout))]
 fn _set_default_layout(py: Python<'_>, layout: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)>) -> PyResult<Py<PyAny>> {
@@ -296,7 +296,7 @@ fn _set_default_layout(py: Python<'_>, layout: Option<(Bound<'_, PyAny>, Bound<'
     Ok(before)
 }
 
-/// The layout of tensors that this thread makes, as (placement, sbp); or None.
+/// The layout of tensors that this thread creates, as (placement, sbp); or None.
 #[pyfunction]
 fn _default_layout(py: Python<'_>) -> PyResult<Py<PyAny>> {
     let Some((placement, sbp)) = LAYOUT.get() else { return Ok(py.None()) };

@@ -1,6 +1,6 @@
 //! The recorder as Python sees it: sessions, events, named regions, and where the program stands.
 //!
-//! Sums, tables and files are made in `oneflow.profiler`.
+//! Sums, tables and files are produced in `oneflow.profiler`.
 
 use crate::gate::{self, run};
 use oneflow_profiler::{Event, EventKind, Frame, Options};
@@ -33,7 +33,7 @@ impl PyEvent {
         let end = if self.0.in_place { "_" } else { "" };
         format!("{}{end}", self.0.name)
     }
-    /// Nanoseconds of a clock that never goes back.
+    /// Nanoseconds of a monotonic clock.
     #[getter]
     fn start(&self) -> u64 {
         self.0.start
@@ -113,7 +113,7 @@ fn _profiler_start(shapes: bool, stacks: bool, memory: bool, flops: bool) -> u64
     oneflow_profiler::start(Options { shapes, stacks, memory, flops })
 }
 
-/// What a session has seen so far: (thread, events in the order of their beginnings) of each thread.
+/// The events of a session so far: (thread, events in the order of their beginnings) of each thread.
 #[pyfunction]
 fn _profiler_events<'py>(py: Python<'py>, session: u64) -> PyResult<Bound<'py, PyList>> {
     let threads = run(|| Ok(oneflow_profiler::events(session)))?;
@@ -140,7 +140,7 @@ fn _profiler_forget() {
     oneflow_profiler::forget();
 }
 
-/// Whether anybody records.
+/// Returns whether any session records.
 #[pyfunction]
 fn _profiler_on() -> bool {
     oneflow_core::is_watching()
@@ -151,7 +151,7 @@ struct Code {
     _keep: Py<PyAny>,
     file: String,
     function: String,
-    /// Whether it is the package's and not the user's.
+    /// Returns whether it is the package's and not the user's.
     ours: bool,
 }
 
@@ -208,7 +208,7 @@ fn is_ours(code: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(ours)
 }
 
-/// Tells where the package lies, whose own frames are left out of stacks.
+/// Sets the package's folder, whose own frames are left out of stacks.
 #[pyfunction]
 fn _profiler_package(directory: String) {
     let _ = PACKAGE.set(directory);

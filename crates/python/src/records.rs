@@ -1,4 +1,4 @@
-//! Records and pictures as bytes, for readers that are modules of their own: `nn.OFRecordReader` and those behind it.
+//! Records and pictures as bytes, for readers that are separate modules: `nn.OFRecordReader` and those that follow it.
 
 use crate::gate::run;
 use oneflow_data::{Channels, RecordFiles, Values, decode_image, values};

@@ -48,7 +48,7 @@ fn _pop_saved_hooks() {
     ag::pop_saved_hooks();
 }
 
-/// Refuses saved-tensor hooks with this text, or allows them again; returns what was said before.
+/// Refuses saved-tensor hooks with this text, or allows them again; returns the former text.
 #[pyfunction]
 fn _refuse_saved_hooks(why: Option<String>) -> PyResult<Option<String>> {
     run(|| ag::refuse_saved_hooks(why))

@@ -173,7 +173,7 @@ pub fn tensor(s: Scalar, dtype: DType) -> Result<Tensor> {
     Ok(t)
 }
 
-/// The dtype that a number takes beside a tensor: the tensor's, unless the number is of a higher category.
+/// The dtype of a number combined with a tensor: the tensor's, unless the number is of a higher category.
 pub fn dtype_beside(s: Scalar, like: Option<DType>, default: DType) -> DType {
     match like {
         Some(d) if s.category() <= d.category() => d,

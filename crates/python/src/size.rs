@@ -1,4 +1,4 @@
-//! `Size`: a tuple of ints that knows its product. A raw heap type, since the stable ABI has no other way to extend `tuple`.
+//! `Size`: a tuple of ints with a product. A raw heap type, since the stable ABI has no other way to extend `tuple`.
 
 use crate::gate::{self, OrPending, checked, enter};
 use oneflow_core::base::{Error, Result};
@@ -87,7 +87,7 @@ unsafe extern "C" fn repr(o: *mut PyObject) -> *mut PyObject {
     })
 }
 
-/// Calls a slot of `tuple` and makes a Size of the tuple it gives.
+/// Calls a slot of `tuple` and converts the tuple that it returns to a Size.
 unsafe fn through(slot: c_int, call: impl FnOnce(*mut c_void) -> *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |_| {
         // SAFETY: a slot of a built-in type, called with what Python called ours with.

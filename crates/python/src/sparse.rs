@@ -37,7 +37,7 @@ fn _sparse_values<'py>(py: Python<'py>, t: &Bound<'py, PyAny>) -> PyResult<Bound
     bound(py, coo(t)?.values.clone())
 }
 
-/// Whether every index is there once, and how many dimensions are sparse.
+/// Whether indices are unique, and the number of sparse dimensions.
 #[pyfunction]
 fn _sparse_facts(t: &Bound<'_, PyAny>) -> PyResult<(bool, usize)> {
     let c = coo(t)?;

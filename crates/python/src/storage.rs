@@ -1,6 +1,6 @@
 //! `UntypedStorage`: the memory that views share, as bytes.
 //!
-//! Storages with a dtype stand in `oneflow/storage.py`.
+//! Storages with a dtype are defined in `oneflow/storage.py`.
 
 use crate::convert::memory_format;
 use crate::gate::{run, to_py};
@@ -40,7 +40,7 @@ pub fn of<'py>(py: Python<'py>, t: &Tensor) -> PyResult<Bound<'py, PyStorage>> {
 
 #[pymethods]
 impl PyStorage {
-    /// Memory of `size` bytes, not initialised; or with the given bytes, where `size` is a sequence of them.
+    /// Memory of `size` bytes, uninitialised; or with the given bytes, if `size` is a sequence of them.
     #[new]
     #[pyo3(signature = (size=None, *, device=None))]
     fn new(size: Option<&Bound<'_, PyAny>>, device: Option<&Bound<'_, PyAny>>) -> PyResult<PyStorage> {
@@ -130,7 +130,7 @@ impl PyStorage {
         unsafe { self.0.move_into(address as *mut u8, Box::new(keep)) };
         Ok(())
     }
-    /// Whether `resize_` may exchange the memory: it is the storage's own, and no other library uses it.
+    /// Returns whether `resize_` may exchange the memory: it is the storage's own, and no other library uses it.
     fn resizable(&self) -> bool {
         self.0.is_resizable()
     }

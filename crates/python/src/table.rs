@@ -9,7 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 
-/// Where a function lives.
+/// The namespace of a function.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// `oneflow.name`, exported by `*`.

@@ -1,4 +1,4 @@
-//! Numbers, lists and tensors as Python gives them, in the house's terms. Says "not of this type" with `None`, so that another
+//! Numbers, lists and tensors of Python, converted to Rust values. Returns `None` for "not of this type", so that another
 //! overload can be tried; only a value that is of the type but cannot be used is an error.
 
 use crate::gate::{self, OrPending, checked};
@@ -275,7 +275,7 @@ pub unsafe fn each(o: *mut PyObject, mut f: impl FnMut(usize, *mut PyObject) -> 
     }
 }
 
-/// Whether an object is a list or tuple that holds a tensor or other lists (and so is no plain row of numbers).
+/// Returns whether an object is a list or tuple that holds a tensor or other lists (and so is no plain row of numbers).
 ///
 /// # Safety
 /// See `int`.

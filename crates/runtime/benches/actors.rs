@@ -1,5 +1,5 @@
-//! What an actor costs: one message between actors of one thread, to a thread that spins, to a thread that sleeps; and one op
-//! of a straight line beyond its kernel. A sleeping thread is woken by the kernel, which a bare pair of threads shows.
+//! The cost of an actor: one message between actors of one thread, to a thread that spins, to a thread that sleeps; and one op
+//! of a straight line beyond its kernel. A sleeping thread is woken by the operating system, as a bare pair of threads shows.
 //!
 //! `cargo bench -p oneflow-runtime --bench actors`
 #![allow(clippy::print_stdout)]
@@ -61,7 +61,7 @@ fn run((n, start, acted): &mut (Network, Instant, Arc<AtomicU64>), rest: Duratio
     (start.elapsed().as_nanos() as f64 - from, acted.load(Ordering::Relaxed) as f64 - from)
 }
 
-/// Two bare threads: one parks, and answers whoever wakes it.
+/// Two bare threads: one parks, and wakes the thread that woke it.
 struct Pair {
     start: Instant,
     state: Arc<(AtomicU64, AtomicBool)>,
@@ -83,7 +83,7 @@ impl Pair {
         Pair { start, state, sleeper }
     }
 
-    /// Nanoseconds from `unpark` after a rest until the answer has woken the caller, and until the sleeper ran.
+    /// Nanoseconds from `unpark` after a rest until the caller was woken in return, and until the sleeper ran.
     fn run(&self, rest: Duration) -> (f64, f64) {
         std::thread::sleep(rest);
         let before = self.state.0.load(Ordering::Acquire);

@@ -1,11 +1,11 @@
-//! What must hold of a plan before it runs: indices and extents inside their bounds, no two live buffers on the same bytes,
-//! and enough credits. What an instruction means is checked by its op when the program is made.
+//! The conditions that a plan must meet before it runs: indices and extents inside their bounds, no two live buffers on the
+//! same bytes, and enough credits. An op checks its own instruction when the program is built.
 
 use crate::plan::*;
 use oneflow_base::{Error, Meta, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Largest memory a plan may ask for in one piece: sums of such sizes cannot overflow.
+/// Largest allocation that a plan may ask for: sums of such sizes cannot overflow.
 const MAX_BYTES: u64 = 1 << 46;
 /// Far more than plans have, and few enough that no check and no start takes long.
 const MAX_TASKS: usize = 1 << 10;
@@ -247,8 +247,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the actors can go round: one period is played with the given credits. Acting never takes away another
-    /// actor's chance, so any order of play finds the same answer.
+    /// Returns true if the actors cannot deadlock: one period is simulated with the given credits. A step never takes away
+    /// another actor's chance, so any order of simulation has the same result.
     pub fn check_credits(&self) -> Result<()> {
         let n = self.tasks.len();
         let mut acts = vec![0u64; n];
@@ -332,7 +332,7 @@ impl Plan {
         Ok(goal)
     }
 
-    /// Tasks that share a register with `a`: acts of `b` for one act of `a`, as a fraction.
+    /// Tasks that share a register with `a`: steps of `b` for one step of `a`, as a fraction.
     fn neighbours(&self, a: usize) -> Vec<(usize, u64, u64)> {
         let mut out = Vec::new();
         for (b, t) in self.tasks.iter().enumerate() {
@@ -382,7 +382,7 @@ impl Plan {
 /// A task, and which of the registers that it consumes.
 type Reader = (usize, usize);
 
-/// Pieces of a register that all its consumers have given back.
+/// Slots of a register that all its consumers have released.
 fn oldest(readers: &[Reader], taken: &[Vec<u64>]) -> u64 {
     readers.iter().map(|(task, port)| taken[*task][*port]).min().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! A plan as rows to look at: what runs in which order, what it reads, and what lies where in memory for how long.
+//! A plan as rows for display: what runs in which order, what it reads, and where each buffer lies in memory for how long.
 
 use crate::plan::{Home, Instr, Operand, Plan, Work};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub struct Row {
     /// "linear", or "add+gelu" of a chain.
     pub name: String,
-    /// Where it was traced.
+    /// Source location of the traced call.
     pub origin: String,
     /// Rows whose results it reads.
     pub after: Vec<usize>,

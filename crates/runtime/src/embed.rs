@@ -1,4 +1,5 @@
-//! What a program without Python needs besides a session: the ops, and tensors from numbers and back. No call here is unsafe.
+//! Helpers that a program without Python needs besides a session: the ops, and tensors from numbers and back. No call here
+//! is unsafe.
 
 use oneflow_base::{DType, Device, Dims, Error, Result};
 use oneflow_core::{Storage, Tensor, copy_to_host};
@@ -13,8 +14,8 @@ pub fn register() {
     });
 }
 
-/// How many threads the kernels of one run share, the caller's included; of the whole process. Results do not depend on it.
-/// Services that run many sessions at the same time do best with one.
+/// The number of threads that the kernels of one run share, the caller's included; of the whole process. Results do not
+/// depend on it. Services that run many sessions at the same time do best with one.
 pub fn set_num_threads(n: usize) {
     oneflow_ep::cpu::set_num_threads(n);
 }
@@ -23,7 +24,7 @@ pub fn num_threads() -> usize {
     oneflow_ep::cpu::num_threads()
 }
 
-/// Starts the random numbers of this process anew (dropout in a program that trains, sampling).
+/// Seeds the random numbers of this process (dropout in a program that trains, sampling).
 pub fn manual_seed(seed: u64) {
     oneflow_core::default_generator().manual_seed(seed);
 }
@@ -50,7 +51,7 @@ numbers!(bool, Bool; f32, F32; f64, F64; u8, U8; i8, I8; i16, I16; i32, I32; i64
 /// A tensor of these numbers, row-major, in the host's memory.
 ///
 /// # Errors
-/// ValueError: the sizes ask for another count of numbers.
+/// ValueError: the sizes need another count of numbers.
 pub fn tensor<T: Number>(numbers: &[T], sizes: &[i64]) -> Result<Tensor> {
     // SAFETY: `Number` is implemented for the Rust types of their dtypes alone.
     unsafe { Tensor::from_host(numbers, T::DTYPE, sizes) }
@@ -59,7 +60,7 @@ pub fn tensor<T: Number>(numbers: &[T], sizes: &[i64]) -> Result<Tensor> {
 /// The same without a copy: the tensor owns the vector from now on.
 ///
 /// # Errors
-/// ValueError: the sizes ask for another count of numbers.
+/// ValueError: the sizes need another count of numbers.
 pub fn tensor_of<T: Number>(mut numbers: Vec<T>, sizes: &[i64]) -> Result<Tensor> {
     if oneflow_base::numel(sizes)? != numbers.len() as i64 {
         return Err(Error::value(format!("{} numbers do not fill shape {sizes:?}", numbers.len())));

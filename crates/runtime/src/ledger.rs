@@ -1,9 +1,9 @@
-//! The protocol of actors, as numbers: how many pieces each has been given, and how many each has got back.
+//! The protocol of actors, as counters: how many items each has received, and how many slots each has got back.
 //!
-//! An actor may act when every register it consumes holds enough pieces and every register it produces has a free slot;
-//! when it has acted, its consumers have more that is ready and its producers more that came back. Each number has one
-//! writer and one reader, which may be of two threads: what was written before a number grew is seen by who reads it.
-//! Knows no body and no thread.
+//! An actor may run when every register it consumes holds enough items and every register it produces has a free slot.
+//! After a step its consumers have more items and its producers more free slots. Each counter has a single writer and a
+//! single reader, possibly on different threads: a thread that reads a counter sees everything written before it grew.
+//! Independent of bodies and threads.
 
 use crate::plan::{Plan, Port, Register, Work};
 use crate::sync::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ struct RegisterInfo {
     name: String,
     slots: u64,
     pieces: Vec<Piece>,
-    /// Behind the pieces: alive for as long as somebody may write to them.
+    /// Keeps the slots' memory alive while any task may still write to it.
     _memory: Vec<Storage>,
 }
 
@@ -41,7 +41,7 @@ struct Consumed {
 }
 
 impl Consumed {
-    /// Whether the pieces of the next act are there, after so many acts.
+    /// Returns true if the items of the next step are ready, after so many steps.
     #[inline]
     fn is_full(&self, acts: u64) -> bool {
         self.seen.load(Ordering::Acquire) >= (acts + 1) * self.port.pieces as u64
@@ -66,7 +66,7 @@ struct TaskState {
     acts: AtomicU64,
     consumes: Vec<Consumed>,
     produces: Vec<Produced>,
-    /// Other streams, whose tasks are told of its acts.
+    /// Other streams, whose tasks are notified of its steps.
     neighbours: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Gives every register its memory. The caller's ends, and whoever consumes what the caller gives, are stream 0.
+    /// Assigns memory to every register. The caller's tasks, and whichever task consumes the caller's data, are stream 0.
     pub fn new(plan: &Plan) -> Result<Ledger> {
         let mut tasks: Vec<TaskState> = plan
             .tasks
@@ -144,7 +144,7 @@ impl Ledger {
     pub fn stream_of(&self, task: u32) -> u32 {
         self.tasks[task as usize].stream
     }
-    /// Other streams that an act of this task may concern.
+    /// Other streams that a step of this task may concern.
     pub fn neighbours(&self, task: usize) -> &[u32] {
         &self.tasks[task].neighbours
     }
@@ -152,7 +152,7 @@ impl Ledger {
         self.tasks[task].acts.load(Ordering::Relaxed)
     }
 
-    /// Whether every piece it needs is there and every slot it needs is free.
+    /// Returns true if every item it needs is ready and every slot it needs is free.
     #[inline]
     pub fn may_act(&self, task: usize) -> bool {
         let t = &self.tasks[task];
@@ -161,7 +161,7 @@ impl Ledger {
             && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
     }
 
-    /// Whether all data of the next act were made that the readers of what `from` makes need beside it.
+    /// Returns true if every other input that the consumers of `from` need for their next step is ready.
     pub fn has_data_beside(&self, from: usize) -> bool {
         let mut readers = self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| r.task as usize);
         readers.all(|t| {
@@ -171,14 +171,14 @@ impl Ledger {
         })
     }
 
-    /// Pieces of a consumed register that were made, whether their reader was told or not.
+    /// Items of a consumed register that were produced, whether or not their reader was notified.
     fn made(&self, c: &Consumed) -> u64 {
         let producer = &self.tasks[c.producer as usize];
         producer.acts.load(Ordering::Acquire) * producer.produces[c.producer_port as usize].port.pieces as u64
     }
 
-    /// Whether it may act, or will once the messages under way have come: from what all tasks have done, not from what it was
-    /// told.
+    /// Returns true if it may run, or will once the messages under way have arrived: by the progress of all tasks, not by
+    /// the messages received.
     pub fn could_act(&self, task: usize) -> bool {
         let t = &self.tasks[task];
         let acts = |k: u32| self.tasks[k as usize].acts.load(Ordering::Acquire);
@@ -205,7 +205,7 @@ impl Ledger {
         (made - slowest.map_or(made, |s| s.0), slowest.map(|s| s.1))
     }
 
-    /// What a task waits for, in words.
+    /// Describes what a task waits for.
     fn waits_for(&self, task: usize) -> Vec<String> {
         let t = &self.tasks[task];
         let acts = t.acts.load(Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Ledger {
         waits
     }
 
-    /// Who waits for whom.
+    /// Describes which tasks wait for what.
     pub fn report(&self) -> String {
         let line = |t| {
             let waits = self.waits_for(t);
@@ -237,7 +237,7 @@ impl Ledger {
         (0..self.tasks.len()).map(line).collect::<Vec<_>>().join("; ")
     }
 
-    /// The pieces of a task's present act, per register, into lists that are used again and again.
+    /// The slots of a task's present step, per register, in lists that are reused.
     pub fn pieces(&self, task: usize, ins: &mut Vec<Vec<Piece>>, outs: &mut Vec<Vec<Piece>>) {
         let t = &self.tasks[task];
         let acts = t.acts.load(Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl Ledger {
         t.produces.iter().zip(outs).for_each(|(p, v)| fill(&p.port, v));
     }
 
-    /// Counts an act, and tells the producers what came back and the consumers what is ready.
+    /// Counts a step, and notifies the producers of released slots and the consumers of new items.
     pub fn acted(&self, task: usize) {
         let t = &self.tasks[task];
         t.acts.fetch_add(1, Ordering::AcqRel);

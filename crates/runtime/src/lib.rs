@@ -3,10 +3,10 @@
 //! Runs plans; never traces, never differentiates, never chooses. A plan comes from `oneflow-graph` or from a file. This is
 //! also the one crate that a service in Rust depends on: [`Session::load`], [`Pool`], [`tensor`] and [`numbers`].
 //!
-//! A session runs one call at a time and may go from thread to thread; a [`Pool`] is called from any number of threads, over one
-//! copy of the weights. The first run of a session already finds its memory and its kernels ready: there is nothing to warm up.
-//! What goes wrong is an [`Error`] whose [`ErrorKind`] says what: a wrong file or wrong sizes, an index out of range, too little
-//! memory. No call here panics, whatever the files hold.
+//! A session runs one call at a time and may go from thread to thread; a [`Pool`] is called from any number of threads,
+//! over one copy of the weights. The first run of a session already finds its memory and its kernels ready: there is
+//! nothing to warm up. A failure is an [`Error`] with an [`ErrorKind`]: a wrong file or wrong sizes, an index out of range,
+//! too little memory. No call here panics, whatever the files hold.
 
 mod actor;
 mod check;

@@ -10,7 +10,7 @@ pub struct Life {
     pub to: usize,
 }
 
-/// Where everything lies.
+/// The offsets of all buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub offsets: Vec<u64>,
@@ -30,7 +30,7 @@ pub fn align(bytes: u64) -> u64 {
     bytes.div_ceil(ALIGN) * ALIGN
 }
 
-/// How hard to look for a small layout.
+/// How hard to search for a small layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Try every order, not the first only.
@@ -45,7 +45,7 @@ impl Default for Effort {
     }
 }
 
-/// Places buffers so that those alive together lie apart.
+/// Places buffers so that those alive at the same time do not overlap.
 pub fn place(lives: &[Life], effort: Effort) -> Layout {
     let n = lives.len();
     let size = |i: usize| align(lives[i].bytes);
@@ -116,7 +116,7 @@ fn compress(lives: &[Life], mut order: Vec<usize>, layout: &mut Layout) {
     }
 }
 
-/// Places in the given order: each into the first gap that holds it (`tight`: into the smallest).
+/// Places in the given order: each into the first gap that fits (`tight`: into the smallest).
 fn fit(lives: &[Life], order: &[usize], tight: bool) -> (Vec<u64>, u64) {
     let mut offsets = vec![0; lives.len()];
     // Placed buffers, by offset.

@@ -1,8 +1,8 @@
 //! The credit protocol under a scheduler that tries many orders of its threads' steps, on the types that ship.
 //!
 //! Networks are drawn at random: chains, forks and joins with other rates and slots on several streams. In every order
-//! each actor sees the pieces it should, in sequence, nothing stands still, and a failure comes out once, after what was
-//! made before it. `make model` tries many more orders than the tests do.
+//! each actor sees the items it should, in sequence, nothing deadlocks, and a failure is reported once, after what was
+//! produced before it. `make model` tries many more orders than the tests do.
 
 use crate::actor::{Act, Body, Network, RunArgs};
 use crate::ledger::Piece;
@@ -11,7 +11,7 @@ use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::AtomicBool;
 use oneflow_base::{Device, Error, Result};
 
-/// Numbers each piece it makes, and checks the numbers of those it reads.
+/// Numbers each item it produces, and checks the numbers of those it reads.
 struct Count {
     acts: u64,
     /// Registers that carry numbers come after the caller's.
@@ -89,7 +89,7 @@ fn network(seed: u64) -> Plan {
     p
 }
 
-/// Runs a network, and gives back how many runs ended well and the error, if one came.
+/// Runs a network, and returns how many runs succeeded and the error, if there was one.
 fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String>) {
     let bodies = p.tasks.iter().enumerate().map(|(i, t)| {
         let fails_at = fails.filter(|f| f.0 == i).map(|f| f.1);
@@ -118,7 +118,7 @@ fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String
     (done, error)
 }
 
-/// How many orders to try: a bounded number in the tests, as many as asked for by `make model`.
+/// How many orders to try: a bounded number in the tests, as many as requested by `make model`.
 fn orders(bounded: usize) -> usize {
     std::env::var("ONEFLOW_MODEL_ORDERS").ok().and_then(|s| s.parse().ok()).unwrap_or(bounded)
 }

@@ -1,7 +1,7 @@
 //! The compiled thing: tasks that pass registers, instructions over buffers, and where every buffer lives.
 //!
 //! A plan is data alone: no pointer, no tensor, no code. An instruction names ops of the table with their arguments; the
-//! program that runs is made of it by the ops' own rules (`program`), so a plan read from a file is checked by the very
+//! program that runs is built from it by the ops' own rules (`program`), so a plan read from a file is checked by the very
 //! code that checks eager calls.
 
 use oneflow_base::{Arg, Attrs, DType, Device, Dims, Error, Meta, Result, intern, sym_name};
@@ -19,12 +19,12 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// Positions of the default generator that one run takes.
     pub n_rng: u64,
-    /// What inputs and results are called, in their order; those beyond have a number only.
+    /// The names of inputs and results, in their order; those beyond have a number only.
     pub input_names: Vec<String>,
     pub output_names: Vec<String>,
 }
 
-/// One piece of device memory, cut into buffers at compile time.
+/// One allocation of device memory, cut into buffers at compile time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena {
     pub device: Device,
@@ -51,7 +51,7 @@ pub enum Home {
     Variable(u32),
     /// Memory of a result.
     Output(u32),
-    /// Piece `piece` (of those consumed or produced in one act) of a register, from `offset` on.
+    /// Item `piece` (of those consumed or produced in one step) of a register, from `offset` on.
     Register {
         register: u32,
         piece: u32,
@@ -59,7 +59,7 @@ pub enum Home {
     },
 }
 
-/// What a caller gives to every run: contiguous, of this meta.
+/// An argument of every run: contiguous, of this meta.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     pub buffer: u32,
@@ -80,12 +80,12 @@ pub struct Output {
     pub operand: Operand,
 }
 
-/// Memory handed from one producer to its consumers, in `slots` pieces: as many as may be under way.
+/// Memory passed from one producer to its consumers, in `slots` slots: as many items as may be under way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
     pub name: String,
     pub device: Device,
-    /// Bytes of one piece.
+    /// Bytes of one slot.
     pub bytes: u64,
     pub slots: u32,
 }
@@ -101,7 +101,7 @@ pub struct Task {
     pub produces: Vec<Port>,
 }
 
-/// A task's end of a register: how many pieces it takes or makes in one act.
+/// A task's use of a register: how many items it consumes or produces in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     pub register: u32,
@@ -128,7 +128,7 @@ pub struct Instr {
     pub steps: Vec<Step>,
     pub ins: Vec<Operand>,
     pub outs: Vec<Operand>,
-    /// What to say when it fails: the op and where it was traced.
+    /// The text of an error: the op and its source location.
     pub origin: String,
 }
 
@@ -187,7 +187,7 @@ impl Operand {
         Some((lo.checked_mul(item)? as u64, hi.checked_add(1)?.checked_mul(item)? as u64))
     }
 
-    /// Whether two operands may have bytes in common.
+    /// Returns true if two operands may have bytes in common.
     pub(crate) fn meets(&self, other: &Operand) -> bool {
         let apart = |(a, b): ((u64, u64), (u64, u64))| a.0 == a.1 || b.0 == b.1 || a.1 <= b.0 || b.1 <= a.0;
         self.buffer == other.buffer && !self.extent().zip(other.extent()).is_some_and(apart)
@@ -198,13 +198,13 @@ impl Operand {
         self.sizes.iter().copied().zip(self.strides.iter().copied()).filter(|d| d.0 > 1)
     }
 
-    /// Whether both are the same elements in the same order.
+    /// Returns true if both are the same elements in the same order.
     pub(crate) fn is_same(&self, other: &Operand) -> bool {
         let place = |o: &Operand| (o.buffer, o.offset, o.dtype);
         place(self) == place(other) && self.moving().eq(other.moving())
     }
 
-    /// Whether no two indices can be of one element.
+    /// Returns true if no two indices address one element.
     pub(crate) fn is_injective(&self) -> bool {
         let mut dims: Vec<(i64, i64)> = self.moving().collect();
         dims.sort_by_key(|d| d.1.unsigned_abs());
@@ -286,13 +286,13 @@ impl PlanArg {
 }
 
 impl Plan {
-    /// Lets a source of its own, on a thread of its own, give an input in place of the caller: `slots` batches ahead at most.
+    /// Lets a source on a separate thread supply an input in place of the caller: `slots` batches ahead at most.
     /// The further inputs move up.
     pub fn feed_input(&mut self, input: usize, kind: &str, config: Vec<u8>, slots: u32) -> Result<()> {
         self.feed_inputs(&[input], kind, config, slots)
     }
 
-    /// As `feed_input`, with one source that gives several inputs at once, in this order.
+    /// As `feed_input`, with one source that supplies several inputs at once, in this order.
     pub fn feed_inputs(&mut self, inputs: &[usize], kind: &str, config: Vec<u8>, slots: u32) -> Result<()> {
         let fits = |i: &usize| *i < self.inputs.len() && inputs.iter().filter(|k| *k == i).count() == 1;
         let computes = self.tasks.iter().any(|t| matches!(t.work, Work::Compute(_)));
@@ -311,7 +311,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Results that lie in this buffer get memory of their own: a piece of a register goes back after the run.
+    /// Results in this buffer are copied to memory of their own: the slot of a register is released after the run.
     fn keep_results_of(&mut self, buffer: u32) {
         if self.outputs.iter().all(|o| o.operand.buffer != buffer) {
             return;

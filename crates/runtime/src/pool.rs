@@ -1,4 +1,4 @@
-//! One plan for many threads: sessions over the same variables, made when all others are busy, and kept.
+//! One plan for many threads: sessions over the same variables, created when all others are busy, and kept.
 
 use crate::plan::Plan;
 use crate::session::Session;
@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Sessions of one plan. Of a plan that writes its variables there is one only: who wants to run it waits for the others.
+/// Sessions of one plan. A plan that writes its variables has only one: its callers take turns.
 pub struct Pool {
     plan: Plan,
     variables: Vec<Storage>,
@@ -22,7 +22,7 @@ struct State {
     made: usize,
 }
 
-/// A session of a pool, which has it back when this is dropped.
+/// A session of a pool; dropping it returns it to the pool.
 pub struct Lent<'a> {
     pool: &'a Pool,
     session: Option<Session>,

@@ -57,7 +57,7 @@ impl Session {
         Ok((plan.to_bytes(), weights))
     }
 
-    /// Writes the program and its variables into a directory, which is made where it does not exist.
+    /// Writes the program and its variables into a directory, which is created if it does not exist.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let dir = dir.as_ref();
         let (plan, weights) = self.to_bytes()?;

@@ -52,7 +52,7 @@ impl Drop for Session {
     }
 }
 
-/// A run under way: its inputs (with a copy goes what it was made from), its results' memory, its seed and position.
+/// A run under way: its inputs (a copy keeps its original alive), its results' memory, its seed and position.
 struct Pending {
     inputs: Vec<(Tensor, Option<Tensor>)>,
     storages: Vec<Storage>,
@@ -62,13 +62,13 @@ struct Pending {
     random: (u64, u64),
 }
 
-/// Never asks whether to stop.
+/// Never interrupts.
 fn no_poll() -> Result<()> {
     Ok(())
 }
 
 impl Session {
-    /// Gives a plan its memory. `variables`: one storage for each of the plan's, shared with whoever else holds it.
+    /// Assigns memory to a plan. `variables`: one storage for each of the plan's, shared with their other owners.
     pub fn new(plan: Plan, variables: Vec<Storage>) -> Result<Session> {
         Self::with_arenas(plan, variables, None)
     }
@@ -113,7 +113,7 @@ impl Session {
         Ok(s)
     }
 
-    /// Whether a run changes variables.
+    /// Returns true if a run changes variables.
     pub fn writes_variables(&self) -> bool {
         self.written.contains(&true)
     }
@@ -205,7 +205,7 @@ impl Session {
     /// Runs the plan once with inputs by name; results come with theirs.
     ///
     /// # Errors
-    /// TypeError: a name is missing, unknown, or given twice. Otherwise as `run`.
+    /// TypeError: a name is missing, unknown, or repeated. Otherwise as `run`.
     pub fn run_by_name(&mut self, inputs: &[(&str, Tensor)]) -> Result<Vec<(String, Tensor)>> {
         let names: Vec<String> = (0..self.plan.inputs.len()).map(|i| self.plan.input_name(i)).collect();
         let mut given: Vec<Option<&Tensor>> = vec![None; names.len()];
@@ -249,8 +249,8 @@ impl Session {
         self.collect(poll)
     }
 
-    /// Starts a run whose results `collect` gives. As many may be under way as the plan has slots for results; inputs must not
-    /// be written until theirs is collected.
+    /// Starts a run whose results `collect` returns. As many may be under way as the plan has slots for results; inputs
+    /// must not be written until theirs is collected.
     pub fn submit(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if self.pending.len() >= self.n_results {
             return Err(Error::runtime(format!(
@@ -291,19 +291,20 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the next run finds the data that sources give. Nobody else is kept from the variables meanwhile.
+    /// Waits until the data of sources for the next run are ready. Other threads may use the variables meanwhile.
     pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.network()?.wait_for_data(poll).map_err(|e| self.stop(e))
     }
 
-    /// Ends the threads. Unlike dropping, it waits for sources without a limit, but asks `poll`; the next run starts anew.
+    /// Ends the threads. Unlike dropping, it waits for sources without a limit, but calls `poll`; the next run starts them
+    /// again.
     pub fn close(&mut self, limit: Option<Duration>, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let done = self.network.take().map_or(Ok(()), |mut n| n.stop(limit, poll));
         self.pending.clear();
         done
     }
 
-    /// The actors; they start anew after an error.
+    /// The actors; they are restarted after an error.
     fn network(&mut self) -> Result<&mut Network> {
         if self.network.is_none() {
             self.start()?;
@@ -311,7 +312,7 @@ impl Session {
         self.network.as_mut().ok_or_else(|| Error::runtime("the plan did not start"))
     }
 
-    /// After an error everything stops before the caller gets its memory back; the next run starts anew, with the random
+    /// After an error everything stops before the caller gets its memory back; the next run restarts, with the random
     /// numbers that the first unfinished one would have had.
     fn stop(&mut self, e: Error) -> Error {
         self.cancel.store(true, Ordering::Relaxed);
@@ -352,7 +353,7 @@ impl Session {
         self.results(&inputs, &storages)
     }
 
-    /// Inputs as the plan reads them: contiguous. With a copy goes the tensor it was made from.
+    /// Inputs as the plan reads them: contiguous. A copy keeps the tensor it came from.
     fn check_inputs<'a>(&self, given: &'a [Tensor]) -> Result<Vec<(Tensor, Option<&'a Tensor>)>> {
         let want = &self.plan.inputs;
         if given.len() != want.len() {
@@ -447,12 +448,12 @@ fn compute_device(plan: &Plan, instrs: &[Instr]) -> Device {
 }
 
 impl Plan {
-    /// What an input is called: "input0" where nobody gave it a name.
+    /// The name of an input: "input0" if it has none.
     pub fn input_name(&self, i: usize) -> String {
         self.input_names.get(i).cloned().unwrap_or_else(|| format!("input{i}"))
     }
 
-    /// What a result is called: "output0" where nobody gave it a name.
+    /// The name of a result: "output0" if it has none.
     pub fn output_name(&self, i: usize) -> String {
         self.output_names.get(i).cloned().unwrap_or_else(|| format!("output{i}"))
     }
@@ -495,7 +496,7 @@ impl Plan {
 struct Compute {
     program: Program,
     cancel: Arc<AtomicBool>,
-    /// Buffers whose address changes from act to act.
+    /// Buffers whose address changes from step to step.
     moving: Vec<(usize, Where)>,
 }
 

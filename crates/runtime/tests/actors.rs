@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A body that is a function of numbers: the first word of every piece.
+/// A body that is a function of numbers: the first word of every item.
 struct Fun<F>(F);
 
 impl<F: FnMut(&[Vec<u64>]) -> Result<u64> + Send> Body for Fun<F> {
@@ -31,7 +31,7 @@ fn ports(p: &[(u32, u32)]) -> Vec<Port> {
     p.iter().map(|&(register, pieces)| Port { register, pieces }).collect()
 }
 
-/// Name, stream, and (register, pieces) consumed and produced.
+/// Name, stream, and (register, items) consumed and produced.
 type Actor<'a> = (&'a str, u32, &'a [(u32, u32)], &'a [(u32, u32)]);
 
 fn plan(slots: &[u32], tasks: &[Actor<'_>]) -> Plan {
@@ -66,7 +66,7 @@ fn no_poll() -> Result<()> {
     Ok(())
 }
 
-/// source -> square -> (double, join), double -> join; join takes two pieces at a time of both.
+/// source -> square -> (double, join), double -> join; join takes two items at a time of both.
 fn four(slots: &[u32], streams: [u32; 4]) -> Plan {
     plan(
         slots,
@@ -254,7 +254,7 @@ fn a_panic_is_an_error_and_a_poll_can_leave() {
     stop.store(true, Ordering::Relaxed);
 }
 
-/// Fault: a source that is stuck in what it calls. It comes back when everybody has left, and then writes its piece.
+/// Fault: a source that is stuck in a call. It returns when everybody has left, and then writes its item.
 #[test]
 fn a_source_that_does_not_come_back_is_left_behind() {
     let mut p = plan(&[1], &[("stuck", 1, &[], &[(0, 1)]), ("receiver", 0, &[(0, 1)], &[])]);
@@ -318,7 +318,7 @@ fn who_waits_for_data_is_told_of_failures_too() {
     assert_eq!(n.wait_for_data(&mut no_poll).unwrap_err().to_string(), "actor source: no more");
 }
 
-/// Fault: a receiver that never takes its piece. The report says who waits for whom.
+/// Fault: a receiver that never takes its item. The report names the tasks that wait, and for what.
 #[test]
 fn a_held_credit_is_named() {
     let p = plan(&[1, 1], &[("a", 1, &[], &[(0, 1)]), ("b", 2, &[(0, 1)], &[(1, 1)]), ("receiver", 0, &[(1, 1)], &[])]);

@@ -1,5 +1,5 @@
-//! Plans that no compiler made: whatever an instruction says of its op's operands and arguments, it is refused when the plan is
-//! loaded, or it stays inside its buffers when it runs.
+//! Plans that no compiler produced: whatever an instruction states about its op's operands and arguments, it is refused
+//! when the plan is loaded, or it stays inside its buffers when it runs.
 //!
 //! Samples of every op are distorted: sizes, strides, dtypes, arguments, values, operands on the same memory. Each buffer ends,
 //! or begins, at a page that nobody may touch, so a kernel that reads one element too far ends its process: a child, which says
@@ -216,7 +216,7 @@ fn plan(instr: Instr, bytes: &[u64]) -> Plan {
     }
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Skipped,
@@ -324,7 +324,7 @@ fn wanted(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
 
-/// What a child does: every case from a position on. The file holds where it is.
+/// The work of a child: every case from a position on. The file holds the position.
 #[test]
 #[ignore = "a child of the test below"]
 fn child() {

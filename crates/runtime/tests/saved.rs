@@ -1,5 +1,5 @@
-//! Programs in files: the same program again, from many threads, its ends by name; and whatever is wrong with a file is said, with
-//! the place, before anything runs.
+//! Programs in files: the same program again, from many threads, its inputs and results by name; and every fault of a file
+//! is reported, with the place, before anything runs.
 
 use oneflow_base::{Dims, contiguous_strides};
 use oneflow_core::Storage;

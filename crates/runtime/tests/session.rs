@@ -18,7 +18,7 @@ fn poll() -> Result<()> {
     Ok(())
 }
 
-/// `rows = table[index]`, with room for so many results that nobody has collected. An index out of range fails in the kernel.
+/// `rows = table[index]`, with as many slots for results as are never collected. An index out of range fails in the kernel.
 fn lookup(results: u32) -> Session {
     setup();
     let operand = |buffer: u32, dtype, sizes: &[i64]| Operand {
@@ -80,7 +80,7 @@ fn inputs(row: i64) -> [Tensor; 2] {
     }
 }
 
-/// The first number of a row says which it is.
+/// The first number of a row identifies it.
 fn row_of(results: &[Tensor]) -> i64 {
     let t = copy_to_host(&results[0]).unwrap();
     // SAFETY: the copy is contiguous and holds floats.

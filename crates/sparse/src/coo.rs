@@ -1,4 +1,4 @@
-//! The sparse tensor itself: how it is made, made unique, and made dense.
+//! The sparse tensor itself: construction, coalescing and conversion to dense.
 
 use oneflow_base::{DType, Dims, Error, Result, Scalar, contiguous_strides};
 use oneflow_core::{Ext, Tensor, bit};
@@ -6,7 +6,7 @@ use oneflow_ops::{TensorOps, f};
 use std::any::Any;
 use std::sync::Arc;
 
-/// What a sparse tensor holds.
+/// The parts of a sparse tensor.
 pub struct Coo {
     /// [sparse dims, nnz] of int64.
     pub indices: Tensor,

@@ -1,4 +1,4 @@
-//! What a store's operations mean, without waiting and without a wire.
+//! The semantics of a store's operations, without waiting and without a wire.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! The collective lane between two ranks of one host: two rings of bytes in memory that both have mapped.
 //!
-//! What passes through a ring is the byte stream that would pass through a socket. Who finds nothing to do spins for a
+//! A ring carries the byte stream that a socket would. A thread that finds nothing to do spins for a
 //! moment and then sleeps on the lane's socket, into which the other side rings. The memory has no name: it is gone when
 //! both processes are, however they ended. Its size is sealed and every position in it is checked, so that a broken peer
-//! gives an error here and no fault.
+//! is an error here and no fault.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Keeps the words that two ranks write apart.
+/// Separates the words that two ranks write.
 #[repr(C, align(128))]
 struct Apart<T>(T);
 
@@ -25,7 +25,7 @@ struct Ring {
     tail: Apart<AtomicU64>,
 }
 
-/// What stands before the bytes of the two rings.
+/// The header before the bytes of the two rings.
 #[repr(C)]
 struct Head {
     /// Known to those two ranks alone.
@@ -48,7 +48,7 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 pub(super) struct Shm {
     head: NonNull<Head>,
     bytes: usize,
-    /// 0 made the memory, 1 was offered it.
+    /// 0 created the memory, 1 was offered it.
     side: usize,
     capacity: usize,
 }
@@ -59,7 +59,7 @@ unsafe impl Send for Shm {}
 // SAFETY: as above. One exchange at a time uses a lane: the group's collective turn.
 unsafe impl Sync for Shm {}
 
-/// Memory that a peer may map, with what it must know for that.
+/// Memory that a peer may map, with the parameters it needs for that.
 pub(super) struct Offer {
     pub lane: Shm,
     pub fd: OwnedFd,
@@ -135,7 +135,7 @@ impl Shm {
         }
     }
 
-    /// Writes what there is room for now, up to a stride.
+    /// Writes as much as fits now, up to a stride.
     pub fn write(&self, data: &[u8]) -> Result<usize> {
         let ring = &self.head().rings[self.side];
         let head = ring.head.0.load(Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Shm {
         self.head().asleep[self.side].0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the other side must be rung for, after a read or write of this one.
+    /// Returns true if the other side must be woken after a read or write of this one.
     pub fn must_ring(&self) -> bool {
         // Either this sees that the other sleeps, or the other, which looks after it has said so, sees what was done.
         fence(Ordering::SeqCst);
@@ -188,7 +188,7 @@ impl Shm {
 }
 
 impl Offer {
-    /// Where the other rank finds the memory.
+    /// Tells the other rank how to map the memory.
     pub fn place(&self) -> (u32, u32) {
         (std::process::id(), self.fd.as_raw_fd() as u32)
     }

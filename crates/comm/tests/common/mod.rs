@@ -1,4 +1,4 @@
-//! What every backend must do: one body, run by the ranks of any backend.
+//! The promises of every backend: one body, run by the ranks of any backend.
 
 use oneflow_base::{DType, ErrorKind, Result, bf16};
 use oneflow_comm::{Kind, ProcessGroup, ReduceOp};

@@ -1,4 +1,4 @@
-//! What the tests share: folders that go away, small stores, and faults that strike once.
+//! Helpers that the tests share: temporary folders, small stores, and faults that strike once.
 #![allow(dead_code)]
 
 use oneflow_embedding::{Batch, Config, Faults, Initializer, Key, Op, Options, Store, Verdict};

@@ -20,7 +20,7 @@ const SEGMENT: usize = 32 << 20;
 const N_CLASSES: usize = 16 + 8 * 4;
 /// `Block::tag` of large blocks is `LARGE + chunk id`, of small ones the class.
 const LARGE: u64 = 1 << 32;
-/// How much a thread may be off the shared counters.
+/// How far a thread's counters may differ from the shared ones.
 const FLUSH: i64 = 1 << 20;
 
 /// The class of a size in 1..=MAX_SMALL.
@@ -84,7 +84,7 @@ impl List {
     }
 }
 
-/// What all threads share, under one lock that is taken once a batch.
+/// The state that all threads share, under one lock that is taken once a batch.
 struct Central {
     lists: [List; N_CLASSES],
     arena: *mut u8,
@@ -202,7 +202,7 @@ impl Drop for Local {
     }
 }
 
-/// The lock, made safe for `fork`: both locks are held over it, so the child finds the lists whole.
+/// The lock, made safe for `fork`: both locks are held over it, so the child finds consistent lists.
 fn central() -> MutexGuard<'static, Central> {
     type Guards = (MutexGuard<'static, Vec<LocalPtr>>, MutexGuard<'static, Central>);
     struct Held(UnsafeCell<Option<Guards>>);

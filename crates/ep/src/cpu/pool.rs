@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Most threads a region can use.
 pub const MAX_THREADS: usize = 1023;
-/// How long an idle thread spins before it sleeps: a wake-up through the kernel costs several microseconds.
+/// How long an idle thread spins before it sleeps: a wake-up by the operating system costs several microseconds.
 const SPIN: Duration = Duration::from_micros(30);
 
 /// Zero: not chosen yet.
@@ -48,7 +48,7 @@ pub fn set_thread_num_threads(n: Option<usize>) {
     OVERRIDE.set(n.map_or(0, |n| n.clamp(1, MAX_THREADS)));
 }
 
-/// Whether the caller is inside a task of the pool.
+/// Returns true if the caller is inside a task of the pool.
 #[inline]
 pub fn in_parallel_region() -> bool {
     IN_REGION.get()
@@ -107,7 +107,7 @@ fn physical_cores() -> usize {
     cores.len().clamp(1, allowed)
 }
 
-/// What a region runs; written by its caller before the region opens.
+/// The task of a region; written by its caller before the region opens.
 #[derive(Clone, Copy)]
 struct Job {
     f: *const (dyn Fn(usize) + Sync),
@@ -117,7 +117,8 @@ struct Job {
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// `state` packs who may come and who is inside: bits 0..10 helpers inside, 10..20 free places, 20 the caller sleeps.
+/// `state` packs how many helpers may enter and how many are inside: bits 0..10 helpers inside, 10..20 free places, 20 the
+/// caller sleeps.
 struct Pool {
     busy: Line<AtomicBool>,
     state: Line<AtomicU32>,
@@ -141,7 +142,7 @@ unsafe impl Sync for Pool {}
 
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The process' pool. It is never freed: workers hold it until the process ends.
+/// The process's pool. It is never freed: workers use it until the process ends.
 #[inline]
 fn pool() -> &'static Pool {
     let p = POOL.load(Ordering::Acquire);

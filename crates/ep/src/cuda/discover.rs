@@ -30,11 +30,11 @@ fn directories() -> Vec<PathBuf> {
 /// A library that stays open until the process ends.
 pub struct Found {
     pub library: &'static Library,
-    /// Where it was found; a bare name where the loader found it.
+    /// Path of the library; a bare name if the loader found it.
     pub path: PathBuf,
 }
 
-/// Opens the first of `lib{stem}.so.{major}` over directories and majors, or says what was tried. `helpers` are name
+/// Opens the first of `lib{stem}.so.{major}` over directories and majors, or returns what was tried. `helpers` are name
 /// prefixes of libraries of the same directory to open before it.
 pub fn open(stem: &str, majors: &[u32], helpers: &[&str]) -> Result<Found, String> {
     let mut tried = Vec::new();
@@ -83,7 +83,7 @@ fn dlopen(path: &Path) -> Result<&'static Library, String> {
 }
 
 /// Declares a table of C functions and how to fill it from an open library. Status codes are plain integers: an enum
-/// would be undefined on a code it does not know.
+/// would be undefined for an unknown code.
 macro_rules! function_table {
     ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?) -> $ret:ty;)* }) => {
         $(#[$doc])*

@@ -4,7 +4,7 @@
 use cudarc::driver::{DriverError, result, sys};
 use oneflow_base::{Error, Result};
 
-/// What a kernel reports. `kind` is written last; zero means no fault.
+/// The report of a kernel. `kind` is written last; zero means no fault.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {

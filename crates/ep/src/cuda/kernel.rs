@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::RwLock;
 
-/// The name every kernel text gives its entry.
+/// The entry point of every kernel source.
 pub const ENTRY: &str = "entry";
 
 /// A kernel's text, its entry `extern "C" __global__ void entry(..)`.
@@ -17,7 +17,7 @@ pub struct Text {
     /// For messages.
     pub name: String,
     pub source: String,
-    /// Compiler options beside the architecture.
+    /// Compiler options besides the architecture.
     pub options: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ unsafe impl Sync for Function {}
 #[derive(Default)]
 pub(super) struct Functions(RwLock<HashMap<(u16, u128), Function>>);
 
-/// How a kernel is laid out over the device. Grids of up to 2^31 - 1 blocks in x, 65535 in y and z.
+/// Launch dimensions of a kernel. Grids of up to 2^31 - 1 blocks in x, 65535 in y and z.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     pub blocks: [u32; 3],
@@ -61,7 +61,7 @@ macro_rules! kernel_args {
 }
 
 impl Cuda {
-    /// The function of `key` on a device, its text made and compiled on first use.
+    /// The function of `key` on a device; its source is generated and compiled on first use.
     pub fn function(&self, index: u16, key: u128, text: impl FnOnce() -> Result<Text>) -> Result<Function> {
         let cache = &self.functions.0;
         if let Some(f) = cache.read().unwrap_or_else(|e| e.into_inner()).get(&(index, key)) {

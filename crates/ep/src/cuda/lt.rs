@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 /// An opaque object of the library.
 pub type Handle = *mut c_void;
 
-/// How to compute one product; filled by the library.
+/// The algorithm of one product; filled by the library.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heuristic {
@@ -68,7 +68,7 @@ pub struct Lt {
     table: Table,
 }
 
-/// The library, loaded on first use; the error says where it was looked for.
+/// The library, loaded on first use; the error lists the searched paths.
 pub fn lt() -> Result<&'static Lt> {
     lt_of(&[13, 12])
 }
@@ -125,7 +125,7 @@ pub struct Product<'a> {
 }
 
 impl Lt {
-    /// A handle for the device current on this thread. It lives until the process ends.
+    /// A handle for the current device of this thread. It lives until the process ends.
     pub fn create(&self) -> Result<Handle> {
         let mut h: Handle = std::ptr::null_mut();
         // SAFETY: the pointer is valid.

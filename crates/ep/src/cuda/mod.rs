@@ -1,7 +1,8 @@
 //! The CUDA provider: memory, streams, copies and kernel launches of NVIDIA GPUs.
 //!
-//! Nothing is linked: the driver is opened by cudarc, the compiler and cuBLASLt by `discover`. Where something is missing
-//! there is no provider and `unavailable_reason` says what was tried; no call here panics. Kernels' texts live elsewhere.
+//! Nothing is linked: the driver is opened by cudarc, the compiler and cuBLASLt by `discover`. If something is missing
+//! there is no provider and `unavailable_reason` returns what was tried; no call here panics. The sources of kernels are
+//! elsewhere.
 
 mod alloc;
 mod cubin;
@@ -81,7 +82,7 @@ pub fn is_available() -> bool {
     provider().is_some()
 }
 
-/// Why there is no CUDA; `None` where there is.
+/// The reason why CUDA is unavailable; `None` if it is available.
 pub fn unavailable_reason() -> Option<String> {
     state().as_ref().err().cloned()
 }
@@ -184,7 +185,7 @@ impl Cuda {
         Ok(Queue { device: Device::new(DeviceType::CUDA, index), raw: raw.cast() })
     }
 
-    /// Makes a queue the calling thread's current one of its device; `None` goes back to the device's own.
+    /// Makes a queue the calling thread's current one of its device; `None` restores the device's own.
     pub fn set_queue(&self, index: u16, queue: Option<Queue>) {
         CHOSEN.with_borrow_mut(|c| {
             c.retain(|(i, _)| *i != index);
@@ -221,7 +222,7 @@ impl Cuda {
         gpu.faults.raise()
     }
 
-    /// Where kernels of a device report values that are wrong: a `Fault` in memory that host and device share.
+    /// Where kernels of a device report wrong values: a `Fault` in memory that host and device share.
     pub fn faults(&self, index: u16) -> Result<*mut Fault> {
         Ok(self.device(index)?.faults.on_device())
     }
@@ -281,7 +282,7 @@ impl Gpu {
 }
 
 impl Event {
-    /// Whether the work before it is done.
+    /// Returns true if the work before it is done.
     pub fn is_done(&self) -> bool {
         // SAFETY: the event is live.
         unsafe { result::event::query(self.raw) }.is_ok()
@@ -302,7 +303,7 @@ impl Drop for Event {
     }
 }
 
-/// Whether the driver knows this host memory, in which case it reads it later, when the copy's turn comes.
+/// Returns true if the driver has registered this host memory, in which case it reads it later, when the copy's turn comes.
 fn is_pinned(src: *const u8) -> bool {
     let mut kind = 0u32;
     // SAFETY: the attribute is one 32-bit number; any address may be asked about.

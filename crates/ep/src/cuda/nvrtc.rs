@@ -32,11 +32,11 @@ pub struct Nvrtc {
     table: Table,
     pub version: (i32, i32),
     path: PathBuf,
-    /// Compute capabilities it knows, as 10 * major + minor, ascending.
+    /// Compute capabilities that it supports, as 10 * major + minor, ascending.
     archs: Vec<i32>,
 }
 
-/// The compiler, loaded on first use; the error says where it was looked for.
+/// The compiler, loaded on first use; the error lists the searched paths.
 pub fn nvrtc() -> Result<&'static Nvrtc> {
     nvrtc_of(&[13, 12])
 }
@@ -76,7 +76,7 @@ impl Nvrtc {
         Ok(Nvrtc { table, version: (major, minor), path: found.path.clone(), archs })
     }
 
-    /// Where it was found.
+    /// Path of the library.
     pub fn path(&self) -> &Path {
         &self.path
     }

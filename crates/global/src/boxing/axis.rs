@@ -58,7 +58,7 @@ fn counts(sizes: &[i64], d: usize, n: i64) -> Vec<usize> {
     (0..n).map(|i| (balanced_split(sizes[d], n, i).1 * rest) as usize).collect()
 }
 
-/// Whether the pieces along `d` lie one after the other.
+/// Returns true if the chunks along `d` are contiguous.
 fn leading(sizes: &[i64], d: usize) -> bool {
     sizes[..d].iter().all(|s| *s == 1)
 }
@@ -69,7 +69,7 @@ fn with_dim(sizes: &[i64], d: usize, n: i64) -> Dims {
     out
 }
 
-/// Visits each rank's piece along `d` of a dense flat buffer that holds the pieces one after the other.
+/// Visits each rank's chunk along `d` of a dense flat buffer that holds the chunks one after the other.
 fn pieces(
     flat: &Tensor,
     sizes: &[i64],
@@ -89,7 +89,7 @@ fn pieces(
     Ok(())
 }
 
-/// The pieces along `d`, one after the other.
+/// The chunks along `d`, one after the other.
 fn pack(t: &Tensor, d: usize, n: i64) -> Result<Tensor> {
     if t.is_contiguous() && leading(t.sizes(), d) {
         return host(t);
@@ -100,7 +100,7 @@ fn pack(t: &Tensor, d: usize, n: i64) -> Result<Tensor> {
     Ok(flat)
 }
 
-/// A tensor of `sizes` from the pieces along `d`.
+/// A tensor of `sizes` from the chunks along `d`.
 fn unpack(flat: Tensor, sizes: &[i64], d: usize, n: i64) -> Result<Tensor> {
     if leading(sizes, d) {
         return flat.alias(Dims::from_slice(sizes), oneflow_base::contiguous_strides(sizes), 0);

@@ -77,7 +77,7 @@ pub fn bytes(t: &Tensor) -> &[u8] {
     unsafe { std::slice::from_raw_parts(t.data_ptr(), n) }
 }
 
-/// The bytes of a dense host tensor made for this purpose.
+/// The bytes of a dense host tensor created for this purpose.
 ///
 /// # Safety
 /// Nobody else reads or writes the tensor's storage while the slice lives.

@@ -86,7 +86,7 @@ pub fn cheapest_path(from: &[Sbp], to: &[Sbp], bytes: f64, hierarchy: &[i64]) ->
     Err(Error::runtime(format!("no way from sbp {from:?} to sbp {to:?}")))
 }
 
-/// Whether a later axis splits the same dimension.
+/// Returns true if a later axis splits the same dimension.
 fn nested(state: &[Sbp], axis: usize, s: Sbp) -> bool {
     matches!(s, Sbp::S(_)) && state[axis + 1..].contains(&s)
 }

@@ -80,7 +80,7 @@ pub fn whole(t: &Tensor) -> Result<Tensor> {
     oneflow_global::to_local(&to_global(t, Spread::broadcast(home.placement_id)?)?)
 }
 
-/// The shard has the shape its layout says.
+/// The shard has the shape that its layout implies.
 pub fn check_shard(t: &Tensor, rank: usize) {
     let g = global_of(t).expect("a global tensor");
     match g.spread.placement.coords(rank as u32) {

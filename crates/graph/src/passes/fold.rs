@@ -82,7 +82,7 @@ fn is_fill(n: &Node) -> bool {
     n.op().is_some_and(|o| matches!(o.kernel, Kernel::Prim { prim, .. } if prim.name == "fill"))
 }
 
-/// Whether its result follows from its inputs and arguments alone.
+/// Returns true if its result follows from its inputs and arguments alone.
 fn is_pure(n: &Node) -> bool {
     let Kind::Op { op, attrs } = &n.kind else { return false };
     let random = attrs.args().iter().any(|a| matches!(a, Arg::Rng { .. } | Arg::RngAt { .. }));

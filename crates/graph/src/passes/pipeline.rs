@@ -83,7 +83,7 @@ mod tests {
     }
 
     /// Four micro-batches of a first stage, each sent away and waited for; `shared`: the second forward reads what the first
-    /// backward made. Tells what each node is once ordered: forward work and its send, receive and backward work.
+    /// backward. Classifies each node once ordered: forward work and its send, receive and backward work.
     fn order(stages_after: usize, shared: bool) -> String {
         let mut g = Graph::default();
         let mut names = Vec::new();

@@ -1,5 +1,6 @@
-//! One update of many parameters becomes several, each as soon as its gradients are there and nobody reads the old parameters any
-//! more: gradients are read while they lie in the cache, and their memory is free sooner. On request there is one a parameter.
+//! One update of many parameters becomes several, each as soon as its gradients are there and nobody reads the old
+//! parameters any more: gradients are read while they lie in the cache, and their memory is free sooner. On request there
+//! is one a parameter.
 
 use super::fusion::update::{is_update, lists, part};
 use crate::Config;
@@ -9,7 +10,7 @@ use oneflow_base::Result;
 use oneflow_core::Kernel;
 use std::collections::{HashMap, HashSet};
 
-/// Gradients of this many bytes are worth a launch of their own; with parameters and states they still fit the second cache.
+/// Gradients of this many bytes are worth a separate launch; with parameters and states they still fit the second-level cache.
 const WORTH: u64 = 256 << 10;
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
