@@ -94,10 +94,16 @@ def overridable_method(function: Any) -> Any:
 
 
 def _as_given(function: FunctionType) -> Any:
+    any_answers = _any_answers
+
     def public(*args: Any, **kwargs: Any) -> Any:
-        if _any_answers(*args, *kwargs.values()) if kwargs else _any_answers(*args):
-            return overrides._ask(public, args, kwargs, _who((*args, *kwargs.values())))
-        return function(*args, **kwargs)
+        # Without keywords neither call builds a dictionary: nearly all calls are such.
+        if not kwargs:
+            if not any_answers(*args):
+                return function(*args)
+        elif not any_answers(*args, *kwargs.values()):
+            return function(*args, **kwargs)
+        return overrides._ask(public, args, kwargs, _who((*args, *kwargs.values())))
 
     return public
 
