@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oneflow import Tensor
 from oneflow._base.lazy import LazyNames as _LazyNames
-from oneflow.utils import data, hooks
+from oneflow.utils import hooks
+
+if TYPE_CHECKING:
+    from oneflow.utils import data
 
 __all__ = ["checkpoint", "data", "hooks", "swap_tensors"]
 
@@ -15,6 +18,7 @@ _LAZY = (
     "benchmark",
     "checkpoint",
     "cpp_extension",
+    "data",
     "deterministic",
     "dlpack",
     "flop_counter",
