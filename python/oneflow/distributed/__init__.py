@@ -42,6 +42,15 @@ from oneflow.distributed._joining import (
     is_available,
     is_initialized,
 )
+from oneflow.distributed._objects import (
+    all_gather_object,
+    all_to_all,
+    broadcast_object_list,
+    gather_object,
+    monitored_barrier,
+    reduce_scatter,
+    scatter_object_list,
+)
 from oneflow.distributed._work import P2POp, _Steps, batch_isend_irecv
 
 __all__ = [
@@ -525,16 +534,3 @@ def reset_wire_counters() -> None:
         [{}, {}]
     """
     _oneflow._reset_wire_counters()
-
-
-# isort: off
-# Made of the collectives above.
-from oneflow.distributed._objects import (
-    all_gather_object,
-    all_to_all,
-    broadcast_object_list,
-    gather_object,
-    monitored_barrier,
-    reduce_scatter,
-    scatter_object_list,
-)
