@@ -67,7 +67,7 @@ pub fn assign_grad(t: &Tensor, g: Option<&Tensor>) -> Result<()> {
     ag::set_grad(t, g.cloned())
 }
 
-/// Python objects of a node. The tensor that alone holds the node shows them to the collector.
+/// Python objects of a node. If one tensor alone holds the node, it reports them to the garbage collector.
 struct NodeObjects {
     /// Hooks by number.
     hooks: Shared,
@@ -322,7 +322,7 @@ impl PyNode {
             None => Err(PyAttributeError::new_err(format!("'{}' object has no attribute 'variable'", self.0.name()))),
         }
     }
-    /// The gradients of the inputs, given those of the outputs; hooks do not run, and what is kept stays.
+    /// The gradients of the inputs for those of the outputs; hooks do not run, and saved tensors stay.
     #[pyo3(signature = (*grads))]
     fn __call__<'py>(&self, py: Python<'py>, grads: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         if grads.len() != self.0.n_outputs() {
@@ -333,7 +333,7 @@ impl PyNode {
         let made = gradient_objects(py, &run(|| self.0.call(&grads))?)?;
         if made.len() == 1 { made.get_item(0) } else { Ok(made.into_any()) }
     }
-    /// Anything the user wants to keep with the node.
+    /// Attributes that the user adds to the node.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(make_node_objects(py, &self.0)?.metadata.bind(py))
@@ -384,7 +384,7 @@ impl PyNode {
     }
 }
 
-/// Whether this thread records what it computes for backward.
+/// Returns whether this thread records operations for backward.
 ///
 /// Example::
 ///
@@ -402,7 +402,7 @@ fn set_grad_mode(mode: bool) {
     ag::set_grad_enabled(mode);
 }
 
-/// Whether this thread is in inference mode.
+/// Returns whether this thread is in inference mode.
 ///
 /// Example::
 ///
@@ -459,7 +459,7 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs a backward. One that runs deep inside others gets a thread, and so a stack, of its own.
+/// Runs a backward. A deeply nested one gets its own thread, and so its own stack.
 fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     const MOST: u32 = 40;
     const STACK: usize = 16 << 20;
@@ -576,7 +576,7 @@ fn _increment_version(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// The lines of the program that run now, as a traceback shows them.
+/// The lines of the program that run now, as in a traceback.
 fn whereabouts() -> String {
     gate::attach(|py| {
         let lines = || -> PyResult<String> {
@@ -631,7 +631,7 @@ fn _backward_is_partial() -> bool {
     ag::backward_is_partial()
 }
 
-/// Whether the backward that runs reaches a node.
+/// Returns whether the backward that runs reaches a node.
 #[pyfunction]
 fn _will_run(node: &Bound<'_, PyNode>) -> bool {
     ag::will_run(&node.get().0)
@@ -666,12 +666,12 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 thread_local! {
-    /// What a graph with a gradient scaler does to the losses whose backward its build asks for.
+    /// The effect of a graph's gradient scaler on the losses whose backward its build calls.
     static LOSS_SCALE: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
 }
 
 thread_local! {
-    /// What is called when the backward that runs on this thread is over.
+    /// Callbacks for the end of the backward that runs on this thread.
     static AFTER_BACKWARD: RefCell<Vec<Py<PyAny>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -703,7 +703,7 @@ fn ended(py: Python<'_>, done: Result<()>) -> Result<()> {
 }
 
 thread_local! {
-    /// Whether what was queued for the end of a backward is being called.
+    /// Returns whether the callbacks of the end of a backward are being called.
     static ENDING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -734,8 +734,8 @@ fn scale_losses(py: Python<'_>, from: &mut [ag::Root]) -> PyResult<()> {
     Ok(())
 }
 
-/// Runs the engine. Its long launches, and a pause now and then, let other Python threads run. Where there are other ranks, it
-/// may wait for them, which may be threads of this process: then all of it runs without the interpreter.
+/// Runs the engine. During its long launches, and in a pause now and then, other Python threads run. If there are other
+/// ranks, it may wait for them, which may be threads of this process: then all of it runs without the interpreter.
 fn engine<R>(py: Python<'_>, f: impl FnOnce() -> R) -> R {
     if oneflow_comm::world().size() > 1 {
         return gate::detach(py, f);

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// What `forward` leaves for `backward`; takes any attribute too.
+/// The state that `forward` leaves for `backward`; takes any attribute too.
 ///
 /// Example::
 ///
@@ -35,7 +35,7 @@ struct State {
     to_save: Vec<Option<Tensor>>,
     saved: Vec<Option<Saved>>,
     node: Weak<ag::Node>,
-    /// What `jvp` reads, and whether it runs.
+    /// The state that `jvp` reads, and whether it runs.
     for_forward: Vec<Option<Tensor>>,
     in_jvp: bool,
     dirty: Vec<Tensor>,
@@ -109,7 +109,7 @@ impl Context {
         drop(old);
         Ok(())
     }
-    /// Says that `jvp` runs (or has ended), which reads what was kept for it; then that is let go.
+    /// Marks that `jvp` runs (or has ended), which reads the state saved for it; afterwards that is dropped.
     fn _in_forward_mode(&self, on: bool) {
         let mut state = self.state();
         state.in_jvp = on;
@@ -162,7 +162,7 @@ impl Context {
         self.state().not_differentiable = t;
         Ok(())
     }
-    /// Whether gradients that nothing reached come as zeros (True, the default) or None.
+    /// Whether missing gradients are passed as zeros (True, the default) or None.
     fn set_materialize_grads(&self, value: bool) {
         self.state().materialize = value;
     }
@@ -223,13 +223,13 @@ impl Function {
     }
 }
 
-/// Says whether tangents are read from what this thread records; returns what was said before.
+/// Sets whether tangents are read from what this thread records; returns the former setting.
 #[pyfunction]
 fn _forward_mode(on: bool) -> bool {
     ag::set_forward_mode(on)
 }
 
-/// Whether a class has a method of its own in place of `Function`'s.
+/// Returns whether a class overrides a method of `Function`.
 fn overrides(class: &Bound<'_, PyType>, method: &str) -> PyResult<bool> {
     Ok(!class.getattr(method)?.is(&class.py().get_type::<Function>().getattr(method)?))
 }
@@ -303,10 +303,10 @@ fn owner_of(ctx: &Bound<'_, Context>) -> ag::Payload {
     Arc::new(ContextAt(ctx.as_ptr() as usize))
 }
 
-/// Where a context is, for as long as the node that names it lives: the node's backward owns a reference to it.
+/// The address of a context, for as long as the node that names it lives: the node's backward owns a reference to it.
 struct ContextAt(usize);
 
-/// The context of a node that a custom function made.
+/// The context of a node that a custom function created.
 pub fn context_of<'py>(py: Python<'py>, node: &ag::Node) -> Option<Bound<'py, PyAny>> {
     let at = node.owner()?.downcast_ref::<ContextAt>()?;
     // SAFETY: the node's backward owns a reference, and the node is alive.

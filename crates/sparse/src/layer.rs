@@ -1,4 +1,4 @@
-//! The layer: the sparse forms of ops, of which the op table says which one an op has (`OpDef::sparse`).
+//! The layer: the sparse forms of ops. The op table defines which one an op has (`OpDef::sparse`).
 
 use crate::coo::{Coo, add_into, coalesce, gather, make, parts, to_dense};
 use oneflow_base::{Arg, Error, Result, Scalar};
