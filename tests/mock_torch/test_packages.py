@@ -65,11 +65,15 @@ GROUPS = (
     "families",
     "graphs",
     "lightning",
+    "lightning_package",
     "safetensors",
+    "sentence_transformers",
     "timm",
     "torchmetrics",
     "torchvision",
     "trainer",
+    "ultralytics",
+    "whisper",
 )
 GROUPS += ("transformers", "zoo", "more_timm", "more_torchvision", "more_transformers")
 
