@@ -147,7 +147,7 @@ def test_raw_records_of_several_files(tmp_path):
 
 
 def test_coco_groups_wide_and_high_pictures(tmp_path):
-    content = {"images": [], "annotations": [], "categories": [{"id": 10}, {"id": 3}]}
+    content, box_of = {"images": [], "annotations": [], "categories": [{"id": 10}, {"id": 3}]}, {}
     for i, picture in enumerate([PICTURES[0], PICTURES[1], PICTURES[0], PICTURES[1], PICTURES[2]]):
         (tmp_path / f"{i}.png").write_bytes(encoded(picture))
         height, width = picture.shape[:2]
@@ -156,6 +156,9 @@ def test_coco_groups_wide_and_high_pictures(tmp_path):
             outline = [[0, 0, 1, 0, 1, 1]] * (i + 1)
             one = {"image_id": i, "category_id": 10, "bbox": [1, 2, 3, 4], "segmentation": outline}
             content["annotations"].append(one)
+            # Of what reaches over a border the part inside counts; what lies outside is no object.
+            box_of[i] = [1, 2, min(3, width - 1), min(5, height - 1)]
+            content["annotations"].append(one | {"bbox": [width, 0, 5, 5]})
     (tmp_path / "instances.json").write_text(json.dumps(content))
     coco = nn.COCOReader(str(tmp_path / "instances.json"), str(tmp_path), batch_size=2, random_seed=0)
     seen = []
@@ -164,7 +167,7 @@ def test_coco_groups_wide_and_high_pictures(tmp_path):
         assert len({height > width for height, width in sizes.tolist()}) == 1
         for i, picture, box, label, point, end in zip(ids.tolist(), pictures, boxes, labels, points, ends, strict=True):
             assert bytes(picture.numpy()) == encoded(PICTURES[i % 2])
-            assert (box.tolist(), label.tolist()) == ([[1, 2, 4, 6]], [2])
+            assert (box.tolist(), label.tolist()) == ([box_of[i]], [2])
             assert point.shape == end.shape[:1] + (2,) and end[-1].tolist() == [2, i, 0]
             seen.append(i)
     assert sorted(seen) == [0, 1, 2, 3]

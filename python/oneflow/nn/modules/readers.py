@@ -586,6 +586,14 @@ class RawReader(_Reader):
         return self._put(oneflow.stack(rows))
 
 
+def _corners(box: Sequence[float], width: int, height: int) -> list[float] | None:
+    """The first and the last pixel of a box (x, y, width, height) inside of its picture; None if nothing is left."""
+    x, y, w, h = box
+    x1, x2 = (min(max(at, 0.0), width - 1.0) for at in (x, x + max(w - 1.0, 0.0)))
+    y1, y2 = (min(max(at, 0.0), height - 1.0) for at in (y, y + max(h - 1.0, 0.0)))
+    return [x1, y1, x2, y2] if x1 < x2 and y1 < y2 else None
+
+
 class COCOReader(_Reader):
     """Pictures of a COCO folder with their boxes, classes and outlines.
 
@@ -602,8 +610,9 @@ class COCOReader(_Reader):
 
     Returns:
         The encoded pictures (uint8), ids (N,) int64, sizes (N, 2) int32 as height and width, and a buffer each of boxes
-        (x1, y1, x2, y2), of classes, of the outlines' points (x, y) and of what each point is of: its number in the
-        polygon, the polygon's in the object, the object's in the picture.
+        (x1, y1, x2, y2: the pixels of two corners, both in the box and in the picture), of classes, of the outlines'
+        points (x, y) and of what each point is of: its number in the polygon, the polygon's in the object, the object's
+        in the picture.
 
     Example::
 
@@ -615,7 +624,7 @@ class COCOReader(_Reader):
         >>> _ = pathlib.Path("instances.json").write_text(json.dumps(content))
         >>> pictures, ids, sizes, boxes, labels, points, ends = nn.COCOReader("instances.json", ".", 1)()
         >>> boxes[0]
-        tensor([[1., 1., 3., 3.]])
+        tensor([[1., 1., 2., 2.]])
     """
 
     def __init__(
@@ -637,11 +646,14 @@ class COCOReader(_Reader):
         content = json.loads(Path(annotation_file).read_text())
         classes = {c["id"]: i + 1 for i, c in enumerate(sorted(content.get("categories", []), key=lambda c: c["id"]))}
         self._objects: dict[int, list[Any]] = {}
-        for one in content["annotations"]:
-            if not one.get("iscrowd", 0):
-                label = classes.get(one["category_id"], one["category_id"])
-                self._objects.setdefault(one["image_id"], []).append((one, label))
         images = sorted(content["images"], key=lambda image: image["id"])
+        sizes = {image["id"]: (image["width"], image["height"]) for image in images}
+        for one in content["annotations"]:
+            size = sizes.get(one["image_id"])
+            corners = None if size is None or one.get("iscrowd", 0) else _corners(one["bbox"], *size)
+            if corners is not None:
+                label = classes.get(one["category_id"], one["category_id"])
+                self._objects.setdefault(one["image_id"], []).append((one, label, corners))
         if remove_images_without_annotations:
             images = [image for image in images if self._objects.get(image["id"])]
         if len(images) < 1:
@@ -667,10 +679,9 @@ class COCOReader(_Reader):
             objects = self._objects.get(image["id"], [])
             data = bytearray((self.image_dir / image["file_name"]).read_bytes())
             pictures.append(oneflow.frombuffer(data, dtype=oneflow.uint8))
-            corners = [[x, y, x + w, y + h] for x, y, w, h in (one["bbox"] for one, _ in objects)]
-            boxes.append(oneflow.tensor(corners, dtype=oneflow.float32).reshape(-1, 4))
-            labels.append(oneflow.tensor([label for _, label in objects], dtype=oneflow.int32))
-            outlines = [o if isinstance(o := one.get("segmentation", []), list) else [] for one, _ in objects]
+            boxes.append(oneflow.tensor([corners for _, _, corners in objects], dtype=oneflow.float32).reshape(-1, 4))
+            labels.append(oneflow.tensor([label for _, label, _ in objects], dtype=oneflow.int32))
+            outlines = [o if isinstance(o := one.get("segmentation", []), list) else [] for one, _, _ in objects]
             flat = [number for object_ in outlines for polygon in object_ for number in polygon]
             points.append(oneflow.tensor(flat, dtype=oneflow.float32).reshape(-1, 2))
             index = [
