@@ -222,3 +222,22 @@ def test_second_derivatives_of_pools(name):
             (h,) = m.autograd.grad((g**2).sum(), x)
             found.append(h.numpy())
         assert abs(found[0] - found[1]).max() < 1e-9
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_gradients_of_pools_depend_on_both_of_their_inputs(name):
+    """The derivative by the image is zero, but there; that by the incoming gradient goes on to any order."""
+    n_dims, pool = POOLS[name]
+    values = torch.arange(1.0, 2 * 4**n_dims + 1, dtype=torch.float64).sin().reshape(1, 2, *[4] * n_dims)
+    found = []
+    for m, x in ((oneflow, oneflow.tensor(values.numpy())), (torch, values.clone())):
+        x.requires_grad_()
+        y = pool(m.nn.functional, x)
+        incoming = y.detach().cos().requires_grad_()
+        (g,) = m.autograd.grad(y, x, incoming, create_graph=True)
+        first = m.autograd.grad(g, [x, incoming], g.detach().sin(), create_graph=True)
+        second = m.autograd.grad((g**3).sum(), [x, incoming], create_graph=True)
+        third = m.autograd.grad((second[1] ** 2).sum(), incoming)
+        found.append([t.detach().numpy() for t in (g, *first, *second, *third)])
+    for ours, theirs in zip(*found, strict=True):
+        assert abs(ours - theirs).max() < 1e-9

@@ -4,14 +4,14 @@
 //! dependencies, no thread, no recursion.
 
 use crate::anomaly::{Inside, check, explain, is_anomaly_enabled};
-use crate::function::custom_edge;
+use crate::function::custom_edges;
 use crate::hooks;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
-use crate::slot::{edge, link, requires_grad, state_mut};
+use crate::slot::{edge, link, state_mut};
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
-use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, watch_span};
+use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span};
 use oneflow_ops::TensorOps;
 use oneflow_ops::elementwise::is_dense;
 use smallvec::SmallVec;
@@ -228,9 +228,9 @@ impl Engine {
                     }
                     if g.dtype() == t.dtype() { g } else { g.to_copy_with(Some(t.dtype()), None)? }
                 }
-                (None, Root::Tensor(t)) if t.numel() == 1 && t.dtype().is_complex() => {
+                (None, Root::Tensor(t)) if t.numel() == 1 && t.dtype().is_complex() && !oneflow_conventions() => {
                     return Err(Error::runtime(format!(
-                        "grad can be implicitly created only for real scalar outputs but got {}",
+                        "grad can be implicitly created only for real scalar outputs but got {} (Under OneFlow's conventions it is allowed: oneflow.conventions(\"oneflow\").)",
                         t.dtype()
                     )));
                 }
@@ -352,9 +352,7 @@ impl Engine {
                     Some(meta) => fit(g, meta)?,
                     None => g,
                 };
-                if self.create {
-                    tie(&node, e, &g);
-                }
+                let g = if self.create { tied(&node, e, g) } else { g };
                 self.send(e, Some(g))?;
             }
         }
@@ -404,19 +402,21 @@ impl Engine {
     }
 }
 
-/// Gives a gradient that depends on no input the history of the input it belongs to, where the op asks for that.
-fn tie(node: &Node, to: &Edge, g: &Tensor) {
-    if let Kind::Op(o) = &node.kind
-        && o.op.traits.has(Traits::FLAT)
-        && !requires_grad(g)
-    {
-        let zeros = |grads: &[Option<Tensor>]| {
-            let zeros = grads.first().and_then(Option::as_ref).map(TensorOps::zeros_like);
-            Ok(vec![zeros.transpose()?])
-        };
-        let e = custom_edge(&format!("{}Backward", node.name()), to.clone(), Box::new(zeros));
-        link(g, e.node, e.nr);
+/// The gradient with the history of the input it belongs to as well, where the op asks for that: its derivative is zero there.
+fn tied(node: &Node, to: &Edge, g: Tensor) -> Tensor {
+    let Kind::Op(o) = &node.kind else { return g };
+    if !o.op.traits.has(Traits::FLAT) {
+        return g;
     }
+    let both = |grads: &[Option<Tensor>]| {
+        let g = grads.first().and_then(Option::as_ref);
+        Ok(vec![g.map(TensorOps::zeros_like).transpose()?, g.cloned()])
+    };
+    let to = [Some(to.clone()), edge(&g)];
+    let e = custom_edges(&format!("{}Backward", node.name()), &to, Box::new(both));
+    let g = g.shallow();
+    link(&g, e.node, e.nr);
+    g
 }
 
 /// Metas that gradients of this node's inputs are summed and cast back to.

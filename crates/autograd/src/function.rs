@@ -26,8 +26,13 @@ pub(crate) fn ruled(ins: &[Option<&Tensor>], edges: &mut [Option<Edge>]) {
 
 /// An edge through a function of gradients alone.
 pub fn custom_edge(name: &str, to: Edge, backward: Backward) -> Edge {
+    custom_edges(name, &[Some(to)], backward)
+}
+
+/// As `custom_edge`, to several places.
+pub(crate) fn custom_edges(name: &str, to: &[Option<Edge>], backward: Backward) -> Edge {
     let kind = Kind::Custom { name: name.to_owned(), backward, release: Box::new(|| ()), owner: None };
-    Edge { node: Arc::new(Node::new(kind, smallvec::smallvec![Some(to)], 1)), nr: 0 }
+    Edge { node: Arc::new(Node::new(kind, to.into(), 1)), nr: 0 }
 }
 
 /// Records that `outs` were made from `ins` by a function whose gradient is `backward` (gradients of the outputs in, one gradient
