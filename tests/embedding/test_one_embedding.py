@@ -103,7 +103,7 @@ def test_adam_is_sparse_adam_where_rows_have_no_gradient(tmp_path):
 
 @pytest.mark.parametrize("name", ["Ftrl", "RowWiseAdagrad"])
 def test_optimizers_without_a_twin_in_torch_equal_their_dense_form(tmp_path, name):
-    options = {"Ftrl": {"lambda1": 0.05, "lambda2": 0.1, "beta": 0.5, "weight_decay": 0.01}}.get(name, {})
+    options = {"Ftrl": {"lambda1": 0.05, "lambda2": 0.1, "beta": 0.5, "lr_power": 0.5}}.get(name, {})
     embedding = make(tmp_path, tables=[uniform()])
     dense = oneflow.nn.Parameter(oneflow.from_numpy(rows_of(embedding)).clone())
     optimizer = oe.Optimizer(getattr(oe, name)(embedding.parameters(), lr=0.1, **options), [embedding])
@@ -116,6 +116,28 @@ def test_optimizers_without_a_twin_in_torch_equal_their_dense_form(tmp_path, nam
         (dense[ids] ** 2).sum().backward()
         theirs.step()
     np.testing.assert_allclose(rows_of(embedding), dense.detach().numpy(), rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("power", [-0.2, 0.5])
+def test_ftrl_of_rows_is_the_rule_that_oneflow_states(tmp_path, power):
+    """By the formula in float64: unlike that of a dense parameter, the decay of rows is apart from the gradient."""
+    embedding = make(tmp_path, tables=[uniform()])
+    want = rows_of(embedding).astype(np.float64)
+    squares, z = np.full_like(want, 0.25), np.zeros_like(want)
+    options = {"lambda1": 0.05, "lambda2": 0.1, "beta": 0.5, "weight_decay": 0.3, "lr_power": power}
+    rule = oe.Ftrl(embedding.parameters(), lr=0.1, initial_accumulator_value=0.25, **options)
+    optimizer = oe.Optimizer(rule, [embedding])
+    for ids in batches(5, False):
+        (embedding(oneflow.from_numpy(ids)) ** 2).sum().backward()
+        optimizer.step()
+        rows, counts = np.unique(ids, return_counts=True)
+        w, g = want[rows], 2 * want[rows] * counts[:, None]
+        total = squares[rows] + g * g
+        z[rows] += g - (total**power - squares[rows] ** power) / 0.1 * w
+        squares[rows] = total
+        target = (np.sign(z[rows]) * 0.05 - z[rows]) / ((0.5 + total**power) / 0.1 + 0.1) - 0.1 * 0.3 * w
+        want[rows] = np.where(np.abs(z[rows]) < 0.05, 0.0, target)
+    np.testing.assert_allclose(rows_of(embedding), want, rtol=2e-4, atol=2e-6)
 
 
 def test_the_cache_changes_no_bit(tmp_path):

@@ -80,7 +80,7 @@ def test_gradients_of_micro_batches_are_averaged(n: int, scaler: str) -> None:
         lambda groups: flow.optim.Adagrad(groups, lr=0.1),
         lambda groups: flow.optim.RMSprop(groups, lr=0.1),
         lambda groups: flow.optim.LAMB(groups, lr=0.1),
-        lambda groups: flow.optim.Ftrl(groups, lr=0.1),
+        lambda groups: flow.optim.Ftrl(groups, lr=0.1, lr_power=0.5),
     ],
 )
 def test_the_scale_of_a_groups_learning_rate(make: Any) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import oneflow
 import pytest
 import torch
@@ -164,16 +165,27 @@ def test_oneflows_own_rules_by_hand():
     optimizer.step()
     direction, ratio = [1.0 + 0.5 * 3.0, -1.0 + 0.5 * 4.0], 5.0 / 2**0.5
     assert w.tolist() == pytest.approx([3.0 - 0.1 * ratio * direction[0], 4.0 - 0.1 * ratio * direction[1]], rel=1e-5)
-    w = oneflow.nn.Parameter(oneflow.tensor([3.0, 4.0], dtype=oneflow.float64))
-    optimizer = oneflow.optim.Ftrl([w], lr=0.5, lambda1=0.1, lambda2=0.2, beta=1.0, initial_accumulator_value=0.25)
-    w.grad = oneflow.tensor([1.0, -0.5], dtype=oneflow.float64)
-    optimizer.step()
-    want = []
-    for p, g in ((3.0, 1.0), (4.0, -0.5)):
-        n = 0.25 + g * g
-        z = g - (n**0.5 - 0.5) / 0.5 * p
-        want.append(0.0 if abs(z) < 0.1 else -(z - (0.1 if z > 0 else -0.1)) / ((1.0 + n**0.5) / 0.5 + 0.2))
-    assert w.tolist() == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("power", [-0.5, 0.5, 0.3])
+@pytest.mark.parametrize("decay, l1, l2, beta", [(0.0, 0.0, 0.0, 0.0), (0.1, 0.2, 0.3, 1.0)])
+def test_ftrl_is_the_rule_that_oneflow_states(power, decay, l1, l2, beta):
+    """The squares and what is left to follow in float64, by the formula; decay is part of the gradient."""
+    w = oneflow.nn.Parameter(oneflow.tensor([3.0, 4.0, -0.01], dtype=oneflow.float64))
+    options = {"lr_power": power, "weight_decay": decay, "lambda1": l1, "lambda2": l2, "beta": beta}
+    optimizer = oneflow.optim.Ftrl([w], lr=0.5, initial_accumulator_value=0.25, **options)
+    want, squares, z = np.array(w.tolist()), np.full(3, 0.25), np.zeros(3)
+    for gradient in ([1.0, -0.5, 0.05], [0.25, 2.0, 0.05], [-1.0, 0.5, -0.05]):
+        w.grad = oneflow.tensor(gradient, dtype=oneflow.float64)
+        optimizer.step()
+        g = np.array(gradient) + decay * want
+        total = squares + g * g
+        z += g - (total**power - squares**power) / 0.5 * want
+        squares = total
+        want = (np.sign(z) * l1 - z) / ((beta + squares**power) / 0.5 + l2)
+        want[np.abs(z) < l1] = 0.0
+        assert w.tolist() == pytest.approx(want.tolist(), rel=1e-12)
+    assert (0.0 in w.tolist()) == (l1 > 0.0)
 
 
 @pytest.mark.parametrize("centered", [False, True])

@@ -164,13 +164,12 @@ impl Rule {
                 let (n, z) = state.split_at_mut(w.len());
                 for (((w, g), n), z) in w.iter_mut().zip(g).zip(n).zip(z) {
                     let sum = *n + g * g;
-                    let (before, root) = (n.powf(-lr_power), sum.powf(-lr_power));
+                    let (before, root) = (n.powf(lr_power), sum.powf(lr_power));
                     *z += g - (root - before) / lr * *w;
                     *n = sum;
                     let target = (lambda1.copysign(*z) - *z) / ((beta + root) / lr + lambda2);
-                    // As OneFlow does, decay does not enter the gradient.
-                    let decay = lr * weight_decay * *w;
-                    *w = if z.abs() < lambda1 { 0.0 } else { target } - decay;
+                    // As OneFlow does for rows, decay does not enter the gradient.
+                    *w = if z.abs() < lambda1 { 0.0 } else { target - lr * weight_decay * *w };
                 }
             }
         }

@@ -94,8 +94,9 @@ class Ftrl(RuleOptimizer):
     Args:
         params: parameters or groups.
         lr: learning rate.
-        weight_decay: each step takes ``lr * weight_decay * parameter`` away.
-        lr_power: power of the accumulated squares; at most zero.
+        weight_decay: this share of a parameter is added to its gradient.
+        lr_power: power of the accumulated squares. The published rule has 0.5; with OneFlow's default of -0.5 steps
+            grow as squares accumulate.
         initial_accumulator_value: where the accumulated squares start.
         lambda1, lambda2: strength of the L1 and of the L2 regularisation.
         beta: added to the power of the accumulated squares.
@@ -116,8 +117,6 @@ class Ftrl(RuleOptimizer):
         lambda2: float = 0.0,
         beta: float = 0.0,
     ) -> None:
-        if lr_power > 0.0:
-            raise ValueError(f"Invalid lr_power value: {lr_power}")
         defaults = options(
             lr=lr,
             weight_decay=weight_decay,

@@ -323,15 +323,16 @@ rule! {
 }
 
 rule! {
-    /// OneFlow's FTRL-proximal.
+    /// OneFlow's FTRL-proximal: weight decay is part of the gradient, and the power is taken as it is given.
     FTRL = "ftrl", [weight_decay, lr_power, lambda1, lambda2, beta], [lr]
-    => [wd, power, l1, l2, b, step_size] [weight_decay, -lr_power, lambda1, lambda2, beta, lr];
+    => [wd, power, l1, l2, b, step_size] [weight_decay, lr_power, lambda1, lambda2, beta, lr];
     |p, g, [accumulate, z]| {
+        let g = wd.fma(p, g);
         let total = g.fma(g, accumulate);
         let (before, after) = (accumulate.pow(power), total.pow(power));
         let z = z + g - (after - before) / step_size * p;
         let target = (l1.copysign(z) - z) / ((b + after) / step_size + l2);
         let zero = L::splat(0.0);
-        (L::select(z.abs().lt(l1), zero, target) - step_size * wd * p, [total, z])
+        (L::select(z.abs().lt(l1), zero, target), [total, z])
     }
 }
