@@ -1,5 +1,7 @@
 """Errors under OneFlow's conventions: PyTorch's text, and OneFlow's sentence on a separate line."""
 
+import pickle
+
 import oneflow as flow
 import pytest
 from oneflow._base import wording
@@ -52,6 +54,8 @@ CASES = {
         "repeat_interleave only accept 1D vector as repeat",
     ),
     "index": (lambda: flow.ones(2, 3)[3], "Index out of range (expected to be in range of [-2, 1], but got 3)"),
+    "step": (lambda: flow.ones(4)[0:2:-1], "ValueError: Step must be greater than zero"),
+    "number": (lambda: flow.tensor(5)[0], "select() cannot be applied to a 0-dim tensor."),
     "indices": (lambda: flow.ones(2)[0, 0], "Too many indices for tensor of dimension 1"),
     "narrow": (lambda: flow.ones(3).narrow(0, 4, 0), "Dimension out of range"),
     "stft": (
@@ -67,7 +71,7 @@ CASES = {
 
 @pytest.mark.parametrize("call, sentence", CASES.values(), ids=CASES)
 def test_an_error_ends_with_oneflows_sentence(call, sentence):
-    with pytest.raises((RuntimeError, IndexError, NotImplementedError)) as usual:
+    with pytest.raises((RuntimeError, IndexError, ValueError, NotImplementedError)) as usual:
         call()
     assert sentence not in str(usual.value)
     with flow.conventions("oneflow"), pytest.raises(usual.type) as worded:
@@ -79,3 +83,30 @@ def test_an_error_ends_with_oneflows_sentence(call, sentence):
 
 def test_other_errors_keep_their_text():
     assert wording.with_oneflows("RuntimeError", "something else") == "something else"
+
+
+# Calls of ops, of Python functions and of the interpreter's own checks that raise another class than RuntimeError.
+OTHER_CLASSES = {
+    "dimension": (IndexError, lambda: flow.ones(2).sum(3)),
+    "index": (IndexError, lambda: flow.ones(2)[5]),
+    "number": (IndexError, lambda: flow.tensor(1)[0]),
+    "step": (ValueError, lambda: flow.ones(4)[0:2:-1]),
+    "no step": (ValueError, lambda: flow.ones(4)[0:2:0]),
+    "written step": (ValueError, lambda: flow.ones(4).__setitem__(slice(0, 2, 0), 1.0)),
+    "argument": (TypeError, lambda: flow.ones(2).sum("a")),
+    "shapes": (IndexError, lambda: flow.ones(2, 0).median(1)),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CLASSES)
+def test_errors_of_other_classes_are_runtime_errors_too_under_oneflows_conventions(name):
+    kind, call = OTHER_CLASSES[name]
+    with pytest.raises(kind) as plain:
+        call()
+    assert not isinstance(plain.value, RuntimeError)
+    with flow.conventions("oneflow"), pytest.raises(RuntimeError) as both:
+        call()
+    assert isinstance(both.value, kind)
+    assert (type(both.value).__name__, type(both.value).__module__) == (kind.__name__, "builtins")
+    again = pickle.loads(pickle.dumps(both.value))
+    assert type(again) is kind and again.args == both.value.args

@@ -105,6 +105,8 @@ def test_modules_know_their_place_in_a_graph() -> None:
     assert (part.path, part.name, part.name_prefix) == ("model.0", "0", "model.")
     assert graph.model.to(nn.graph.GraphModule).name == "model"
     assert nn.Linear(1, 1).to(nn.graph.GraphModule).name == ""
+    assert graph.model[0].weight.to(flow.Tensor) is graph.model[0].weight
+    assert graph.model[0].weight.to(flow.Tensor, copy=True) is not graph.model[0].weight
     placement = flow.placement("cpu", [0])
     part.set_stage(1, placement)
     part.stage_id = 2

@@ -87,6 +87,10 @@ def test_versions_and_metadata_are_those_of_torch():
         import torch
 
         assert torch.__version__ == importlib.metadata.version("torch") == "2.9.1"
+    with oneflow.conventions("oneflow"), mock.enable():
+        import torch
+
+        assert torch.__version__ == torch.version.__version__ == oneflow.__version__
     assert importlib.metadata.version("torch").partition("+")[0] == PYTORCH.__version__.partition("+")[0]
 
 

@@ -17,11 +17,26 @@ def non_leaf():
     return oneflow.ones(2, requires_grad=True) * 3
 
 
+def backward_of_a_complex_number(get):
+    x = oneflow.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    return get((x * (2 + 1j)).sum(), x).tolist()
+
+
 CALLS = {
     "numpy": (RuntimeError, lambda: oneflow.ones(2, requires_grad=True).numpy().tolist(), [1.0, 1.0]),
     "array": (RuntimeError, lambda: numpy.asarray(oneflow.ones(2, requires_grad=True)).tolist(), [1.0, 1.0]),
     "optimizer": (ValueError, lambda: oneflow.optim.AdamW([]).step(), None),
     "deepcopy": (RuntimeError, lambda: copy.deepcopy(non_leaf()).tolist(), [3.0, 3.0]),
+    "complex backward": (
+        RuntimeError,
+        lambda: backward_of_a_complex_number(lambda y, x: (y.backward(), x.grad)[1]),
+        [2 - 1j, 2 - 1j],
+    ),
+    "complex grad": (
+        RuntimeError,
+        lambda: backward_of_a_complex_number(lambda y, x: oneflow.autograd.grad(y, x)[0]),
+        [2 - 1j, 2 - 1j],
+    ),
     "nested deepcopy": (RuntimeError, lambda: copy.deepcopy({"a": [non_leaf()]})["a"][0].is_leaf, True),
 }
 

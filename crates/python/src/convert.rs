@@ -175,7 +175,9 @@ unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject
         let target = [first, other, tensor].into_iter().find_map(|o| given(o));
         if let Some(x) = target {
             let object = Bound::from_borrowed_ptr(py, x);
-            if let Some(y) = tensor_of(x) {
+            if x == crate::object::tensor_type().cast() {
+                // What a graph calls a weight, as a tensor: here it is one.
+            } else if let Some(y) = tensor_of(x) {
                 (w.dtype, w.device) = (Some(y.dtype()), Some(y.device()));
             } else if let Some(d) = classes::dtype_of(&object) {
                 w.dtype = Some(d);

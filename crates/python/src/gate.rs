@@ -153,11 +153,13 @@ fn to_exception(py: Python<'_>, e: Error) -> PyErr {
     if let Some(interrupt) = INTERRUPT.take() {
         return interrupt;
     }
-    let text = match oneflow_core::oneflow_conventions() {
+    let oneflows = oneflow_core::oneflow_conventions();
+    let text = match oneflows {
         true => in_oneflows_words(py, &e),
         false => e.text().to_owned(),
     };
     match e.kind() {
+        ErrorKind::Type | ErrorKind::Value | ErrorKind::Index if oneflows => runtime_too(py, &e, text),
         ErrorKind::Runtime => PyRuntimeError::new_err(text),
         ErrorKind::Type => PyTypeError::new_err(text),
         ErrorKind::Value => PyValueError::new_err(text),
@@ -169,17 +171,34 @@ fn to_exception(py: Python<'_>, e: Error) -> PyErr {
     }
 }
 
-/// The text of an error as Python completes it under OneFlow's conventions.
-#[cold]
-fn in_oneflows_words(py: Python<'_>, e: &Error) -> String {
-    let class = match e.kind() {
+/// The name of the class that Python has for an error.
+fn class_of(e: &Error) -> &'static str {
+    match e.kind() {
         ErrorKind::Type => "TypeError",
         ErrorKind::Value => "ValueError",
         ErrorKind::Index => "IndexError",
         ErrorKind::NotImplemented => "NotImplementedError",
-        ErrorKind::Pending => return e.text().to_owned(),
-        ErrorKind::Runtime | ErrorKind::OutOfMemory | ErrorKind::LinAlg => "RuntimeError",
+        ErrorKind::Pending | ErrorKind::Runtime | ErrorKind::OutOfMemory | ErrorKind::LinAlg => "RuntimeError",
+    }
+}
+
+/// An error of its class that is a `RuntimeError` as well, which OneFlow raises in its place.
+#[cold]
+fn runtime_too(py: Python<'_>, e: &Error, text: String) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let made = py.import("oneflow._base.wording")?.call_method1("runtime_too", (class_of(e), &text))?;
+        Ok(PyErr::from_value(made))
     };
+    made().unwrap_or_else(|_| PyRuntimeError::new_err(text))
+}
+
+/// The text of an error as Python completes it under OneFlow's conventions.
+#[cold]
+fn in_oneflows_words(py: Python<'_>, e: &Error) -> String {
+    if matches!(e.kind(), ErrorKind::Pending) {
+        return e.text().to_owned();
+    }
+    let class = class_of(e);
     let worded = || -> PyResult<String> {
         py.import("oneflow._base.wording")?.call_method1("with_oneflows", (class, e.text()))?.extract()
     };

@@ -280,7 +280,13 @@ unsafe fn slice_of(o: *mut PyObject, n: i64) -> Result<(i64, i64, i64)> {
     // SAFETY: a live slice object.
     unsafe {
         if ffi::PySlice_Unpack(o, &mut start, &mut stop, &mut step) < 0 {
-            return Err(gate::pending_set());
+            return Err(match ffi::PyErr_ExceptionMatches(ffi::PyExc_ValueError) != 0 {
+                true => {
+                    ffi::PyErr_Clear();
+                    Error::value("slice step cannot be zero")
+                }
+                false => gate::pending_set(),
+            });
         }
         if step <= 0 {
             return Err(Error::value("step must be greater than zero"));

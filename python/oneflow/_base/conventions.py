@@ -27,7 +27,10 @@ class conventions:
       that a loss does not use, and has the attributes of its module; PyTorch raises. With ``broadcast_buffers=False``
       every rank keeps its own buffers; PyTorch starts with those of the first.
     - ``broadcast_shapes`` and ``broadcast_tensors`` of nothing raise; PyTorch returns nothing.
-    - An error that OneFlow words differently ends with a line of its class and OneFlow's sentence.
+    - ``backward()`` of a complex number starts with one; PyTorch raises.
+    - ``oneflow.mock_torch`` gives ``torch`` the version of oneflow; by PyTorch's, that of the PyTorch it stands for.
+    - An error that OneFlow words differently ends with a line of its class and OneFlow's sentence, and a TypeError,
+      ValueError or IndexError of an op is a RuntimeError too.
 
     The choice holds for the whole process, from the call on; in a ``with`` it ends with the block. The environment
     variable ``ONEFLOW_CONVENTIONS`` sets it at start-up.

@@ -15,7 +15,26 @@ from oneflow._base import conventions
 
 def error(cls: type[Exception], text: str) -> Exception:
     """Return an exception with ``text``, and with OneFlow's sentence for it if its conventions are on."""
-    return cls(with_oneflows(cls.__name__, text) if conventions.are_oneflows() else text)
+    if not conventions.are_oneflows():
+        return cls(text)
+    text = with_oneflows(cls.__name__, text)
+    return runtime_too(cls.__name__, text) if cls.__name__ in _RUNTIME_TOO else cls(text)
+
+
+def runtime_too(cls: str, text: str) -> Exception:
+    """Return a TypeError, ValueError or IndexError that programs which expect OneFlow's RuntimeError catch as well."""
+    return _RUNTIME_TOO[cls](text)
+
+
+def _with_runtime(cls: type[Exception]) -> type[Exception]:
+    def plain(self: Exception) -> tuple[type[Exception], tuple[object, ...]]:
+        return cls, self.args
+
+    # In a traceback, and where it is pickled, it is the class that Python knows.
+    return type(cls.__name__, (cls, RuntimeError), {"__module__": cls.__module__, "__reduce__": plain})
+
+
+_RUNTIME_TOO = {cls.__name__: _with_runtime(cls) for cls in (TypeError, ValueError, IndexError)}
 
 
 def with_oneflows(cls: str, text: str) -> str:
@@ -171,6 +190,8 @@ _SENTENCES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
         # Indices and ranges.
         (r"too many indices for tensor of dimension (\d+)", r"Too many indices for tensor of dimension \1"),
         (r"index (-?\d+) is out of bounds for dimension \d+ with size (\d+)", _index),
+        (r"^s(tep must be greater than zero)", r"S\1"),
+        (r"invalid index of a 0-dim tensor", "select() cannot be applied to a 0-dim tensor."),
         (r"narrow\(\): start out of range (.*)", r"Dimension out of range \1"),
         (r"lambda (must be greater or equal to 0, but found to be .*)", r"alpha \1"),
         (r"stft: expected (a 1D or 2D tensor), (.*)", r"Expected \1,but \2"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base import conventions
 from oneflow.autograd._batching import vmap
 from oneflow.autograd.graph import GradientEdge
 
@@ -32,9 +33,10 @@ def _initial_gradients(outputs: Sequence[Any], gradients: Any) -> list[Tensor | 
         elif output.requires_grad:
             if output.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
-            if output.is_complex():
+            if output.is_complex() and not conventions.are_oneflows():
                 raise RuntimeError(
-                    f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+                    f"grad can be implicitly created only for real scalar outputs but got {output.dtype} "
+                    + conventions.HINT
                 )
             gradient = oneflow.ones_like(output)
         result.append(gradient)

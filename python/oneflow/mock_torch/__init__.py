@@ -25,6 +25,8 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+import oneflow
+from oneflow._base import conventions
 from oneflow.mock_torch import _importer, _metadata
 from oneflow.mock_torch._importer import OFF, State
 
@@ -66,7 +68,7 @@ class enable(_Switch):
         verbose: print each name that is missing, to standard error.
         extra_dict: more modules to replace: the imported name, and the module, or its name, that replaces it.
         main_pkg: a package that was imported before and is imported again under the mock, along with what it requires.
-        mock_version: the version that PyTorch seems to have.
+        mock_version: the version that PyTorch seems to have; under OneFlow's conventions oneflow's if none is given.
         required_dependencies: further packages to be imported again.
 
     Raises:
@@ -91,7 +93,7 @@ class enable(_Switch):
             replaced=(("torch", "oneflow"), *(extra_dict or {}).items()),
             lazy=_importer.flag("ONEFLOW_MOCK_TORCH_LAZY") if lazy is None else bool(lazy),
             verbose=_importer.flag("ONEFLOW_MOCK_TORCH_VERBOSE") if verbose is None else bool(verbose),
-            version=mock_version or _metadata.VERSION,
+            version=mock_version or (oneflow.__version__ if conventions.are_oneflows() else _metadata.VERSION),
             fresh=tuple(sorted({*_metadata.modules_of(main_pkg), *(required_dependencies or ())})),
         )
         super().__init__(state, caller)
