@@ -10,22 +10,37 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from suites import placeholders
+from suites import old_tools, placeholders
+
+
+class _Changed(SourceFileLoader):
+    """Loads a module and then changes something in it."""
+
+    def __init__(self, name: str, path: str, change: Callable[[ModuleType], None]) -> None:
+        super().__init__(name, path)
+        self.change = change
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        self.change(module)
 
 
 class _FromSource(MetaPathFinder):
-    """Finds the packages named ``roots`` and what is below them in a checkout."""
+    """Finds the packages named ``roots`` and what is below them in a checkout; some are changed once loaded."""
 
-    def __init__(self, folder: Path, roots: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, roots: Sequence[str], changes: Mapping[str, Callable[[ModuleType], None]] | None = None
+    ) -> None:
         self.folder = folder
         self.roots = roots
+        self.changes = changes or {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if not any(name == root or name.startswith(root + ".") for root in self.roots):
@@ -35,8 +50,9 @@ class _FromSource(MetaPathFinder):
             return importlib.util.spec_from_file_location(
                 name, base / "__init__.py", submodule_search_locations=[str(base)]
             )
-        if base.with_suffix(".py").is_file():
-            return importlib.util.spec_from_file_location(name, base.with_suffix(".py"))
+        if (file := base.with_suffix(".py")).is_file():
+            loader = _Changed(name, str(file), self.changes[name]) if name in self.changes else None
+            return importlib.util.spec_from_file_location(name, file, loader=loader)
         return None
 
 
@@ -117,6 +133,9 @@ class OneFlow:
         # Last in line: only what the package lacks is the suite's.
         tools = ["oneflow.test_utils", "oneflow.unittest", "oneflow.framework.unittest", "oneflow.test"]
         sys.meta_path.append(_FromSource(source / "python", tools))
+        # First in line: once the package of the tools is there, its parts are found by its path.
+        sys.meta_path.insert(0, _FromSource(source / "python", list(old_tools.CHANGES), old_tools.CHANGES))
+        old_tools.of_numpy()
         placeholders.roots[:] = [str(source)]
 
 
