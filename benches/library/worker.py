@@ -1,7 +1,8 @@
 """One of the two processes of a comparison: reads commands as lines of JSON, and answers each with one.
 
-`worker.py theirs|ours FOLDER [PATH...]`: with PyTorch, or with oneflow in its place. `FOLDER` is where the weights pass
-from the one to the other; the paths are appended to `sys.path`.
+`worker.py theirs|ours|onnxruntime|openvino FOLDER [PATH...]`: with PyTorch, with oneflow in its place, or with an engine
+that runs what PyTorch exports. `FOLDER` is where the weights pass from the one to the other; the paths are appended to
+`sys.path`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if WHO == "ours":
 
 import torch  # noqa: E402
 
-from benches.library import zoo  # noqa: E402
+from benches.library import engine, zoo  # noqa: E402
 
 
 class Work:
@@ -51,6 +52,8 @@ class Work:
             torch.save(self.model.state_dict(), weights)
         else:
             self.model.load_state_dict(torch.load(weights))
+        if WHO in engine.NAMES:
+            return self.load_engine(threads)
         train = mode == "train"
         self.model.train(train)
         called = torch.compile(self.model) if compiled else self.model
@@ -72,6 +75,14 @@ class Work:
         self.step = step
         first = step().detach().float()
         return {"first": first.flatten()[:1000].tolist()}
+
+    def load_engine(self, threads: int) -> dict[str, Any]:
+        """Export the model that was built, and leave it to the engine."""
+        path = FOLDER / f"{WHO}.onnx"
+        engine.export(torch, self.model.eval(), self.inputs, path)
+        del self.model
+        self.step = engine.start(WHO, path, self.inputs, threads)
+        return {"first": self.step().flatten()[:1000].tolist()}
 
     def sample(self, seconds: float) -> dict[str, Any]:
         """Seconds of one step: as many steps as take about that long."""
