@@ -64,10 +64,11 @@ impl Epilogue {
         self.bias.is_none() && self.activation == Activation::None && self.residual.is_none() && self.kept.is_none()
     }
 
-    /// Whether it only adds: a bias of one value per column, rows of neighbours, or both.
+    /// Whether it only adds: a bias of one value per column, rows of neighbours, both, or a bias of one value per row.
     pub(crate) fn adds(&self) -> bool {
         let sum = self.activation == Activation::None && self.kept.is_none();
-        sum && self.bias.is_none_or(|b| b.rs == 0 && b.cs == 1) && self.residual.is_none_or(|r| r.cs == 1)
+        let fits = |b: Mat| b.rs == 0 && b.cs == 1 || b.cs == 0 && self.residual.is_none();
+        sum && self.bias.is_none_or(fits) && self.residual.is_none_or(|r| r.cs == 1)
     }
 }
 

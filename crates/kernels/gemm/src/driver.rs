@@ -519,6 +519,9 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
 
     /// What the sums of a tile of C begin with: the bias and the rows that are added to the product.
     fn begin(&self, row: usize, height: usize, col: usize) -> Onto<Sum<M>> {
+        if let Some(b) = self.post.bias.as_ref().filter(|b| b.cs == 0) {
+            return Onto::Column(b.at(row, 0).cast_const().cast(), b.rs);
+        }
         let bias = self.post.bias.as_ref().map(|b| b.at(0, col).cast_const().cast());
         let Some(residual) = &self.post.residual else { return bias.map_or(Onto::Nothing, Onto::Row) };
         let rows: *const Sum<M> = residual.at(row, col).cast_const().cast();

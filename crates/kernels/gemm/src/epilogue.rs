@@ -44,6 +44,7 @@ impl<C: Elem> Operand<C> {
             match self.cs {
                 1 if n == Reg::<S, C>::WIDTH => C::load::<S>(self.at(row, col)),
                 1 => C::load_partial::<S>(self.at(row, col), n),
+                0 => Reg::<S, C>::all_of((*self.at(row, col)).widen()),
                 stride => C::gather::<S>(self.at(row, col), stride, n),
             }
         }

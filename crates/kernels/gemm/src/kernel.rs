@@ -33,6 +33,9 @@ impl Ahead {
     pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), step: 0 };
 }
 
+/// Lanes of the widest register.
+const MOST_LANES: usize = 16;
+
 /// What the sums of a tile are added to.
 #[derive(Clone, Copy)]
 pub enum Onto<A> {
@@ -40,6 +43,8 @@ pub enum Onto<A> {
     C,
     /// The same numbers, one a column, for all rows.
     Row(*const A),
+    /// The same numbers, one a row and so far apart, for all columns.
+    Column(*const A, isize),
     /// Another matrix, its rows so far apart.
     Rows(*const A, isize),
     /// Both.
@@ -129,6 +134,11 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
             Onto::Nothing => store::<S, MR, NV>(t, &acc, |_, _| [None; 2]),
             Onto::C => store::<S, MR, NV>(t, &acc, |i, j| [Some(rows(t.c, t.c_rs, i, j)), None]),
             Onto::Row(p) => store::<S, MR, NV>(t, &acc, |_, j| [Some(row(p, j)), None]),
+            Onto::Column(p, rs) => {
+                let spread: [[S::A; MOST_LANES]; MR] =
+                    std::array::from_fn(|i| [*p.wrapping_offset(i as isize * rs); MOST_LANES]);
+                store::<S, MR, NV>(t, &acc, |i, _| [Some(spread[i].as_ptr()), None])
+            }
             Onto::Rows(m, rs) => store::<S, MR, NV>(t, &acc, |i, j| [Some(rows(m, rs, i, j)), None]),
             Onto::RowAndRows(p, m, rs) => {
                 store::<S, MR, NV>(t, &acc, |i, j| [Some(row(p, j)), Some(rows(m, rs, i, j))])

@@ -437,6 +437,42 @@ fn sums_begin_with_what_is_added() {
     }
 }
 
+/// A bias of one value per row, as channels of images have it, of C by rows and by columns (then it is one per column).
+#[test]
+fn sums_begin_with_a_bias_of_rows() {
+    fn of<T: Num>(isa: Isa) {
+        for (m, n, k) in [(24, 784, 16), (37, 49, 300), (5, 64, 1100), (40, 33, 700), (96, 1, 9), (1, 96, 9)] {
+            let (a, b, bias) = (numbers::<T>(m * k, 1), numbers::<T>(k * n, 2), numbers::<T>(2 * m, 3));
+            for (rs, cs) in [(n, 1), (1, m)] {
+                let mut c = vec![T::of(0.0); m * n];
+                let args = GemmArgs {
+                    epilogue: Epilogue { bias: Some(Mat::new(bias.as_ptr(), 2, 0)), ..Epilogue::default() },
+                    ..GemmArgs::new(
+                        T::DTYPE,
+                        (m, n, k),
+                        Mat::new(a.as_ptr(), k as isize, 1),
+                        Mat::new(b.as_ptr(), n as isize, 1),
+                        Mat::new(c.as_mut_ptr(), rs as isize, cs as isize),
+                    )
+                };
+                // SAFETY: the vectors hold the matrices.
+                unsafe { gemm_with_isa(&args, &Serial, isa) }.unwrap();
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let sum: f64 = (0..k).map(|p| a[i * k + p].to() * b[p * n + j].to()).sum();
+                    let (got, want) = (c[i * rs + j * cs].to(), sum + bias[2 * i].to());
+                    let bound = T::EPS.max(1e-12) * (want.abs() + 4.0 * (k as f64).sqrt() + 4.0);
+                    assert!((got - want).abs() <= bound, "{isa:?} {m}x{n}x{k} {i} {j}: {got} {want}");
+                }
+            }
+        }
+    }
+    for &isa in Isa::available() {
+        of::<f32>(isa);
+        of::<f64>(isa);
+        of::<bf16>(isa);
+    }
+}
+
 #[test]
 fn batches_follow_their_strides() {
     let (m, n, k) = (33, 40, 65);
