@@ -7,8 +7,10 @@ use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 
 /// Columns of a strip.
 const STRIP: usize = 64;
-/// Rows that are read at a time where elements of a row lie together.
+/// Rows that are read at a time where elements of a row lie apart.
 const ROWS: usize = 4;
+/// Elements of a row that are looked at together.
+const CHUNK: usize = 32;
 
 pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
     let (x, values, places) = (l.input(0)?, l.output(0)?, l.output(1)?);
@@ -42,6 +44,32 @@ impl<T: Real, const MAX: bool> WithSimd for Row<'_, T, MAX> {
             let new = takes::<T, MAX>(*v, *best);
             *best = if new { *v } else { *best };
             *at = if new { self.3 } else { *at };
+        }
+    }
+}
+
+/// A row whose elements lie together. Most chunks of one hold nothing that takes over: they are filled.
+struct Whole<'a, T, const MAX: bool>(&'a [T], &'a mut [T], &'a mut [i64]);
+impl<T: Real, const MAX: bool> WithSimd for Whole<'_, T, MAX> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Whole(x, values, places) = self;
+        let (Some(mut best), mut at) = (x.first().copied(), 0i64) else { return };
+        let chunks = x.chunks(CHUNK).zip(values.chunks_mut(CHUNK)).zip(places.chunks_mut(CHUNK));
+        for (c, ((x, values), places)) in chunks.enumerate() {
+            if !x.iter().fold(false, |any, v| any | takes::<T, MAX>(*v, best)) {
+                values.fill(best);
+                places.fill(at);
+                continue;
+            }
+            for (i, v) in x.iter().enumerate() {
+                let new = takes::<T, MAX>(*v, best);
+                best = if new { *v } else { best };
+                at = if new { (c * CHUNK + i) as i64 } else { at };
+                values[i] = best;
+                places[i] = at;
+            }
         }
     }
 }
@@ -81,6 +109,22 @@ unsafe fn along<T: Real, const MAX: bool>(x: &View, values: &View, places: &View
                     }
                 });
             }
+        });
+        return;
+    }
+    if [xs, vs, ps] == [1; 3] {
+        split(grid.len(), n as f64 * 0.5, &|r| {
+            grid.each(r, |_, [a, b, c]| {
+                // SAFETY: the rows lie in the views and are disjoint.
+                let (x, values, places) = unsafe {
+                    (
+                        std::slice::from_raw_parts(px.at(a).cast_const(), n as usize),
+                        std::slice::from_raw_parts_mut(pv.at(b), n as usize),
+                        std::slice::from_raw_parts_mut(pp.at(c), n as usize),
+                    )
+                };
+                dispatch(isa(), Whole::<T, MAX>(x, values, places));
+            });
         });
         return;
     }
