@@ -535,11 +535,16 @@ fn by_cumulated(p: &Tensor, n: i64, generator: &Generator, is_in_order: bool) ->
     let (rows, k) = (p.sizes()[0], p.sizes()[1]);
     let u = f::rand_with(&[rows, n], Some(generator), Some(DType::F64), Some(p.device()), false)?;
     if !is_in_order {
-        // An element of weight zero ends where the one before it does: no number lies between.
         let sums = p.cumsum_with(1, Some(DType::F64))?;
-        let at = u.mul(&sums.narrow(1, k - 1, 1)?)?;
-        let found = sums.searchsorted_with(&at, false, true, None, None)?;
-        return last_weights(p, found);
+        let whole = sums.narrow(1, k - 1, 1)?;
+        let usable = || p.amin(&[1], true)?.ge(0.0)?.logical_and(&whole.isfinite()?.logical_and(&whole.gt(0.0)?)?);
+        if !super::distributions::all_hold(p, usable)? {
+            return Err(unusable());
+        }
+        // An element of weight zero ends where the one before it does: no number lies between. Rounding may bring a number
+        // up to the whole sum, which lies behind all elements: it stays below.
+        let at = u.mul(&whole)?.minimum(&whole.nextafter(&whole.zeros_like()?)?)?;
+        return sums.searchsorted_with(&at, false, true, None, None);
     }
     let sums = if p.dtype().size() < 4 {
         // Every sum is rounded to the halves it is kept in.
@@ -556,11 +561,10 @@ fn by_cumulated(p: &Tensor, n: i64, generator: &Generator, is_in_order: bool) ->
     sums.searchsorted(&u)?.clamp(None, Some(Scalar::Int(k - 1)))
 }
 
-/// Rounding may bring a number up to the whole sum, which lies behind all elements: the last that has a weight takes it.
-fn last_weights(p: &Tensor, found: Tensor) -> Result<Tensor> {
-    let places = f::arange_with(p.sizes()[1], None, Some(p.device()), false)?;
-    let last = p.gt(0.0)?.r#where(&places, 0i64)?.amax(&[1], true)?;
-    found.minimum(&last)
+fn unusable() -> Error {
+    Error::runtime(
+        "multinomial(): probability tensor contains either `inf`, `nan` or element < 0, or a row that sums to 0",
+    )
 }
 
 pub static MULTINOMIAL: OpDef = OpDef {
@@ -602,21 +606,23 @@ Example::
         let rows = if x.ndim() == 2 { x.sizes()[0] } else { 1 };
         let k = x.sizes()[x.ndim() - 1];
         let is_in_order = super::is_in_order(c.arg(multinomial::GENERATOR));
-        // Drawn in order, the numbers are of the input's dtype.
+        let mut sizes = Dims::from_slice(x.sizes());
+        sizes[x.ndim() - 1] = n;
         let p = x.reshape(&[rows, k])?;
+        if c.bool(multinomial::REPLACEMENT) && !is_in_order {
+            outs.give(by_cumulated(&p, n, &generator, is_in_order)?.reshape(&sizes)?);
+            return Ok(());
+        }
+        // Drawn in order, the numbers are of the input's dtype.
         let p = if is_in_order { p.contiguous()? } else { p.to_copy_with(Some(DType::F32), None)? };
         let usable = || {
             let weights = p.isfinite()?.logical_and(&p.ge(0.0)?)?.all(&[1], false)?;
             weights.logical_and(&p.sum(&[1], false)?.gt(0.0)?)
         };
         if !super::distributions::all_hold(&p, usable)? {
-            return Err(Error::runtime(
-                "multinomial(): probability tensor contains either `inf`, `nan` or element < 0, or a row that sums to 0",
-            ));
+            return Err(unusable());
         }
-        let mut sizes = Dims::from_slice(x.sizes());
-        sizes[x.ndim() - 1] = n;
-        if c.bool(multinomial::REPLACEMENT) && (n > 1 || !is_in_order) {
+        if c.bool(multinomial::REPLACEMENT) && n > 1 {
             outs.give(by_cumulated(&p, n, &generator, is_in_order)?.reshape(&sizes)?);
             return Ok(());
         }
