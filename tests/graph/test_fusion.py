@@ -286,6 +286,7 @@ HEARD = {
     "allow_fuse_cast_scale": False,
     "allow_fuse_elementwise": False,
     "allow_fuse_model_update_ops": False,
+    "allow_precompute": False,
     "enable_amp": True,
     "enable_choose_best_memory_allocation": False,
     "enable_compress_memory": True,

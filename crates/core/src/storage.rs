@@ -16,6 +16,8 @@ struct Inner {
     device: Device,
     memory: UnsafeCell<Memory>,
     version: AtomicU32,
+    /// Writes that the version does not count (`.data`).
+    uncounted: AtomicU32,
     /// Launches under way without the language's lock.
     pins: AtomicU32,
     /// `EXPORTED`, `CUT`.
@@ -75,6 +77,7 @@ impl Storage {
             device,
             memory: UnsafeCell::new(memory),
             version: AtomicU32::new(0),
+            uncounted: AtomicU32::new(0),
             pins: AtomicU32::new(0),
             flags: AtomicU8::new(0),
             replaced: UnsafeCell::new(Vec::new()),
@@ -106,6 +109,13 @@ impl Storage {
     pub fn bump_version(&self) {
         self.0.version.fetch_add(1, Ordering::Relaxed);
     }
+    pub fn bump_uncounted(&self) {
+        self.0.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+    /// A number that differs after every write by this library, those that the version does not count among them.
+    pub fn writes(&self) -> u64 {
+        (self.version() as u64) << 32 | self.0.uncounted.load(Ordering::Relaxed) as u64
+    }
     #[inline]
     pub fn same(&self, other: &Storage) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -128,6 +138,11 @@ impl Storage {
     /// Notes that another library got the address, so that the memory can no longer be exchanged.
     pub fn set_exported(&self) {
         self.0.flags.fetch_or(EXPORTED, Ordering::Relaxed);
+    }
+
+    /// Whether others can write the memory without a new version: it is theirs, or they got its address.
+    pub fn is_written_elsewhere(&self) -> bool {
+        self.0.flags.load(Ordering::Relaxed) & EXPORTED != 0 || matches!(self.memory().owner, Owner::Foreign { .. })
     }
 
     /// Returns true if the memory was once shrunk: tensors over it may reach beyond its end.

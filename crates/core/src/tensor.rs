@@ -350,7 +350,7 @@ impl Tensor {
     #[inline]
     pub fn bump_version(&self) {
         if self.inner().flags.load(Ordering::Relaxed) & NO_VERSION != 0 {
-            return;
+            return self.storage().into_iter().for_each(Storage::bump_uncounted);
         }
         match (self.storage(), &self.body().ext) {
             (Some(s), _) => s.bump_version(),

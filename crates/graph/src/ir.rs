@@ -23,8 +23,8 @@ pub struct Graph {
     pub variables: Vec<Variable>,
     pub outputs: Vec<ValueId>,
     pub writes: Vec<Write>,
-    /// (variable, the same in another dtype): what lies in the second is made anew where the first was written outside.
-    pub copies: Vec<(ValueId, ValueId)>,
+    /// Variables that are computed from other variables, not by runs.
+    pub derived: Vec<Derived>,
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,
@@ -59,6 +59,19 @@ impl std::fmt::Debug for Variable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?} = %{} ({} bytes)", self.name, self.value, self.bytes())
     }
+}
+
+/// A variable that is computed from others before a run, where one of them was written since it was computed last.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// The variable.
+    pub value: ValueId,
+    /// What the nodes make: the same memory in the layout that it is computed in.
+    pub made: ValueId,
+    /// The variables that the nodes read.
+    pub from: Vec<ValueId>,
+    /// In program order; one of them makes `made`.
+    pub nodes: Vec<Node>,
 }
 
 /// At the end of a run the memory of `target` (a variable or an input) holds `value`.
@@ -136,6 +149,20 @@ impl Graph {
     pub fn is_pipelined(&self) -> bool {
         let travels = |t: Traits| t.has(Traits::SENDS) || t.has(Traits::RECEIVES);
         self.micro_batches.len() > 2 && self.nodes.iter().any(|n| n.op().is_some_and(|o| travels(o.traits)))
+    }
+
+    /// Whether a value is the whole memory of a variable that this program reads and never writes, and that no other
+    /// library can write unseen: what is computed from such variables alone need not be computed in every run.
+    pub fn is_steady(&self, v: ValueId) -> bool {
+        let own = |x: &Variable| x.value == v && !x.storage.is_written_elsewhere();
+        self.variables.iter().any(own) && !self.writes.iter().any(|w| w.target == v) && !self.is_updated(v)
+    }
+
+    /// Whether a node writes the memory of a root.
+    pub fn is_updated(&self, root: ValueId) -> bool {
+        self.nodes
+            .iter()
+            .any(|n| n.updates.iter().filter_map(|(i, _)| n.ins[*i as usize]).any(|v| self.root(v) == root))
     }
 
     /// Bytes of a root's memory.

@@ -11,7 +11,7 @@ mod print;
 mod split;
 mod trace;
 
-pub use ir::{Graph, Kind, Node, Value, ValueId};
+pub use ir::{Derived, Graph, Kind, Node, Value, ValueId};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::straighten::Straighten;
@@ -19,9 +19,10 @@ pub use passes::{PASSES, Pass, run_all};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
 
-use oneflow_base::{Error, Result};
+use oneflow_base::{Error, Meta, Result};
 use oneflow_core::{Storage, Tensor};
 use oneflow_runtime::Session;
+use std::collections::HashMap;
 
 /// What the passes may do.
 #[derive(Clone, Debug)]
@@ -40,6 +41,9 @@ pub struct Config {
     pub multi_tensor_update: bool,
     /// Keep parameters that a step reads in a half type in that type too.
     pub update_cast: bool,
+    /// Compute what depends on parameters alone when they change, not in every run: batch norms become part of the
+    /// convolutions before them, and convolutions run channels last.
+    pub precompute: bool,
     /// Runs whose results may wait to be read while the next one starts.
     pub outputs: u32,
     pub straighten: Straighten,
@@ -58,6 +62,7 @@ impl Default for Config {
             fuse_cast: true,
             multi_tensor_update: true,
             update_cast: false,
+            precompute: true,
             outputs: 2,
             straighten: Straighten::default(),
             memory: Effort::default(),
@@ -79,8 +84,53 @@ pub struct Compiled {
     pub logical: Graph,
     pub optimized: Graph,
     pub memory: MemoryReport,
-    /// Variables, copies of them in another dtype, and the version each was copied at.
-    copies: Vec<(Tensor, Tensor, Option<u32>)>,
+    derived: Vec<Current>,
+}
+
+/// A variable that is computed from others, and what it was computed from.
+struct Current {
+    made: Derived,
+    to: Tensor,
+    /// The variables, and which of their writes (`Storage::writes`) had been made when they were read; none at first.
+    from: Vec<(Tensor, Option<u64>)>,
+    /// Runs compute it too, when they write what it is computed from.
+    by_runs: bool,
+}
+
+impl Current {
+    fn of(g: &Graph, made: &Derived) -> Result<Current> {
+        let from = made.from.iter().map(|v| Ok((tensor_of(g, *v)?, None))).collect::<Result<_>>()?;
+        let by_runs = g.writes.iter().any(|w| w.target == made.value);
+        Ok(Current { to: laid_out(g, made.value, g.meta(made.made))?, made: made.clone(), from, by_runs })
+    }
+
+    /// Whether it holds what its variables give now.
+    fn holds(&self) -> bool {
+        self.from.iter().all(|(t, at)| {
+            t.storage()
+                .is_none_or(|s| at.is_some_and(|at| at == s.writes()) && !(s.is_written_elsewhere() && !self.by_runs))
+        })
+    }
+
+    fn compute(&mut self, g: &Graph) -> Result<()> {
+        self.note_writes();
+        let mut known: HashMap<ValueId, Tensor> = HashMap::new();
+        known.extend(self.made.from.iter().copied().zip(self.from.iter().map(|(t, _)| t.clone())));
+        for n in &self.made.nodes {
+            if let Some(made) = passes::fold::evaluate(g, n, &known)? {
+                known.extend(n.outs.iter().copied().zip(made));
+            }
+        }
+        let made = known.get(&self.made.made);
+        let made = made.ok_or_else(|| Error::runtime("graph: a derived variable that nothing makes"))?;
+        oneflow_core::copy_into(&self.to, made)
+    }
+
+    fn note_writes(&mut self) {
+        for (t, at) in &mut self.from {
+            *at = t.storage().map(Storage::writes);
+        }
+    }
 }
 
 impl Compiled {
@@ -88,7 +138,7 @@ impl Compiled {
     pub fn run(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
         self.refresh()?;
         let results = self.session.run_polled(inputs, poll)?;
-        self.note_versions();
+        self.note_writes();
         Ok(results)
     }
 
@@ -96,34 +146,29 @@ impl Compiled {
     pub fn run_beside(&mut self, s: &mut Session, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
         self.refresh()?;
         let results = s.run_polled(&[], poll)?;
-        self.note_versions();
+        self.note_writes();
         Ok(results)
     }
 
-    fn note_versions(&mut self) {
-        for (from, _, at) in &mut self.copies {
-            *at = from.storage().map(Storage::version);
-        }
+    fn note_writes(&mut self) {
+        self.derived.iter_mut().filter(|d| d.by_runs).for_each(Current::note_writes);
     }
 
-    /// Makes those copies of variables anew that somebody has written since.
+    /// Computes those derived variables anew whose sources somebody has written since.
     pub fn refresh(&mut self) -> Result<()> {
-        for (from, to, at) in &mut self.copies {
-            let now = from.storage().map(Storage::version);
-            if *at != now {
-                oneflow_core::copy_into(to, from)?;
-                *at = now;
-            }
-        }
-        Ok(())
+        self.derived.iter_mut().filter(|d| !d.holds()).try_for_each(|d| d.compute(&self.optimized))
     }
 }
 
 /// A variable as a tensor.
 fn tensor_of(g: &Graph, v: ValueId) -> Result<Tensor> {
+    laid_out(g, v, g.meta(v))
+}
+
+/// The memory of a variable in a layout.
+fn laid_out(g: &Graph, v: ValueId, m: &Meta) -> Result<Tensor> {
     let variable = g.variables.iter().find(|x| x.value == v);
-    let variable = variable.ok_or_else(|| Error::runtime("graph: a copy of what is no variable"))?;
-    let m = g.meta(v);
+    let variable = variable.ok_or_else(|| Error::runtime("graph: a derived value that is no variable"))?;
     Tensor::from_storage(variable.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), 0)
 }
 
@@ -143,11 +188,7 @@ pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
             (optimized, plan, memory) = (other, p, m);
         }
     }
-    let copies = optimized
-        .copies
-        .iter()
-        .map(|(from, to)| Ok((tensor_of(&optimized, *from)?, tensor_of(&optimized, *to)?, None)))
-        .collect::<Result<_>>()?;
+    let derived = optimized.derived.iter().map(|d| Current::of(&optimized, d)).collect::<Result<_>>()?;
     let storages = optimized.variables.iter().map(|v| v.storage.clone()).collect();
-    Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory, copies })
+    Ok(Compiled { session: Session::new(plan, storages)?, logical, optimized, memory, derived })
 }

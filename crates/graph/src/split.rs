@@ -23,7 +23,7 @@ pub struct Parts {
 }
 
 /// The node that sees a whole memory in another layout.
-fn view(from: ValueId, to: ValueId, layout: &Meta) -> Node {
+pub fn view_of(from: ValueId, to: ValueId, layout: &Meta) -> Node {
     let attrs = Attrs::new(&[Arg::Ints(&layout.sizes), Arg::Ints(&layout.strides), Arg::Int(0)]);
     Node {
         kind: Kind::Op { op: &as_strided::OP, attrs },
@@ -99,7 +99,7 @@ impl Traced {
             let flat = Meta::contiguous(m.dtype, m.device, &[n]);
             let out = forward.values.len() as ValueId;
             forward.values.push(Value { meta: flat.clone(), offset: 0, root: *root });
-            forward.nodes.push(view(*root, out, &flat));
+            forward.nodes.push(view_of(*root, out, &flat));
             forward.outputs.push(out);
             let input = backward.values.len() as ValueId;
             backward.values.push(Value { meta: flat, offset: 0, root: input });
@@ -108,7 +108,7 @@ impl Traced {
                     v.root = input;
                 }
             }
-            backward.nodes.insert(0, view(input, *root, m));
+            backward.nodes.insert(0, view_of(input, *root, m));
             backward.inputs.push(input);
         }
         backward.inputs.extend(&g.inputs[cut.inputs..]);

@@ -39,6 +39,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
             "fuse_cast" => c.fuse_cast = value.extract()?,
             "multi_tensor_update" => c.multi_tensor_update = value.extract()?,
             "update_cast" => c.update_cast = value.extract()?,
+            "precompute" => c.precompute = value.extract()?,
             "outputs_buffer_size" => c.outputs = value.extract()?,
             "stages_after" => c.stages_after = value.extract()?,
             "all_orders" => c.memory.orders = value.extract()?,
@@ -145,7 +146,8 @@ impl GraphTrace {
         grads: &Bound<'_, PyList>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<(CompiledGraph, CompiledGraph, Vec<usize>, usize)> {
-        let config = config(options)?;
+        // Parameters that want gradients change with every step.
+        let config = Config { precompute: false, ..config(options)? };
         let n = outputs.len();
         let mut results = tensors(outputs)?;
         results.extend(tensors(grads)?);

@@ -30,6 +30,7 @@ class GraphConfig:
         self._fuse_update = self._fuse_add = self._fuse_cast = True
         self._multi_tensor = True
         self._update_cast = False
+        self._precompute = True
         self._outputs = 2
         self._cudnn_search = True
 
@@ -134,6 +135,15 @@ class GraphConfig:
         """
         self._update_cast = bool(mode)
 
+    def allow_precompute(self, mode: bool = True) -> None:
+        """Whether what depends on parameters alone is computed when they change, not in every run (default: yes).
+
+        Batch norms of evaluation become part of the convolutions before them, and convolutions of images run channels
+        last. It concerns parameters that the graph does not train. The results take as much memory again as the
+        parameters they come from. Writes to a parameter from outside are seen.
+        """
+        self._precompute = bool(mode)
+
     def set_outputs_buffer_size(self, value: int = 2) -> None:
         """Let up to ``value`` runs finish before their results are read; each run has its own memory for results.
 
@@ -158,6 +168,7 @@ class GraphConfig:
             "fuse_cast": self._fuse_cast,
             "multi_tensor_update": self._multi_tensor,
             "update_cast": self._update_cast,
+            "precompute": self._precompute,
             "outputs_buffer_size": self._outputs,
             "straighten": self._straighten,
             "compress": self._compress,
@@ -182,6 +193,7 @@ class GraphConfig:
             "allow_fuse_cast_scale": self._fuse_cast,
             "enable_multi_tensor_update": self._multi_tensor,
             "enable_fused_model_update_cast": self._update_cast,
+            "allow_precompute": self._precompute,
             "set_outputs_buffer_size": self._outputs,
             "enable_cudnn_conv_heuristic_search_algo": self._cudnn_search,
         }

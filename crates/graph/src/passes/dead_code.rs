@@ -23,6 +23,7 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     g.nodes.retain(|_| it.next().unwrap_or(true));
     let read: HashSet<u32> =
         g.nodes.iter().flat_map(|n| n.ins.iter().flatten()).chain(&live).map(|v| g.root(*v)).collect();
+    let read: HashSet<u32> = g.derived.iter().flat_map(|d| &d.from).copied().chain(read).collect();
     g.variables.retain(|v| !v.constant || read.contains(&v.value));
     Ok(g.nodes.len() != before)
 }

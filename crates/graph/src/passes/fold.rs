@@ -78,12 +78,12 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     Ok(true)
 }
 
-fn is_fill(n: &Node) -> bool {
+pub fn is_fill(n: &Node) -> bool {
     n.op().is_some_and(|o| matches!(o.kernel, Kernel::Prim { prim, .. } if prim.name == "fill"))
 }
 
 /// Returns true if its result follows from its inputs and arguments alone.
-fn is_pure(n: &Node) -> bool {
+pub fn is_pure(n: &Node) -> bool {
     let Kind::Op { op, attrs } = &n.kind else { return false };
     let random = attrs.args().iter().any(|a| matches!(a, Arg::Rng { .. } | Arg::RngAt { .. }));
     let bad = [Traits::RANDOM, Traits::MUTATES, Traits::COLLECTIVE, Traits::HOST_SYNC];
@@ -95,7 +95,7 @@ fn is_pure(n: &Node) -> bool {
 }
 
 /// Runs a node now.
-fn evaluate(g: &Graph, n: &Node, known: &HashMap<ValueId, Tensor>) -> Result<Option<Vec<Tensor>>> {
+pub fn evaluate(g: &Graph, n: &Node, known: &HashMap<ValueId, Tensor>) -> Result<Option<Vec<Tensor>>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
     let given = |v: ValueId| match known.get(&v) {
         Some(t) => Ok(t.clone()),

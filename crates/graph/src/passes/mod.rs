@@ -5,9 +5,10 @@
 
 mod common;
 mod dead_code;
-mod fold;
+pub(crate) mod fold;
 mod fusion;
 mod pipeline;
+mod precompute;
 mod split_update;
 pub(crate) mod straighten;
 
@@ -23,6 +24,9 @@ pub static PASSES: &[(&str, Pass)] = &[
     ("fold", fold::run),
     ("dead_code", dead_code::run),
     ("common", common::run),
+    ("fold_batch_norm", fusion::batch_norm::run),
+    ("channels_last", fusion::channels_last::run),
+    ("precompute", precompute::run),
     ("fuse_attention", fusion::attention::run),
     ("fuse_bag", fusion::bag::run),
     ("fuse_loss", fusion::loss::run),

@@ -3,7 +3,7 @@
 
 use super::pattern::{Uses, name, node};
 use crate::Config;
-use crate::ir::{Graph, ValueId, Variable, Write};
+use crate::ir::{Derived, Graph, ValueId, Variable, Write};
 use oneflow_base::{Arg, DType, Result};
 use oneflow_core::Storage;
 
@@ -45,7 +45,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         g.variables.push(Variable { name, value: copy, storage, constant: false });
         let cast = node(g, "to_copy", &[Some(*new)], &[Arg::DType(m.dtype), Arg::None], &old)?;
         g.writes.push(Write { target: copy, value: cast.outs[0] });
-        g.copies.push((*v, copy));
+        g.derived.push(Derived { value: copy, made: copy, from: vec![*v], nodes: vec![old] });
         later.push((*new, cast));
         gone[*at] = true;
     }

@@ -2,8 +2,10 @@
 
 pub mod attention;
 pub mod bag;
+pub mod batch_norm;
 pub mod cast;
 pub mod chain;
+pub mod channels_last;
 mod layout;
 pub mod linear;
 pub mod loss;

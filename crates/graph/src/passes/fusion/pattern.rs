@@ -65,6 +65,17 @@ pub fn arg<'a>(n: &'a Node, i: usize) -> Arg<'a> {
 /// A node of an op with fresh results, in the place and the part of `like`.
 pub fn node(g: &mut Graph, op: &str, ins: &[Option<ValueId>], args: &[Arg<'_>], like: &Node) -> Result<Node> {
     let op = op_by_name(op).ok_or_else(|| Error::runtime(format!("graph: there is no op {op:?}")))?;
+    node_of(g, op, ins, args, like)
+}
+
+/// As `node`, of a known op.
+pub fn node_of(
+    g: &mut Graph,
+    op: &'static OpDef,
+    ins: &[Option<ValueId>],
+    args: &[Arg<'_>],
+    like: &Node,
+) -> Result<Node> {
     let shells = shells(g, ins)?;
     let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
     let mut outs = Outs::new();
