@@ -398,6 +398,18 @@ def test_tangents_of_the_very_tensors():
     assert run(flow) == run(torch)
 
 
+def test_dual_tensors_without_memory_of_their_own():
+    def push(x, v):
+        ad = flow.autograd.forward_ad
+        with ad.dual_level():
+            return ad.unpack_dual(ad.make_dual(x, v).exp()).tangent
+
+    x, v = flow.zeros(3, 2), flow.ones(3, 2)
+    assert flow.func.vmap(push)(x, v).tolist() == v.tolist()
+    assert push(x[:0], v[:0, :1].expand(0, 2)).shape == (0, 2)
+    assert push(x.to("meta"), v.to("meta")).is_meta
+
+
 def test_sparse_arguments_by_all_of_their_elements():
     x = flow.tensor([[0.0, 1.0], [2.0, 0.0]], dtype=flow.float64, requires_grad=True).to_sparse()
     for fast in (True, False):

@@ -95,8 +95,6 @@ getters! {
         }
     };
     grad_fn = |py, o, _t| Ok(autograd::grad_fn(py, o)?.unwrap_or_else(|| none()));
-    // What is registered is not seen: a tensor is pickled without its hooks.
-    hooks = |_py, _o, _t| Ok(none());
     data = |py, _o, t| {
         let d = t.shallow();
         d.hide_version();
@@ -175,16 +173,6 @@ setters! {
         }
         ag::detach_(t)
     };
-    set_hooks = |_py, _o, _t, v| {
-        if v.is_null() {
-            return Err(Error::runtime("Deletion of _backwards_hooks not allowed!"));
-        }
-        if v != ffi::Py_None() && ffi::PyObject_Size(v) != 0 {
-            ffi::PyErr_Clear();
-            return Err(Error::not_implemented("_backward_hooks can be only set to None or to no hooks: use register_hook"));
-        }
-        Ok(())
-    };
     set_data = |py, _o, t, v| {
         if v.is_null() {
             return Err(Error::runtime("data: a tensor's data can be replaced, but not deleted"));
@@ -235,7 +223,6 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None.\n\nExample::\n\n    >>> x = oneflow.ones(1, requires_grad=True)\n    >>> (x * 2).backward()\n    >>> x.grad\n    tensor([2.])"),
         property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves.\n\nExample::\n\n    >>> (oneflow.ones(1, requires_grad=True) * 2).grad_fn.name()\n    'MulBackward0'"),
         property(c"_grad_fn", grad_fn, Some(set_grad_fn), c""),
-        property(c"_backward_hooks", hooks, Some(set_hooks), c""),
         property(c"data", data, Some(set_data), c"The same data without history; assigning replaces the data.\n\nExample::\n\n    >>> oneflow.ones(1, requires_grad=True).data\n    tensor([1.])"),
         property(c"_base", base, None, c"The tensor this is a view of, where autograd follows it."),
         property(c"T", transposed, None, c"Dimensions in reverse order.\n\nExample::\n\n    >>> oneflow.ones(2, 3).T.shape\n    oneflow.Size([3, 2])"),

@@ -190,8 +190,23 @@ _FUNCTIONS = (
     "sspaddmm",
 )
 
+
+def _hooks(self: Tensor) -> Any:
+    """What old code keeps under this name: registered hooks are not among it."""
+    return self.__dict__.get("_backward_hooks")
+
+
+def _set_hooks(self: Tensor, hooks: Any) -> None:
+    self.__dict__["_backward_hooks"] = hooks
+
+
+def _delete_hooks(self: Tensor) -> None:
+    raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
+
 METHODS: dict[str, Any] = {
     **{method.__name__: method for method in _OWN},
     **{name: _method(name) for name in _FUNCTIONS},
     "is_offloaded": property(is_offloaded),
+    "_backward_hooks": property(_hooks, _set_hooks, _delete_hooks),
 }

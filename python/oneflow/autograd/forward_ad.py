@@ -183,7 +183,13 @@ def _same_layout(a: Tensor, b: Tensor) -> bool:
     """Whether a view of the one can be taken of the other as well."""
     if a.is_sparse or b.is_sparse:
         return a.is_sparse == b.is_sparse
-    whole = a.is_meta or a.untyped_storage().nbytes() == b.untyped_storage().nbytes()
+    if a.numel() == 0:
+        return True
+    try:
+        whole = a.untyped_storage().nbytes() == b.untyped_storage().nbytes()
+    except NotImplementedError:
+        # One of them has no memory of its own: a value of a graph, a global tensor, a sample of a batch.
+        return True
     return whole and a.stride() == b.stride() and a.storage_offset() == b.storage_offset()
 
 

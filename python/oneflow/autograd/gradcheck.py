@@ -333,7 +333,7 @@ def _check_batched_tangents(
         try:
             batched = as_tuple(vmap(push)(oneflow.stack(tangents)))
         except RuntimeError as error:
-            raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+            raise GradcheckError(f"While computing batched gradients, got: {_reason(error)}\n\n{_BATCHED}") from error
         _compare_batched(batched, singles, f"input {one.place}")
 
 
@@ -350,8 +350,18 @@ def _check_batched_gradients(output: Tensor, number: int, inputs: list[Input]) -
     try:
         batched = pull(oneflow.stack(seeds), True)
     except RuntimeError as error:
-        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{_BATCHED}") from error
+        raise GradcheckError(f"While computing batched gradients, got: {_reason(error)}\n\n{_BATCHED}") from error
     _compare_batched(batched, singles, f"output {number}")
+
+
+def _reason(error: RuntimeError) -> str:
+    """The text of an error of ``vmap``: nobody can hand gradcheck the flags that it advises for random calls."""
+    if "called random operation" not in str(error):
+        return str(error)
+    return (
+        "vmap: We do not yet support calling random operations inside of vmap. Please perform random operations "
+        "outside of vmap as a workaround"
+    )
 
 
 def _compare_batched(batched: Sequence[Tensor], singles: Sequence[Sequence[Tensor]], where: str) -> None:
