@@ -40,11 +40,20 @@ def model(seed: int) -> nn.Module:
     for _ in range(choose.randint(2, 4)):
         wide = choose.choice([8, 12, 16])
         groups = choose.choice([1, 1, wide, 4])
-        layers.append(Block(width, wide, choose.choice([1, 3, 5]), groups, choose.random() < 0.4, choose.random() < 0.5))
+        layers.append(
+            Block(width, wide, choose.choice([1, 3, 5]), groups, choose.random() < 0.4, choose.random() < 0.5)
+        )
         width = wide
         if choose.random() < 0.5:
-            layers.append(choose.choice([nn.MaxPool2d(2), nn.AvgPool2d(3, 2, 1), nn.Upsample(scale_factor=2), nn.Identity()]))
-    ends = [[nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 5)], [nn.Flatten(2)], [nn.PixelShuffle(2)], [nn.Softmax(1)]]
+            layers.append(
+                choose.choice([nn.MaxPool2d(2), nn.AvgPool2d(3, 2, 1), nn.Upsample(scale_factor=2), nn.Identity()])
+            )
+    ends = [
+        [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 5)],
+        [nn.Flatten(2)],
+        [nn.PixelShuffle(2)],
+        [nn.Softmax(1)],
+    ]
     net = nn.Sequential(*layers, *choose.choice(ends))
     for m in net.modules():
         if isinstance(m, nn.BatchNorm2d):
@@ -85,7 +94,10 @@ def test_random_networks_give_what_they_give_eagerly(seed):
 def test_without_it_the_bits_are_those_of_eager():
     net, x = model(3), flow.randn(2, 3, 8, 8)
     with flow.no_grad():
-        for options in ({"allow_precompute": False, "allow_fuse_elementwise": False}, {"allow_fuse_elementwise": False}):
+        for options in (
+            {"allow_precompute": False, "allow_fuse_elementwise": False},
+            {"allow_fuse_elementwise": False},
+        ):
             graph = Answer(net, **options)
             assert graph(x).equal(net(x))
             assert "batch_norm_inference" in repr(graph)
