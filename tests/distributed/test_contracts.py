@@ -44,9 +44,19 @@ def contract(name: str, rank: int, port: int) -> dict[str, object]:
         "slurm pmix": {**slurm, "PMIX_RANK": rank, "PMIX_NAMESPACE": f"slurm.pmix.{port}.0"},
         "open mpi": open_mpi,
         "open mpi in slurm": {**slurm, "SLURM_PROCID": 0, "SLURM_STEP_NUM_TASKS": 1, **open_mpi},
-        "hydra": {"PMI_RANK": rank, "PMI_SIZE": N, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": N, "MASTER_PORT": port},
+        # Without a meeting place: on one host it follows from the process that has started both.
+        "hydra": {"PMI_RANK": rank, "PMI_SIZE": N, "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": N},
         "mvapich": {"MV2_COMM_WORLD_RANK": rank, "MV2_COMM_WORLD_SIZE": N, **master},
+        "pmix": {"PMIX_RANK": rank, "PMIX_NAMESPACE": "own", "WORLD_SIZE": N, **master},
+        "kubernetes": {"JOB_COMPLETION_INDEX": rank, "WORLD_SIZE": N, **master},
         "pytorchjob": {"RANK": rank, "WORLD_SIZE": N, "PET_NNODES": N, "PET_NPROC_PER_NODE": 1, **master},
+        "trainer": {
+            "PET_NNODES": N,
+            "PET_NPROC_PER_NODE": 1,
+            "PET_NODE_RANK": rank,
+            "PET_MASTER_ADDR": "127.0.0.1",
+            "PET_MASTER_PORT": port,
+        },
     }[name]
 
 
@@ -58,7 +68,10 @@ SAYS = {
     "open mpi in slurm": "Open MPI",
     "hydra": "PMI (MPICH, Intel MPI)",
     "mvapich": "MVAPICH",
+    "pmix": "PMIx",
+    "kubernetes": "Kubernetes indexed job",
     "pytorchjob": "RANK, WORLD_SIZE",
+    "trainer": "PET_NODE_RANK",
 }
 
 # Whoever asks first; each prints how many ranks it has found.
@@ -95,7 +108,7 @@ def test_every_engine_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("first", FIRST)
 def test_whoever_asks_first_finds_the_job(first: str) -> None:
-    check("torchrun" if first.startswith("placement") else "open mpi", first)
+    check("hydra" if first == "graph" else "kubernetes", first)
 
 
 def test_children_of_a_rank_are_no_ranks() -> None:
@@ -111,6 +124,14 @@ print(dist.get_world_size())
     port = free_port()
     for out, err in run(body, [torchrun(rank, N, port) for rank in range(N)]):
         assert out == "[0] 1\n1\n", err
+
+
+def test_a_process_on_its_own_says_why() -> None:
+    index = {"JOB_COMPLETION_INDEX": 3}
+    ((out, err),) = run("print(dist.get_world_size(), dist.get_world_size())", [index])
+    assert out == "1 1\n" and err.count("JOB_COMPLETION_INDEX is set without WORLD_SIZE") == 1
+    ((_, err),) = run("flow.placement.all('cpu')", [{"PMIX_RANK": 0}])
+    assert "ValueError: rendezvous (PMIx): PMIX_RANK is set, but WORLD_SIZE is not" in err
 
 
 def test_the_package_s_own_launcher(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ CASES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[list[Tensor]], list
         lambda x: functional.all_to_all_single(x, None, None),
         lambda xs: [oneflow.cat([x.chunk(N)[i] for x in xs]) for i in range(N)],
     ),
+    "all_to_all uneven": (
+        lambda x: functional.all_to_all_single(
+            x, *[([3, 3], [3, 1]), ([1, 1], [3, 1])][oneflow.distributed.get_rank()]
+        ),
+        lambda xs: [oneflow.cat([x[:3] for x in xs]), oneflow.cat([x[3:] for x in xs])],
+    ),
 }
 
 

@@ -17,7 +17,8 @@ fn main() -> Result<()> {
         let n = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(2);
         return fake::run_ranks(n, DEFAULT_TIMEOUT, |group| measure(&*group)).into_iter().collect();
     }
-    let launch = rendezvous::init(store::DEFAULT_TIMEOUT, DEFAULT_TIMEOUT)?;
+    let launch = rendezvous::Launch::from_env()?;
+    rendezvous::init(&launch, store::DEFAULT_TIMEOUT, DEFAULT_TIMEOUT)?;
     say(&format!("rank {} of {}, from {}", launch.rank, launch.world_size, launch.source))?;
     let result = measure(&*world());
     world().close();

@@ -3,6 +3,7 @@
 //! Under torchrun the launcher itself serves the store on `MASTER_PORT`; then every rank is a client, otherwise rank 0 is
 //! the host. Which process this is, `launch` reads from the environment.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,13 +34,8 @@ impl Launch {
                 true => TcpStore::host(host, *port, store_timeout).map_err(said)?,
                 false => TcpStore::connect(host, *port, left()).map_err(said)?,
             };
-            let local_ip = store.local_ip();
-            let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
-            let joined = agree(&*store, self.rank, self.world_size, left()).and_then(|generation| {
-                let store = Arc::new(PrefixStore::new(generation.to_string(), store.clone()));
-                tcp::join(store, local_ip, self.rank, self.world_size, generation, left(), timeout)
-            });
-            match joined {
+            let store = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
+            match join(store, self.rank, self.world_size, left, timeout) {
                 // What answered may have been the store of the job before, which ends when its rank 0 leaves it.
                 Err(e) if !is_host && !e.text().contains(interrupt::CAUSE) && left() > AGAIN => {
                     interrupt::pause(AGAIN).map_err(|_| said(e))?;
@@ -50,11 +46,48 @@ impl Launch {
     }
 }
 
-/// Reads the environment, connects, and makes the result the world of this process.
-pub fn init(store_timeout: Duration, timeout: Duration) -> Result<Launch> {
-    let launch = Launch::from_env()?;
+/// Connects, and makes the result the world of this process.
+pub fn init(launch: &Launch, store_timeout: Duration, timeout: Duration) -> Result<()> {
     set_process_group(Some(launch.connect(store_timeout, timeout)?));
-    Ok(launch)
+    Ok(())
+}
+
+/// Meets the others in a store that the program has, which stays open, and makes the result the world of this process.
+pub fn init_over(
+    store: Arc<dyn Store>,
+    rank: usize,
+    world_size: usize,
+    store_timeout: Duration,
+    timeout: Duration,
+) -> Result<()> {
+    if rank >= world_size {
+        return Err(Error::value(format!("rendezvous: rank is {rank}, but world_size is {world_size}")));
+    }
+    let group = if world_size == 1 {
+        tcp::single(timeout)?
+    } else {
+        let started = Instant::now();
+        let left = || store_timeout.saturating_sub(started.elapsed());
+        let store = Arc::new(PrefixStore::borrowed("oneflow/store", store));
+        join(store, rank, world_size, left, timeout).map_err(|e| e.context("rendezvous (store): "))?
+    };
+    set_process_group(Some(group));
+    Ok(())
+}
+
+/// One attempt.
+fn join(
+    store: Arc<dyn Store>,
+    rank: usize,
+    size: usize,
+    left: impl Fn() -> Duration,
+    timeout: Duration,
+) -> Result<Arc<dyn ProcessGroup>> {
+    let generation = agree(&*store, rank, size, left())?;
+    // A store that is on no network is one of this host.
+    let local_ip = store.local_ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let store = Arc::new(PrefixStore::new(generation.to_string(), store));
+    tcp::join(store, local_ip, rank, size, generation, left(), timeout)
 }
 
 /// A number that all ranks of this attempt share and no earlier attempt over the same store had.

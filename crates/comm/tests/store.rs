@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oneflow_comm::store::{MemoryStore, PrefixStore, Server, Store, TcpStore};
+use oneflow_comm::store::{FileStore, MemoryStore, PrefixStore, Server, Store, TcpStore};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -60,6 +60,24 @@ fn memory_store() {
 }
 
 #[test]
+fn file_store() {
+    let path = std::env::temp_dir().join(format!("comm-store-{}", std::process::id()));
+    let open = || Arc::new(FileStore::open(&path, LONG).unwrap()) as Arc<dyn Store>;
+    check_all(&open());
+    // What a writer left unfinished is cut off, and others read what was written before.
+    let whole = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(&[3, 0, 0, 0, 9, 0, 0, 0, b'k']).unwrap();
+    let store = open();
+    store.set("after", b"v").unwrap();
+    assert_eq!(open().get("after").unwrap(), b"v");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), whole + 14);
+    std::fs::write(&path, [0xff; 64]).unwrap();
+    let error = open().check(&["k"]).unwrap_err();
+    assert!(error.text().contains("it is no store"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn tcp_store_and_its_prefix() {
     let server: Arc<dyn Store> = Arc::new(TcpStore::host("127.0.0.1", 0, LONG).unwrap());
     check_all(&server);
@@ -75,7 +93,7 @@ fn clients_share_one_server() {
         .map(|i| {
             std::thread::spawn(move || {
                 let store = TcpStore::connect("localhost", port, LONG).unwrap();
-                assert!(store.local_ip().is_loopback());
+                assert!(store.local_ip().unwrap().is_loopback());
                 store.set(&format!("k{i}"), &[i]).unwrap();
                 assert_eq!(store.get(&format!("k{}", (i + 1) % 8)).unwrap(), [(i + 1) % 8]);
                 for _ in 0..100 {

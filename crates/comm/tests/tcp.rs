@@ -282,7 +282,8 @@ fn server() -> Server {
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let launch = rendezvous::init(LONG, LONG).unwrap();
+    let launch = rendezvous::Launch::from_env().unwrap();
+    rendezvous::init(&launch, LONG, LONG).unwrap();
     let group = world();
     assert_eq!((group.rank(), group.size()), (launch.rank, launch.world_size));
     let start = Instant::now();

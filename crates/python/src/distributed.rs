@@ -2,6 +2,7 @@
 
 use crate::gate::{self, run, to_py};
 use crate::object::get;
+use crate::stores::PyStore;
 use oneflow_comm::{DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, rendezvous};
 use oneflow_comm::{set_process_group, set_thread_group, world};
 use oneflow_core::base::Error;
@@ -17,6 +18,16 @@ fn seconds(timeout: Option<f64>, default: Duration) -> PyResult<Duration> {
         Some(s) => Duration::try_from_secs_f64(s)
             .map_err(|_| PyValueError::new_err(format!("timeout must be a number of seconds, got {s}"))),
     }
+}
+
+/// Seconds, or a `datetime.timedelta`.
+fn time(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let number = match given.call_method0("total_seconds") {
+        Ok(seconds) => seconds.extract(),
+        Err(_) => given.extract(),
+    };
+    let number = number.map_err(|_| PyTypeError::new_err("timeout must be a timedelta or a number of seconds"))?;
+    seconds(Some(number), DEFAULT_TIMEOUT)
 }
 
 /// A group of ranks.
@@ -41,13 +52,18 @@ pub struct PyWork(Work);
 impl PyWork {
     /// Waits; raises the error of the collective.
     #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let timeout = timeout.map(|t| seconds(Some(t), DEFAULT_TIMEOUT)).transpose()?;
+    fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
+        let timeout = timeout.map(|t| time(&t)).transpose()?;
         run(|| gate::detach(py, || self.0.wait(timeout)))?;
         Ok(true)
     }
     fn is_completed(&self) -> bool {
         self.0.test().is_some()
+    }
+    /// The error of a work that is complete and failed.
+    fn exception<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let error = self.0.test()?.err()?;
+        Some(to_py(error).into_value(py).into_bound(py).into_any())
     }
 }
 
@@ -100,8 +116,31 @@ impl PyGroup {
     fn backend(&self) -> &'static str {
         self.0.backend()
     }
-    fn new_group(&self, py: Python<'_>, ranks: Vec<usize>) -> PyResult<Option<PyGroup>> {
-        Ok(run(|| gate::detach(py, || self.0.new_group(&ranks)))?.map(PyGroup))
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyGroup>().is_ok_and(|other| Arc::ptr_eq(&self.0, &other.get().0))
+    }
+    fn __hash__(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+    #[pyo3(signature = (ranks, timeout=None))]
+    fn new_group(&self, py: Python<'_>, ranks: Vec<usize>, timeout: Option<f64>) -> PyResult<Option<PyGroup>> {
+        let timeout = timeout.map(|t| seconds(Some(t), DEFAULT_TIMEOUT)).transpose()?;
+        let group = run(|| gate::detach(py, || self.0.new_group(&ranks)))?;
+        if let (Some(group), Some(timeout)) = (&group, timeout) {
+            group.set_timeout(timeout);
+        }
+        Ok(group.map(PyGroup))
+    }
+    /// Of every collective from now on.
+    fn set_timeout(&self, timeout: f64) -> PyResult<()> {
+        self.0.set_timeout(seconds(Some(timeout), DEFAULT_TIMEOUT)?);
+        Ok(())
+    }
+    fn timeout(&self) -> f64 {
+        self.0.timeout().as_secs_f64()
     }
     fn abort(&self, reason: &str) {
         self.0.abort(reason);
@@ -122,7 +161,10 @@ impl PyGroup {
     }
 
     /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both).
-    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0))]
+    /// Pieces of ranks are of one size, or of `counts` elements each: those that are sent in an all-to-all, where
+    /// `recv_counts` are received.
+    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None))]
+    #[allow(clippy::too_many_arguments)]
     fn issue(
         &self,
         kind: &str,
@@ -131,6 +173,8 @@ impl PyGroup {
         op: Option<&str>,
         peer: usize,
         tag: u32,
+        counts: Option<Vec<usize>>,
+        recv_counts: Option<Vec<usize>>,
     ) -> PyResult<PyWork> {
         let out = tensor(output, "output")?;
         let inp = input.map(|i| tensor(i, "input")).transpose()?;
@@ -149,12 +193,17 @@ impl PyGroup {
             Kind::Reduce => Request::Reduce { data: span(out), dtype, op, root: peer },
             Kind::AllGather => {
                 let i = need()?;
-                Request::AllGather { output: span(out), input: span(i), counts: vec![i.numel() as usize; n], dtype }
+                Request::AllGather {
+                    output: span(out),
+                    input: span(i),
+                    counts: counts.unwrap_or_else(|| vec![i.numel() as usize; n]),
+                    dtype,
+                }
             }
             Kind::ReduceScatter => Request::ReduceScatter {
                 output: span(out),
                 input: span(need()?),
-                counts: vec![out.numel() as usize; n],
+                counts: counts.unwrap_or_else(|| vec![out.numel() as usize; n]),
                 dtype,
                 op,
             },
@@ -162,9 +211,9 @@ impl PyGroup {
                 let i = need()?;
                 Request::AllToAll {
                     output: span(out),
-                    recv_counts: even(out),
+                    recv_counts: recv_counts.unwrap_or_else(|| even(out)),
                     input: span(i),
-                    send_counts: even(i),
+                    send_counts: counts.unwrap_or_else(|| even(i)),
                     dtype,
                 }
             }
@@ -211,20 +260,52 @@ fn _launch() -> PyResult<(usize, usize, usize, usize, &'static str)> {
     Ok((l.rank, l.world_size, l.local_rank, l.local_world_size, l.source))
 }
 
-/// Joins the job that the environment describes. Without a time of its own the meeting has that of every operation, or
-/// five minutes. Returns (rank, world size, source).
+/// What a user should hear of the environment who expected a job.
 #[pyfunction]
-#[pyo3(signature = (store_timeout=None, timeout=None))]
+fn _launch_note() -> PyResult<Option<&'static str>> {
+    Ok(run(rendezvous::Launch::from_env)?.note)
+}
+
+/// How long ranks wait for each other to meet, and for each operation after that. Without a time of its own the meeting has
+/// that of every operation, or five minutes.
+fn timeouts(timeout: Option<f64>) -> PyResult<(Duration, Duration)> {
+    let all = seconds(timeout, DEFAULT_TIMEOUT)?;
+    Ok((if timeout.is_some() { all } else { Duration::from_secs(300) }, all))
+}
+
+/// Joins the job that the environment describes, or the program: with a rank and a size, and perhaps with a host and port.
+/// Returns (rank, world size, source, host, port).
+#[pyfunction]
+#[pyo3(signature = (timeout=None, place=None, master=None))]
 fn _init_process_group(
     py: Python<'_>,
-    store_timeout: Option<f64>,
     timeout: Option<f64>,
-) -> PyResult<(usize, usize, &'static str)> {
-    let all = seconds(timeout, DEFAULT_TIMEOUT)?;
-    let meeting = if timeout.is_some() { all } else { Duration::from_secs(300) };
-    let store = seconds(store_timeout, meeting)?;
-    let launch = run(|| gate::detach(py, || rendezvous::init(store, all)))?;
-    Ok((launch.rank, launch.world_size, launch.source))
+    place: Option<(usize, usize)>,
+    master: Option<(String, u16)>,
+) -> PyResult<(usize, usize, &'static str, Option<(String, u16)>)> {
+    let (meeting, all) = timeouts(timeout)?;
+    let launch = run(|| match (place, master) {
+        (Some((rank, size)), Some(master)) => rendezvous::Launch::at(rank, size, master, "init_method"),
+        (Some((rank, size)), None) => rendezvous::Launch::from_env_with(rank, size),
+        _ => rendezvous::Launch::from_env(),
+    })?;
+    run(|| gate::detach(py, || rendezvous::init(&launch, meeting, all)))?;
+    Ok((launch.rank, launch.world_size, launch.source, launch.master))
+}
+
+/// Joins the job whose ranks meet in this store.
+#[pyfunction]
+#[pyo3(signature = (store, rank, world_size, timeout=None))]
+fn _init_over_store(
+    py: Python<'_>,
+    store: &PyStore,
+    rank: usize,
+    world_size: usize,
+    timeout: Option<f64>,
+) -> PyResult<()> {
+    let (meeting, all) = timeouts(timeout)?;
+    let store = store.shared();
+    run(|| gate::detach(py, || rendezvous::init_over(store, rank, world_size, meeting, all)))
 }
 
 /// Leaves the job in peace.
@@ -248,8 +329,11 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_comm::set_interrupt_check(gate::interrupted);
     m.add_class::<PyGroup>()?;
     m.add_class::<PyWork>()?;
+    m.add_class::<PyStore>()?;
     m.add_function(wrap_pyfunction!(_world_group, m)?)?;
     m.add_function(wrap_pyfunction!(_launch, m)?)?;
+    m.add_function(wrap_pyfunction!(_launch_note, m)?)?;
+    m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_fake_groups, m)?)

@@ -54,7 +54,7 @@ fn kind_of(name: &str) -> PyResult<DeviceType> {
 
 /// The size of the world. A process that a launcher started joins its job first, as nobody else does in OneFlow's programs.
 fn n_ranks(py: Python<'_>) -> PyResult<usize> {
-    if oneflow_comm::world().size() == 1 && std::env::var_os("WORLD_SIZE").is_some() {
+    if oneflow_comm::world().size() == 1 {
         py.import("oneflow.distributed")?.call_method0("_join_launched")?;
     }
     Ok(oneflow_comm::world().size())

@@ -46,6 +46,7 @@ mod settings;
 mod size;
 mod sparse;
 mod storage;
+mod stores;
 mod table;
 mod value;
 

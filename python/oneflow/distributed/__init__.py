@@ -51,13 +51,19 @@ from oneflow.distributed._objects import (
     reduce_scatter,
     scatter_object_list,
 )
+from oneflow.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from oneflow.distributed._work import P2POp, _Steps, batch_isend_irecv
 
 __all__ = [
     "Backend",
+    "FileStore",
     "GroupMember",
+    "HashStore",
     "P2POp",
+    "PrefixStore",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
@@ -232,36 +238,32 @@ def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, asy
 
 @_members_only
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Any:
-    """Fill the list with every rank's ``tensor``; all of one shape.
+    """Fill the list with every rank's ``tensor``; they may differ in shape if each place has that of its rank.
 
     Example::
 
         >>> def rank():
-        ...     got = [oneflow.zeros(1), oneflow.zeros(1)]
-        ...     oneflow.distributed.all_gather(got, oneflow.full((1,), float(oneflow.distributed.get_rank())))
-        ...     return [t.item() for t in got]
+        ...     got = [oneflow.zeros(1), oneflow.zeros(2)]
+        ...     here = oneflow.distributed.get_rank()
+        ...     oneflow.distributed.all_gather(got, oneflow.full((here + 1,), float(here)))
+        ...     return [t.tolist() for t in got]
         >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 1.0], [0.0, 1.0]]
+        [[[0.0], [1.0, 1.0]], [[0.0], [1.0, 1.0]]]
     """
     counts = _counts("all_gather", "tensor_list", tensor_list, tensor, group)
     output = tensor.new_empty(sum(counts))
-    work = _group(group).issue("all_gather", output, tensor.detach().contiguous().view(-1))
+    work = _group(group).issue("all_gather", output, tensor.detach().contiguous().view(-1), counts=counts)
     return _finish(_Steps([work], lambda: _hand_out(output, tensor_list)), async_op)
 
 
 def _counts(name: str, argument: str, tensors: list[Tensor], other: Tensor, group: Any) -> list[int]:
-    """Elements of a list with a tensor for each rank, all of the dtype and size of ``other``."""
+    """Elements of a list with a tensor for each rank, all of the dtype of ``other``."""
     n = get_world_size(group)
     if len(tensors) != n:
         raise ValueError(f"{name}: {argument} has {len(tensors)} tensors for {n} ranks")
     for i, t in enumerate(tensors):
         if t.dtype != other.dtype:
             raise TypeError(f"{name}: {argument}[{i}] has dtype {t.dtype}, the other tensor {other.dtype}")
-        if t.numel() != other.numel():
-            raise NotImplementedError(
-                f"{name}: {argument}[{i}] has shape {list(t.shape)}, the other tensor {list(other.shape)}; pieces of "
-                "different sizes are not supported"
-            )
     return [t.numel() for t in tensors]
 
 
@@ -306,12 +308,11 @@ def all_to_all_single(
     """Send piece ``i`` of ``input`` to rank ``i`` and receive its piece; pieces are cut along dimension 0.
 
     Args:
-        output_split_sizes: rows that each rank sends here; they must be equal, as they are if left out.
-        input_split_sizes: rows that go to each rank, likewise.
+        output_split_sizes: rows that each rank sends here; equal pieces if left out.
+        input_split_sizes: rows that go to each rank.
 
     Raises:
         ValueError: the sizes do not add up to the rows that there are, or rows do not divide.
-        NotImplementedError: sizes that differ.
 
     Example::
 
@@ -322,29 +323,27 @@ def all_to_all_single(
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 1.0], [0.0, 1.0]]
     """
-    _check_split("input", input, input_split_sizes, group)
-    _check_split("output", output, output_split_sizes, group)
-    return _finish(_group(group).issue("all_to_all", output, input), async_op)
+    sent = _split("input", input, input_split_sizes, group)
+    received = _split("output", output, output_split_sizes, group)
+    return _finish(_group(group).issue("all_to_all", output, input, counts=sent, recv_counts=received), async_op)
 
 
-def _check_split(what: str, tensor: Tensor, sizes: list[int] | None, group: Any) -> None:
-    """The pieces of an all-to-all are of one size."""
+def _split(what: str, tensor: Tensor, sizes: list[int] | None, group: Any) -> list[int]:
+    """Elements of the pieces of an all-to-all."""
     n, n_rows = get_world_size(group), tensor.shape[0] if tensor.dim() else 1
+    a_row = tensor.numel() // max(n_rows, 1)
     if not sizes:
         if n_rows % n:
             raise ValueError(
                 f"all_to_all_single: dimension 0 of {what} {list(tensor.shape)} is no multiple of {n} ranks"
             )
-        return
+        return [n_rows // n * a_row] * n
     if len(sizes) != n or min(sizes) < 0 or sum(sizes) != n_rows:
         raise ValueError(
             f"all_to_all_single: {what}_split_sizes {list(sizes)} must be {n} sizes that add up to dimension 0 of "
             f"{list(tensor.shape)}"
         )
-    if min(sizes) != max(sizes):
-        raise NotImplementedError(
-            f"all_to_all_single: {what}_split_sizes {list(sizes)}: pieces of different sizes are not supported"
-        )
+    return [size * a_row for size in sizes]
 
 
 @_members_only

@@ -301,11 +301,9 @@ def new_group(
     if pg_options is not None:
         raise NotImplementedError("new_group: pg_options are for other backends; leave them out")
     _check_backend("new_group", backend)
-    if timeout is not None:
-        raise NotImplementedError("new_group: a timeout for one group is not supported; give it to init_process_group")
     world = _world()
     members = list(range(world.size())) if ranks is None else list(ranks)
-    found = world.new_group(sorted(members) if sort_ranks else members)
+    found = world.new_group(sorted(members) if sort_ranks else members, _seconds(timeout))
     return _NOT_A_MEMBER if found is None else found
 
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from oneflow import _oneflow
 from oneflow.distributed._groups import GroupMember, _check_backend, _group, _seconds
+from oneflow.distributed._stores import FileStore, Store
 
 __all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
 
@@ -53,24 +54,24 @@ def init_process_group(
     timeout: datetime.timedelta | float | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: Any = None,
+    store: Store | None = None,
     group_name: str = "",
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
     """Join the job that the launcher's environment describes; without a launcher, a job of one process.
 
-    The launcher is torchrun or this package's own, Open MPI, MVAPICH, MPICH, Intel MPI, Slurm's ``srun``,
-    or whoever sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``. Rank 0 says on
+    The launcher is torchrun or this package's own, Open MPI, MVAPICH, MPICH, Intel MPI, Slurm's ``srun``, an indexed
+    job of Kubernetes, or whoever sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``. Rank 0 says on
     standard error which it was. A program may name its rank and the number of ranks itself.
 
     Args:
         backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory.
-        init_method: ``"env://"``, or ``"tcp://host:port"``, where rank 0 listens; the latter needs ``rank`` and
-            ``world_size``, here or as ``?rank=0&world_size=2``.
+        init_method: ``"env://"``; ``"tcp://host:port"``, where rank 0 listens; or ``"file:///path"``, a file that all
+            ranks can open. The latter two need ``rank`` and ``world_size``, here or as ``?rank=0&world_size=2``.
         timeout: of every collective; thirty minutes by default. A number counts seconds.
         world_size, rank: this process's place, where the environment does not say it; checked where it does.
-        store: not supported.
+        store: where the ranks meet, in place of ``init_method``.
         group_name, device_id: accepted; groups have names of their own and the CPU is one device.
 
     Raises:
@@ -88,29 +89,36 @@ def init_process_group(
     _check_backend("init_process_group", backend)
     if pg_options is not None:
         raise NotImplementedError("init_process_group: pg_options are for other backends; leave them out")
-    if store is not None:
-        raise NotImplementedError("init_process_group: store is not supported; use init_method")
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
     if _joined_unasked:
         # A placement came first and has joined the job: this call finds it done.
         world = _oneflow._world_group()
         _check_given(rank, world_size, (world.rank(), world.size()))
-        if init_method not in (None, "env://"):
+        if store is not None or init_method not in (None, "env://"):
             raise RuntimeError(
                 "init_process_group: this process has joined the launcher's job already, when it first asked for a "
                 "placement, its rank or a collective; call init_process_group before that"
             )
-        if timeout is not None:
-            raise RuntimeError(
-                "init_process_group: this process has joined the launcher's job already, with the usual timeout; call "
-                "init_process_group before the first placement, rank or collective"
-            )
         _joined_unasked = False
+        if timeout is not None:
+            world.set_timeout(_seconds(timeout) or 0.0)
         return
     if is_initialized():
         raise RuntimeError("trying to initialize the default process group twice!")
+    if store is not None or (init_method or "").startswith("file://"):
+        if store is None:
+            path, rank, world_size = _parse(init_method or "", rank, world_size)
+            store = FileStore(path, world_size)
+        if not isinstance(store, Store):
+            raise TypeError(f"init_process_group: store must be a Store, got {type(store).__name__}")
+        _require(rank, world_size, "a store")
+        _oneflow._init_over_store(store._store, rank, world_size, _seconds(timeout))
+        _joined("a store of the program", world_size, None)
+        return
     if init_method is None or init_method == "env://":
         place = None if rank < 0 and world_size < 0 else _place(rank, world_size)
-        found = _join(place, None, timeout)
+        found = _oneflow._init_process_group(_seconds(timeout), place)
     elif init_method.startswith("tcp://"):
         url, rank, world_size = _parse(init_method, rank, world_size)
         host, _, port = url.rpartition(":")
@@ -119,35 +127,25 @@ def init_process_group(
                 f"init_process_group: init_method {init_method!r} needs a host and a port: tcp://host:port"
             )
         _require(rank, world_size, "tcp://")
-        found = _join((rank, world_size), (host.strip("[]"), port), timeout)
+        found = _oneflow._init_process_group(_seconds(timeout), (rank, world_size), (host.strip("[]"), int(port)))
     else:
         raise ValueError(
-            f"init_process_group: init_method {init_method!r} is not supported; use env:// or tcp://host:port"
+            f"init_process_group: init_method {init_method!r} is not supported; use env://, tcp://host:port or file://path"
         )
-    actual_rank, n_ranks, source = found
-    _joined(source, n_ranks)
+    actual_rank, n_ranks, source, master = found
+    _joined(source, n_ranks, master)
     _check_given(rank, world_size, (actual_rank, n_ranks))
 
 
-def _join(
-    place: tuple[int, int] | None, master: tuple[str, str] | None, timeout: datetime.timedelta | float | None
-) -> tuple[int, int, str]:
-    """Join with what the environment says, or the program, whose words are put there."""
-    if place is not None:
-        os.environ |= {"RANK": str(place[0]), "WORLD_SIZE": str(place[1])}
-    if master is not None:
-        os.environ |= {"MASTER_ADDR": master[0], "MASTER_PORT": master[1]}
-    return _oneflow._init_process_group(timeout=_seconds(timeout))
-
-
-def _joined(source: str, n_ranks: int) -> None:
+def _joined(source: str, n_ranks: int, master: tuple[str, int] | None) -> None:
     global _initialized, _has_left
     _initialized, _has_left = True, False
     atexit.register(destroy_process_group)
     if n_ranks > 1:
         os.environ[_TAKEN] = f"{os.getpid()} {_words()}"
         if _oneflow._world_group().rank() == 0:
-            sys.stderr.write(f"oneflow.distributed: {n_ranks} ranks, found by {source}\n")
+            where = f", met at {master[0]}:{master[1]}" if master else ""
+            sys.stderr.write(f"oneflow.distributed: {n_ranks} ranks, found by {source}{where}\n")
 
 
 def _words() -> str:
@@ -225,6 +223,12 @@ def _join_launched() -> None:
             return
         init_process_group()
         _joined_unasked = True
+    elif (note := _oneflow._launch_note()) is not None and note not in _said:
+        _said.add(note)
+        sys.stderr.write(f"oneflow.distributed: {note}\n")
+
+
+_said: set[str] = set()
 
 
 def destroy_process_group(group: Any = None) -> None:

@@ -139,7 +139,7 @@ def scatter_object_list(
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: str = "sum", group: Any = None, async_op: bool = False
 ) -> Any:
-    """Reduce the lists of all ranks element by element and leave this rank's in ``output``; all of one shape.
+    """Reduce the lists of all ranks element by element and leave this rank's in ``output``; shapes may differ by rank.
 
     Example::
 
@@ -150,9 +150,9 @@ def reduce_scatter(
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 4.0]
     """
-    distributed._counts("reduce_scatter", "input_list", input_list, output, group)
+    counts = distributed._counts("reduce_scatter", "input_list", input_list, output, group)
     flat = output.new_empty(output.numel())
-    work = _group(group).issue("reduce_scatter", flat, distributed._joined(input_list), op=op)
+    work = _group(group).issue("reduce_scatter", flat, distributed._joined(input_list), op=op, counts=counts)
     return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, [output])), async_op)
 
 
@@ -160,7 +160,7 @@ def reduce_scatter(
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Any:
-    """Send tensor ``i`` of the input list to rank ``i`` and receive its in the output list; all of one shape.
+    """Send tensor ``i`` of the input list to rank ``i`` and receive its in the output list; shapes may differ.
 
     Example::
 
@@ -175,11 +175,11 @@ def all_to_all(
     if not input_tensor_list:
         raise ValueError("all_to_all: input_tensor_list is empty")
     first = input_tensor_list[0]
-    distributed._counts("all_to_all", "input_tensor_list", input_tensor_list, first, group)
+    sent = distributed._counts("all_to_all", "input_tensor_list", input_tensor_list, first, group)
     received = distributed._counts("all_to_all", "output_tensor_list", output_tensor_list, first, group)
     flat = first.new_empty(sum(received))
     together = distributed._joined(input_tensor_list)
-    work = _group(group).issue("all_to_all", flat, together)
+    work = _group(group).issue("all_to_all", flat, together, counts=sent, recv_counts=received)
     return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, output_tensor_list)), async_op)
 
 

@@ -20,7 +20,7 @@ class _Steps:
 
     def wait(self, timeout: datetime.timedelta | float | None = None) -> bool:
         for work in self._works:
-            work.wait(_groups._seconds(timeout))
+            work.wait(timeout)
         then, self._then = self._then, None
         if then is not None:
             then()
@@ -28,6 +28,9 @@ class _Steps:
 
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
+
+    def exception(self) -> BaseException | None:
+        return next((e for e in (work.exception() for work in self._works) if e is not None), None)
 
 
 class P2POp:

@@ -85,11 +85,6 @@ impl TcpStore {
         self.address
     }
 
-    /// The address of this host as the server's host sees it.
-    pub fn local_ip(&self) -> IpAddr {
-        self.local_ip
-    }
-
     fn request<R>(
         &self,
         what: &str,
@@ -221,6 +216,10 @@ impl Store for TcpStore {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(server);
+    }
+
+    fn local_ip(&self) -> Option<IpAddr> {
+        Some(self.local_ip)
     }
 
     fn num_keys(&self) -> Result<i64> {

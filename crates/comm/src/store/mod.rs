@@ -1,19 +1,22 @@
 //! Key-value stores through which ranks find each other: small values, waits with deadlines.
 //!
 //! [`TcpStore`] and [`Server`] speak the protocol of torch's `TCPStore`, so either end may be torch's: a launcher's store
-//! can be joined as it is. [`MemoryStore`] serves threads of one process. Tensor data never go through a store.
+//! can be joined as it is. [`MemoryStore`] serves threads of one process, [`FileStore`] processes that share a file. Tensor data never go through a store.
 
 mod client;
+mod file;
 mod memory;
 mod server;
 mod table;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use oneflow_base::Result;
 
 pub use client::TcpStore;
+pub use file::FileStore;
 pub use memory::MemoryStore;
 pub use server::Server;
 
@@ -70,17 +73,27 @@ pub trait Store: Send + Sync {
     fn num_keys(&self) -> Result<i64>;
     /// Gives up the connections, and the port of a server that this process holds. Later operations may fail.
     fn close(&self) {}
+    /// The address of this host through which the store is reached, where that can be told.
+    fn local_ip(&self) -> Option<IpAddr> {
+        None
+    }
 }
 
 /// A store where every key starts with `prefix/`.
 pub struct PrefixStore {
     prefix: String,
     store: Arc<dyn Store>,
+    owns: bool,
 }
 
 impl PrefixStore {
     pub fn new(prefix: impl Into<String>, store: Arc<dyn Store>) -> PrefixStore {
-        PrefixStore { prefix: prefix.into(), store }
+        PrefixStore { prefix: prefix.into(), store, owns: true }
+    }
+
+    /// Closing this one leaves the store open.
+    pub fn borrowed(prefix: impl Into<String>, store: Arc<dyn Store>) -> PrefixStore {
+        PrefixStore { owns: false, ..Self::new(prefix, store) }
     }
 
     fn key(&self, key: &str) -> String {
@@ -122,7 +135,12 @@ impl Store for PrefixStore {
         self.store.delete(&self.key(key))
     }
     fn close(&self) {
-        self.store.close();
+        if self.owns {
+            self.store.close();
+        }
+    }
+    fn local_ip(&self) -> Option<IpAddr> {
+        self.store.local_ip()
     }
     /// Of the whole store: the protocol cannot count by prefix.
     fn num_keys(&self) -> Result<i64> {

@@ -8,6 +8,7 @@
 mod form;
 mod mesh;
 mod monitor;
+mod pulse;
 mod shm;
 
 use std::net::IpAddr;

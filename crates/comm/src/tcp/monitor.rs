@@ -1,4 +1,4 @@
-//! One thread per group that listens while nobody else does: point-to-point messages, goodbyes, aborts, deaths.
+//! One thread per group that listens while nobody else does: point-to-point messages, goodbyes, aborts, deaths, silence.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
@@ -13,7 +13,8 @@ use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
-use super::mesh::send_some;
+use super::mesh::{send_some, timespec};
+use super::pulse::Pulse;
 use crate::engine::PointToPoint;
 use crate::p2p::{Inbox, Outcome, fits};
 use crate::request::{Header, Kind};
@@ -26,6 +27,9 @@ const REASON: Duration = Duration::from_secs(2);
 /// Frames on the control connection: a byte, a length of two bytes, text.
 const GOODBYE: u8 = 1;
 const ABORT: u8 = 2;
+const BEAT: u8 = 3;
+/// Asks for a beat.
+const ASK: u8 = 4;
 const MAX_TEXT: usize = 8 << 10;
 
 pub(super) struct Link {
@@ -56,6 +60,8 @@ struct State {
 
 struct Peer {
     control_input: Vec<u8>,
+    /// When it last said anything at all; `None` before its thread has begun.
+    heard: Option<Instant>,
     /// It said goodbye.
     left: bool,
     control_open: bool,
@@ -99,8 +105,10 @@ impl Monitor {
         let fail = |e: std::io::Error| Error::runtime(format!("cannot start group '{name}': {e}"));
         let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| fail(e.into()));
         let alone = links.iter().all(Option::is_none);
+        let pulse = Pulse::of(rank, links.len())?;
         let open = |link: &Option<Link>| Peer {
             control_input: Vec::new(),
+            heard: None,
             left: false,
             control_open: link.is_some(),
             p2p_open: link.is_some(),
@@ -121,7 +129,7 @@ impl Monitor {
         });
         if !alone {
             let inside = monitor.clone();
-            let thread = std::thread::Builder::new().name(format!("comm {name}")).spawn(move || inside.run());
+            let thread = std::thread::Builder::new().name(format!("comm {name}")).spawn(move || inside.run(pulse));
             *monitor.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread.map_err(fail)?);
         }
         Ok(monitor)
@@ -263,7 +271,7 @@ impl Monitor {
         taken.into_iter().map(|p2p| (p2p, Err(cause.to_owned()))).collect()
     }
 
-    fn run(&self) {
+    fn run(&self, mut pulse: Option<Pulse>) {
         loop {
             let state = self.state();
             if state.closing {
@@ -285,7 +293,7 @@ impl Monitor {
                 }
             }
             drop(state);
-            match poll(&mut fds, None) {
+            match poll(&mut fds, pulse.as_ref().map(|pulse| timespec(pulse.every())).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => self.fail(&format!("poll: {e}")),
             }
@@ -297,6 +305,9 @@ impl Monitor {
             if state.failure.is_none() {
                 let mut done = Vec::new();
                 self.hear(&mut state, &mut done);
+                if let Some(pulse) = &mut pulse {
+                    self.beat(&mut state, pulse, &mut done);
+                }
                 for peer in 0..self.links.len() {
                     self.send_queued(&mut state, peer, &mut done);
                     self.receive(&mut state, peer, &mut done);
@@ -304,6 +315,46 @@ impl Monitor {
                 drop(state);
                 announce(done);
             }
+        }
+    }
+
+    /// Shows the neighbours that this process runs, and looks for those that do not.
+    fn beat(&self, state: &mut State, pulse: &mut Pulse, done: &mut Vec<Outcome>) {
+        let now = Instant::now();
+        if pulse.was_away(now) {
+            // This process itself was stopped: what the others said meanwhile is only being read.
+            state.peers.iter_mut().filter_map(|peer| peer.heard.as_mut()).for_each(|heard| *heard = now);
+        }
+        let waits = |peer: &Peer| peer.control_open && !peer.left;
+        if pulse.is_due(now) {
+            pulse.neighbours().filter(|&p| waits(&state.peers[p])).for_each(|p| self.say(p, BEAT));
+        }
+        let heard = |p: usize| state.peers[p].heard.filter(|_| waits(&state.peers[p]));
+        if pulse.shall_ask(now, heard) {
+            (0..state.peers.len()).filter(|&p| waits(&state.peers[p])).for_each(|p| self.say(p, ASK));
+        }
+        let Some(asked) = pulse.is_answered(now) else { return };
+        let silent: Vec<usize> =
+            (0..state.peers.len()).filter(|&p| heard(p).is_some_and(|heard| heard < asked)).collect();
+        if silent.is_empty() {
+            return;
+        }
+        let ranks = match silent[..] {
+            [p] => format!("rank {p} does"),
+            _ => format!("ranks {silent:?} do"),
+        };
+        let cause = format!(
+            "{ranks} not answer for {:.0} s: stopped, or its host or network is down",
+            pulse.timeout().as_secs_f64()
+        );
+        self.tell(state, ABORT, &cause);
+        done.extend(self.set_failure(state, cause));
+    }
+
+    /// A frame without text to one peer. There is room for it unless the peer does not read, which is found out anyway.
+    fn say(&self, peer: usize, kind: u8) {
+        if let Some(link) = &self.links[peer] {
+            let _ = send(&link.control, &[kind, 0, 0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
 
@@ -319,7 +370,10 @@ impl Monitor {
             let mut buf = [0; 4096];
             loop {
                 match (&link.control).read(&mut buf) {
-                    Ok(n) if n > 0 => peer.control_input.extend_from_slice(&buf[..n]),
+                    Ok(n) if n > 0 => {
+                        peer.heard = Some(Instant::now());
+                        peer.control_input.extend_from_slice(&buf[..n]);
+                    }
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     _ => {
@@ -327,7 +381,7 @@ impl Monitor {
                         break;
                     }
                 }
-                // No honest peer says more than one abort and one goodbye.
+                // No honest peer says more than one abort and one goodbye, and beats for as long as this process was stopped.
                 if peer.control_input.len() > 4 * MAX_TEXT {
                     peer.control_open = false;
                     break;
@@ -336,6 +390,8 @@ impl Monitor {
             while let Some((kind, text)) = next_frame(&mut peer.control_input) {
                 match kind {
                     GOODBYE => peer.left = true,
+                    BEAT => {}
+                    ASK => self.say(p, BEAT),
                     ABORT => aborted = aborted.or_else(|| Some(format!("rank {p} aborted: {text}"))),
                     _ => peer.control_open = false,
                 }

@@ -1,0 +1,214 @@
+"""Key-value stores under PyTorch's names: where ranks meet and leave each other small values."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from oneflow import _oneflow
+from oneflow.distributed._groups import _seconds
+
+__all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
+
+_DEFAULT = 300.0
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+class Store:
+    """A map from names to bytes that several processes or threads share; values may be given as ``str``.
+
+    Make one of its classes: :class:`TCPStore`, :class:`FileStore`, :class:`HashStore` or :class:`PrefixStore`.
+
+    Example::
+
+        >>> store = oneflow.distributed.HashStore()
+        >>> store.set("key", "value")
+        >>> store.get("key")
+        b'value'
+    """
+
+    _store: Any
+
+    def __init__(self) -> None:
+        if type(self) is Store:
+            raise TypeError("Store: make a TCPStore, FileStore, HashStore or PrefixStore")
+        self._timeout = _DEFAULT
+
+    @property
+    def timeout(self) -> datetime.timedelta:
+        """How long operations wait."""
+        return datetime.timedelta(seconds=self._timeout)
+
+    def set_timeout(self, timeout: datetime.timedelta | float) -> None:
+        """Change how long :meth:`get` and :meth:`wait` wait."""
+        self._timeout = _seconds(timeout) or 0.0
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Set a value, whether there was one or not."""
+        self._store.set(key, _bytes(value))
+
+    def get(self, key: str) -> bytes:
+        """Wait for the key and return its value.
+
+        Raises:
+            RuntimeError: nobody has set it in time.
+        """
+        return self._store.get(key, self._timeout)
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return the sum."""
+        return self._store.add(key, amount)
+
+    def append(self, key: str, value: str | bytes) -> None:
+        """Put bytes behind those of the key."""
+        self._store.append(key, _bytes(value))
+
+    def compare_set(self, key: str, expected: str | bytes, desired: str | bytes) -> bytes:
+        """Set ``desired`` if the value is ``expected``, or if there is none and ``expected`` is empty.
+
+        Return the value that is there then, or ``expected`` where there is none.
+        """
+        return self._store.compare_set(key, _bytes(expected), _bytes(desired))
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all keys exist."""
+        return self._store.check(keys)
+
+    def wait(self, keys: list[str], timeout: datetime.timedelta | float | None = None) -> None:
+        """Wait until all keys exist.
+
+        Raises:
+            RuntimeError: some were not set in time; it names them.
+        """
+        self._store.wait(keys, self._timeout if timeout is None else _seconds(timeout))
+
+    def delete_key(self, key: str) -> bool:
+        """Delete a key; return whether it was there."""
+        return self._store.delete_key(key)
+
+    def num_keys(self) -> int:
+        """How many keys there are."""
+        return self._store.num_keys()
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        """:meth:`get` each of the keys."""
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: list[str], values: list[str | bytes]) -> None:
+        """:meth:`set` each of the keys."""
+        if len(keys) != len(values):
+            raise ValueError(f"multi_set: {len(keys)} keys and {len(values)} values")
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def has_extended_api(self) -> bool:
+        """Whether there are :meth:`append`, :meth:`multi_get` and :meth:`multi_set`: always."""
+        return True
+
+
+class TCPStore(Store):
+    """A store in one process, the server, which others reach over TCP.
+
+    It speaks the protocol of PyTorch's class of this name: the server of either package serves clients of both.
+
+    Args:
+        host_name: where the server listens.
+        port: 0 lets the server take a free one, which is then its ``port``.
+        world_size: wait until so many, the server among them, have come.
+        is_master: this process is the server.
+        timeout: of every operation; five minutes by default.
+        wait_for_workers: whether to wait for them.
+        multi_tenant, use_libuv: accepted; one thread serves all clients in any case.
+
+    Raises:
+        RuntimeError: the port is taken, or the server or the others did not come in time.
+
+    Example::
+
+        >>> store = oneflow.distributed.TCPStore("127.0.0.1", 0, is_master=True)
+        >>> store.add("n", 2), oneflow.distributed.TCPStore("127.0.0.1", store.port).add("n", 3)
+        (2, 5)
+    """
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: datetime.timedelta | float = _DEFAULT,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
+        super().__init__()
+        if master_listen_fd is not None:
+            raise NotImplementedError("TCPStore: master_listen_fd is not supported; give a port")
+        if not 0 <= port < 65536:
+            raise ValueError(f"TCPStore: port must be from 0 to 65535, got {port}")
+        self.set_timeout(timeout)
+        self._store = _oneflow._Store.tcp(host_name, port, is_master, self._timeout)
+        self.host, self.port = host_name, self._store.port()
+        if world_size is not None and world_size > 0 and wait_for_workers:
+            if self.add("init/", 1) == world_size:
+                self.set("init/all", "")
+            self.wait(["init/all"])
+
+
+class FileStore(Store):
+    """A store in a file that all processes can open, on a file system with locks. The file stays.
+
+    Args:
+        file_name: it is made if it is not there.
+        world_size: accepted; nobody is waited for.
+
+    Example::
+
+        >>> store = oneflow.distributed.FileStore("meeting")
+        >>> store.set("key", "value")
+        >>> oneflow.distributed.FileStore("meeting").get("key")
+        b'value'
+    """
+
+    def __init__(self, file_name: str, world_size: int = -1) -> None:
+        super().__init__()
+        self.path = file_name
+        self._store = _oneflow._Store.file(str(file_name), self._timeout)
+
+
+class HashStore(Store):
+    """A store inside this process, for ranks that are threads.
+
+    Example::
+
+        >>> oneflow.distributed.HashStore().add("n", 1)
+        1
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._store = _oneflow._Store.memory(self._timeout)
+
+
+class PrefixStore(Store):
+    """Another store, with a prefix before each key.
+
+    Example::
+
+        >>> store = oneflow.distributed.HashStore()
+        >>> oneflow.distributed.PrefixStore("mine", store).set("key", "value")
+        >>> store.get("mine/key")
+        b'value'
+    """
+
+    def __init__(self, prefix: str, store: Store) -> None:
+        super().__init__()
+        if not isinstance(store, Store):
+            raise TypeError(f"PrefixStore: store must be a Store, got {type(store).__name__}")
+        self.underlying_store = store
+        self.set_timeout(store.timeout)
+        self._store = store._store.prefixed(prefix)
