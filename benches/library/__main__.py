@@ -145,7 +145,9 @@ def main(arguments: Sequence[str]) -> None:
                 ratios.setdefault(key, []).append(ratio)
     reference = "the better engine" if args.engines else "PyTorch"
     for key, found in sorted(ratios.items()):
-        print(f"{key}: geo-mean x{mean(found):.3f} of {reference}'s time over {len(found)} rows, at most {max(found):.3f}")
+        print(
+            f"{key}: geo-mean x{mean(found):.3f} of {reference}'s time over {len(found)} rows, at most {max(found):.3f}"
+        )
     if failed:
         print(f"{failed} rows failed")
 

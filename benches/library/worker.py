@@ -1,8 +1,8 @@
 """One of the two processes of a comparison: reads commands as lines of JSON, and answers each with one.
 
-`worker.py theirs|ours|onnxruntime|openvino FOLDER [PATH...]`: with PyTorch, with oneflow in its place, or with an engine
-that runs what PyTorch exports. `FOLDER` is where the weights pass from the one to the other; the paths are appended to
-`sys.path`.
+`worker.py theirs|ours|onnxruntime|openvino FOLDER [PATH...]`: with PyTorch, with oneflow in its place, or with an
+engine that runs what PyTorch exports. `FOLDER` is where the weights pass from the one to the other; the paths are
+appended to `sys.path`.
 """
 
 from __future__ import annotations

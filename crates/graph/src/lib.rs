@@ -106,9 +106,9 @@ impl Current {
 
     /// Whether it holds what its variables give now.
     fn holds(&self) -> bool {
-        self.from.iter().all(|(t, at)| {
-            t.storage()
-                .is_none_or(|s| at.is_some_and(|at| at == s.writes()) && !(s.is_written_elsewhere() && !self.by_runs))
+        self.from.iter().all(|(t, read)| {
+            let Some(s) = t.storage() else { return true };
+            *read == Some(s.writes()) && (self.by_runs || !s.is_written_elsewhere())
         })
     }
 

@@ -273,8 +273,10 @@ fn timeouts(timeout: Option<f64>) -> PyResult<(Duration, Duration)> {
     Ok((if timeout.is_some() { all } else { Duration::from_secs(300) }, all))
 }
 
+/// Rank, world size, what described the job, and its host and port where it has one.
+type Joined = (usize, usize, &'static str, Option<(String, u16)>);
+
 /// Joins the job that the environment describes, or the program: with a rank and a size, and perhaps with a host and port.
-/// Returns (rank, world size, source, host, port).
 #[pyfunction]
 #[pyo3(signature = (timeout=None, place=None, master=None))]
 fn _init_process_group(
@@ -282,7 +284,7 @@ fn _init_process_group(
     timeout: Option<f64>,
     place: Option<(usize, usize)>,
     master: Option<(String, u16)>,
-) -> PyResult<(usize, usize, &'static str, Option<(String, u16)>)> {
+) -> PyResult<Joined> {
     let (meeting, all) = timeouts(timeout)?;
     let launch = run(|| match (place, master) {
         (Some((rank, size)), Some(master)) => rendezvous::Launch::at(rank, size, master, "init_method"),
