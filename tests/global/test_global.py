@@ -181,8 +181,8 @@ def test_collectives() -> None:
         dist.scatter(given, [torch.full((1,), 5.0 + i) for i in range(3)] if rank == 0 else None)
         assert given.item() == 5.0 + rank
         pair = dist.new_group([0, 2])
-        assert (pair is None) == (rank == 1)
-        if pair is not None:
+        assert (pair == dist.GroupMember.NON_GROUP_MEMBER) == (rank == 1)
+        if rank != 1:
             w = torch.ones(1)
             dist.all_reduce(w, group=pair)
             assert w.item() == 2.0
@@ -333,7 +333,9 @@ def test_a_launcher_restarts_all_ranks_after_a_failure(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", "2", "--log-dir", str(tmp_path)]
     run = subprocess.run([*launch, "--max-restarts", "1", str(script)], timeout=120, capture_output=True, text=True)
     assert run.returncode == 0 and "start 2 of all" in run.stderr
-    assert [(tmp_path / f"rank{r}.1.log").read_text() for r in (0, 1)] == ["sum 2.0\n"] * 2
+    # Rank 0 also says how the ranks were found.
+    logs = [(tmp_path / f"rank{r}.1.log").read_text() for r in (0, 1)]
+    assert [log.splitlines()[-1] for log in logs] == ["sum 2.0"] * 2 and "2 ranks, found by RANK" in logs[0]
     assert subprocess.run([*launch, str(script)], timeout=120).returncode != 0
 
 

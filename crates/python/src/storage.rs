@@ -248,7 +248,7 @@ impl Layout {
             };
             let sizes = match self.size {
                 Some(o) => ints(py, o, "size")?,
-                None => vec![(storage.bytes() / dtype.size()) as i64 - offset],
+                None => vec![((storage.bytes() / dtype.size()) as i64).saturating_sub(offset)],
             };
             let strides = match self.stride {
                 Some(o) if !ints(py, o, "stride")?.is_empty() || sizes.is_empty() => {
@@ -262,10 +262,9 @@ impl Layout {
                     strides.as_slice()
                 )));
             }
-            let reach = sizes
-                .iter()
-                .zip(&strides)
-                .try_fold(offset, |end, (n, s)| (n - 1).max(0).checked_mul(*s).and_then(|x| x.checked_add(end)));
+            let reach = sizes.iter().zip(&strides).try_fold(offset, |end, (n, s)| {
+                n.saturating_sub(1).max(0).checked_mul(*s).and_then(|x| x.checked_add(end))
+            });
             let need = reach.and_then(|r| r.checked_add(1)).and_then(|n| n.checked_mul(dtype.size() as i64));
             let need = need.ok_or_else(|| Error::runtime(format!("set_(): sizes {sizes:?} are too large")))?;
             if need > storage.bytes() as i64 && !sizes.contains(&0) && storage.is_own() {
