@@ -2,19 +2,19 @@
 
 use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
 use crate::forward::apply_mask;
-use crate::problem::{Heads, Problem, by_float};
-use oneflow_base::Result;
+use crate::problem::{Heads, Problem};
+use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Acc, Block, Float, Kit, Matrix, Reg, StoreRows, with_rooms};
+use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, StoreRows, with_rooms};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 
 pub unsafe fn attention_backward(l: &Launch<'_>) -> Result<()> {
-    by_float!(l.input(1)?.dtype, run(l))
+    by_float!("scaled_dot_product_attention", l.input(1)?.dtype, T => run::<T>(l))
 }
 
 /// What a task needs beyond the problem.
-struct Grads<T: Float> {
+struct Grads<T: GemmFloat> {
     grad_out: Heads<T>,
     out: Heads<T>,
     stats: Shared<T::Acc>,
@@ -25,7 +25,7 @@ struct Grads<T: Float> {
     mask: Option<Heads<T>>,
 }
 
-fn run<T: Float>(l: &Launch<'_>) -> Result<()> {
+fn run<T: GemmFloat>(l: &Launch<'_>) -> Result<()> {
     let p = &Problem::<T>::new(l, 1)?;
     let stats = l.input(6)?;
     let grads = &Grads::<T> {
@@ -52,7 +52,7 @@ fn run<T: Float>(l: &Launch<'_>) -> Result<()> {
 }
 
 /// All query heads that read one head of key and value.
-unsafe fn head<T: Float>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, batch: usize, kv_head: usize) {
+unsafe fn head<T: GemmFloat>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, batch: usize, kv_head: usize) {
     let (key, value) = (p.key.matrix(batch, kv_head), p.value.matrix(batch, kv_head));
     let heads = kv_head * p.group()..(kv_head + 1) * p.group();
     let (block, ep, vp) = (row_block(kit.kernels), kit.padded(p.width), kit.padded(p.value_width));
@@ -148,11 +148,11 @@ unsafe fn head<T: Float>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, batch: 
     });
 }
 
-unsafe fn store<T: Float>(from: Block<T::Acc>, to: Matrix<T>, rows: usize, width: usize, factor: T::Acc) {
+unsafe fn store<T: GemmFloat>(from: Block<T::Acc>, to: Matrix<T>, rows: usize, width: usize, factor: T::Acc) {
     dispatch(isa(), StoreRows::<T> { from, to, rows, width, factor });
 }
 
-unsafe fn clear<T: Float>(m: Matrix<T>, rows: usize, cols: usize) {
+unsafe fn clear<T: GemmFloat>(m: Matrix<T>, rows: usize, cols: usize) {
     for row in 0..rows {
         for col in 0..cols {
             // SAFETY: the matrix is an output of the launch.
@@ -162,7 +162,7 @@ unsafe fn clear<T: Float>(m: Matrix<T>, rows: usize, cols: usize) {
 }
 
 /// The products that sum over rows: what a block of rows adds to the gradients of a block of keys.
-struct OfKeys<'a, T: Float> {
+struct OfKeys<'a, T: GemmFloat> {
     p: &'a Problem<T>,
     kit: &'a Kit<T>,
     first_row: usize,
@@ -172,7 +172,7 @@ struct OfKeys<'a, T: Float> {
     seen: &'a [usize; 64],
 }
 
-impl<T: Float> OfKeys<'_, T> {
+impl<T: GemmFloat> OfKeys<'_, T> {
     /// `to += block.T @ rows`, leaving out the first rows that do not see the keys of a tile.
     unsafe fn add(&self, block: Block<T::Acc>, rows: Block<T::Acc>, to: Block<T::Acc>, width: usize) {
         let mr = self.kit.kernels.mr;
@@ -193,7 +193,7 @@ impl<T: Float> OfKeys<'_, T> {
 }
 
 /// `delta = sum(grad_out * out)` of every row.
-struct Delta<T: Float> {
+struct Delta<T: GemmFloat> {
     g: Block<T::Acc>,
     out: Matrix<T>,
     n_rows: usize,
@@ -201,7 +201,7 @@ struct Delta<T: Float> {
     delta: *mut T::Acc,
 }
 
-impl<T: Float> WithSimd for Delta<T> {
+impl<T: GemmFloat> WithSimd for Delta<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -228,7 +228,7 @@ impl<T: Float> WithSimd for Delta<T> {
 }
 
 /// From scores and the weights' gradients of a few rows: weights (with dropout) and scores' gradients, in place.
-struct Pass<'a, T: Float> {
+struct Pass<'a, T: GemmFloat> {
     p: &'a Problem<T>,
     /// Batch, head, first row, first key.
     at: [usize; 4],
@@ -245,7 +245,7 @@ struct Pass<'a, T: Float> {
     grad_mask: Option<Matrix<T>>,
 }
 
-impl<T: Float> WithSimd for Pass<'_, T> {
+impl<T: GemmFloat> WithSimd for Pass<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {

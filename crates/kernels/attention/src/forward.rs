@@ -1,18 +1,18 @@
 //! ATTENTION: a block of rows against a block of keys at a time, with a running maximum and sum of every row.
 
 use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
-use crate::problem::{Dropout, Heads, Mask, Problem, by_float};
-use oneflow_base::Result;
+use crate::problem::{Dropout, Heads, Mask, Problem};
+use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Acc, Block, Float, Kit, Matrix, Reg, store_row, with_rooms};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, store_row, with_rooms};
+use oneflow_kernels_prim::{Acc, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 pub unsafe fn attention(l: &Launch<'_>) -> Result<()> {
-    by_float!(l.input(0)?.dtype, run(l))
+    by_float!("scaled_dot_product_attention", l.input(0)?.dtype, T => run::<T>(l))
 }
 
-fn run<T: Float>(l: &Launch<'_>) -> Result<()> {
+fn run<T: GemmFloat>(l: &Launch<'_>) -> Result<()> {
     let problem = Problem::<T>::new(l, 0)?;
     let out = Heads::<T>::new(&l.output(0)?);
     let stats = l.output(1)?;
@@ -51,7 +51,7 @@ struct Stats<A> {
     step: isize,
 }
 
-unsafe fn head_rows<T: Float>(
+unsafe fn head_rows<T: GemmFloat>(
     p: &Problem<T>,
     kit: &Kit<T>,
     batch: usize,
@@ -130,7 +130,7 @@ unsafe fn head_rows<T: Float>(
 }
 
 /// Scores of a few rows to weights: mask, new maximum, exponentials, sums, dropout; earlier sums are rescaled.
-struct Pass<'a, T: Float> {
+struct Pass<'a, T: GemmFloat> {
     p: &'a Problem<T>,
     /// Batch, head, first row, first key.
     at: [usize; 4],
@@ -145,7 +145,7 @@ struct Pass<'a, T: Float> {
     factors: *mut T::Acc,
 }
 
-impl<T: Float> WithSimd for Pass<'_, T> {
+impl<T: GemmFloat> WithSimd for Pass<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -217,7 +217,7 @@ impl<T: Float> WithSimd for Pass<'_, T> {
 /// # Safety
 /// `s` and `factors` hold `n` numbers.
 #[inline(always)]
-unsafe fn drop_row<T: Float>(d: &Dropout, at: [usize; 4], s: *mut T::Acc, n: usize, factors: *mut T::Acc) {
+unsafe fn drop_row<T: GemmFloat>(d: &Dropout, at: [usize; 4], s: *mut T::Acc, n: usize, factors: *mut T::Acc) {
     // SAFETY: by the caller.
     unsafe {
         let f = std::slice::from_raw_parts_mut(factors, n);
@@ -233,7 +233,7 @@ unsafe fn drop_row<T: Float>(d: &Dropout, at: [usize; 4], s: *mut T::Acc, n: usi
 /// # Safety
 /// `s` holds `n` numbers; the mask covers them.
 #[inline(always)]
-pub unsafe fn apply_mask<T: Float>(mask: &Mask<T>, [batch, head, row, key]: [usize; 4], s: *mut T::Acc, n: usize) {
+pub unsafe fn apply_mask<T: GemmFloat>(mask: &Mask<T>, [batch, head, row, key]: [usize; 4], s: *mut T::Acc, n: usize) {
     // SAFETY: by the caller.
     unsafe {
         match mask {
@@ -270,7 +270,7 @@ pub unsafe fn apply_mask<T: Float>(mask: &Mask<T>, [batch, head, row, key]: [usi
 }
 
 /// Divides finished rows by their sums and stores them.
-struct Finish<T: Float> {
+struct Finish<T: GemmFloat> {
     sums: Block<T::Acc>,
     vp: usize,
     n_rows: usize,
@@ -281,7 +281,7 @@ struct Finish<T: Float> {
     first_row: usize,
 }
 
-impl<T: Float> WithSimd for Finish<T> {
+impl<T: GemmFloat> WithSimd for Finish<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {

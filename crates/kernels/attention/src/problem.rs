@@ -1,11 +1,10 @@
 //! What a launch asks for, typed: the heads' matrices, the mask, the dropout.
 
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Acc, Matrix};
-use oneflow_kernels_prim::mt19937;
+use oneflow_kernels_gemm::micro::Matrix;
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Acc, Launch, View, mt19937};
 
 /// A [batch, head, row, column] tensor.
 #[derive(Clone, Copy)]
@@ -186,20 +185,3 @@ fn without_zeros(bytes: &[u8]) -> usize {
     }
     bytes[..n].iter().rposition(|b| *b != 0).map_or(0, |last| last + 1)
 }
-
-/// Calls `$f` with the type of a dtype.
-macro_rules! by_float {
-    ($dtype:expr, $f:ident($($arg:expr),*)) => {
-        match $dtype {
-            oneflow_base::DType::F32 => $f::<f32>($($arg),*),
-            oneflow_base::DType::F64 => $f::<f64>($($arg),*),
-            oneflow_base::DType::BF16 => $f::<oneflow_base::bf16>($($arg),*),
-            oneflow_base::DType::F16 => $f::<oneflow_base::f16>($($arg),*),
-            other => Err(oneflow_base::Error::not_implemented(format!(
-                "\"scaled_dot_product_attention\" not implemented for '{}'",
-                other.scalar_type_name()
-            ))),
-        }
-    };
-}
-pub(crate) use by_float;

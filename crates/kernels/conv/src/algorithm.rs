@@ -4,12 +4,12 @@
 //! matrix product, channel by channel, at Winograd's points, or tap by tap.
 
 use crate::depthwise::{self, Depthwise, FEW};
-use crate::element::Stored;
 use crate::geometry::{Image, Three};
 use crate::implicit_gemm::Direct;
 use crate::packed_weights::{Tap, Weight};
 use crate::pool::by_channel;
 use crate::winograd::Winograd;
+use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, Pool, gemm};
 
 /// `dst[n, o, j] = bias[o] + sum over taps and c of src[n, c, j * step + shift] * weight[o, c, tap]`, group by group.
@@ -38,7 +38,7 @@ pub fn reach(shifts: impl Iterator<Item = Three> + Clone) -> (Three, Three) {
 impl Correlation<'_> {
     /// # Safety
     /// Images, weight and bias hold `T` and are valid for what the sizes and taps reach.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         if let Some([src, dst]) = self.as_matrices() {
             // SAFETY: the contract is the same.
             return unsafe { self.multiply::<T>(src, dst) };
@@ -57,7 +57,7 @@ impl Correlation<'_> {
     }
 
     /// Whether a faster way than the sum over taps fits.
-    pub fn is_special<T: Stored>(&self) -> bool {
+    pub fn is_special<T: GemmFloat>(&self) -> bool {
         self.as_matrices().is_some() || depthwise::fits(self) || Winograd::<T>::new(self).is_some()
     }
 }
@@ -80,7 +80,7 @@ impl Correlation<'_> {
     }
 
     /// Every image as [positions, channels] times the weight.
-    unsafe fn multiply<T: Stored>(&self, src_step: isize, dst_step: isize) {
+    unsafe fn multiply<T: GemmFloat>(&self, src_step: isize, dst_step: isize) {
         let (src, dst, w) = (&self.src, &self.dst, &self.weight);
         let (k, n) = (w.channels as isize, w.n as isize);
         let shape = (dst.spatial().iter().product(), w.n, w.channels);

@@ -4,14 +4,13 @@
 //! windows far wider than the image: one element at a time.
 
 use crate::avg_pool_backward::Backward;
-use crate::element::{Stored, by_float, load, store};
 use crate::geometry::Image;
 use crate::pool::{Axis, axes, by_channel, positions};
 use crate::sliding_window::{Plane, line_len, n_slots};
-use oneflow_base::Result;
-use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
+use oneflow_base::{Result, by_float};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{self as prim, Launch, Num, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Launch, Num, Reg, Register, Simd, WithSimd, dispatch};
 
 struct AvgPool {
     x: Image,
@@ -80,7 +79,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 }
 
 impl AvgPool {
-    unsafe fn run<T: Stored>(&self) {
+    unsafe fn run<T: GemmFloat>(&self) {
         let (x, y) = (&self.x, &self.y);
         let [od, oh, ow] = y.spatial();
         let (n, c) = (y.sizes[0], y.sizes[1]);
@@ -131,7 +130,7 @@ impl AvgPool {
         });
     }
 
-    unsafe fn one_by_one<T: Stored>(&self, n: usize, c: usize) {
+    unsafe fn one_by_one<T: GemmFloat>(&self, n: usize, c: usize) {
         let [ad, ah, aw] = self.axes;
         positions(self.y.spatial(), |_, at| {
             let (sd, sh, sw) = (ad.span(at[0]), ah.span(at[1]), aw.span(at[2]));
@@ -154,7 +153,7 @@ impl AvgPool {
                     (0..len as isize).for_each(|w| sum = sum + unsafe { (*from.offset(h * down + w * step)).widen() });
                 }
             }
-            let mean = T::number(sum) / self.divisor.at(&self.axes, at);
+            let mean = sum.to_f64() / self.divisor.at(&self.axes, at);
             // SAFETY: the position lies in the image.
             unsafe { *self.y.at::<T>(n, c, at) = T::narrow(T::Acc::of(mean)) };
         });
@@ -169,7 +168,7 @@ struct RunSum<T> {
     down: isize,
 }
 
-impl<T: Stored> WithSimd for RunSum<T> {
+impl<T: GemmFloat> WithSimd for RunSum<T> {
     type Output = T::Acc;
     #[inline(always)]
     fn run<S: Simd>(self) -> T::Acc {
@@ -186,7 +185,7 @@ impl<T: Stored> WithSimd for RunSum<T> {
                     }
                 }
                 for i in (whole..self.n).step_by(width) {
-                    sums[0] = sums[0] + load::<S, T>(from.add(i), width.min(self.n - i));
+                    sums[0] = sums[0] + T::load_n::<S>(from.add(i), width.min(self.n - i));
                 }
             }
         }
@@ -206,7 +205,7 @@ struct Channels<'a, T> {
     t: std::marker::PhantomData<T>,
 }
 
-impl<T: Stored> WithSimd for Channels<'_, T> {
+impl<T: GemmFloat> WithSimd for Channels<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -236,7 +235,7 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                                     }
                                 } else {
                                     for (u, i) in (0..k).step_by(width).enumerate() {
-                                        sums[u] = sums[u] + load::<S, T>(from.add(i), width.min(k - i));
+                                        sums[u] = sums[u] + T::load_n::<S>(from.add(i), width.min(k - i));
                                     }
                                 }
                             }
@@ -245,7 +244,7 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                 }
                 for (sum, i) in sums.into_iter().zip((0..k).step_by(width)) {
                     // SAFETY: `k` channels from `c` lie in the image.
-                    unsafe { store::<S, T>(sum / by, to.add(c + i), width.min(k - i)) };
+                    unsafe { T::store_n::<S>(sum / by, to.add(c + i), width.min(k - i)) };
                 }
             }
         }

@@ -4,12 +4,11 @@
 //! once, in the stored dtype. Channels that lie side by side go together, else planes go one by one.
 
 use crate::avg_pool::Divisor;
-use crate::element::{Stored, load, load_sum, store, store_sum};
 use crate::geometry::Image;
 use crate::pool::{Axis, by_channel};
-use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{self as prim, Num, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Num, Reg, Register, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 pub struct Backward {
@@ -35,7 +34,7 @@ fn covers(axis: &Axis) -> Vec<Range<usize>> {
 impl Backward {
     /// # Safety
     /// The images hold `T` and are valid.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         let [n, channels, depth, height, width] = self.gx.sizes;
         let together = by_channel(&[&self.g, &self.gx]);
         let (runs, k) = if together { (1, channels) } else { (channels, 1) };
@@ -91,7 +90,7 @@ impl Backward {
 }
 
 /// One line of outputs: each one's share, added to every position of its window. `k` channels lie side by side.
-struct SpreadLine<'a, T: Stored> {
+struct SpreadLine<'a, T: GemmFloat> {
     from: *const T,
     step: isize,
     /// The part of the divisor that all share, and each one's own.
@@ -103,7 +102,7 @@ struct SpreadLine<'a, T: Stored> {
     axis: &'a Axis,
 }
 
-impl<T: Stored> WithSimd for SpreadLine<'_, T> {
+impl<T: GemmFloat> WithSimd for SpreadLine<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -117,10 +116,10 @@ impl<T: Stored> WithSimd for SpreadLine<'_, T> {
                     let (by, span) = (Reg::<S, T>::splat(by * part), axis.span(w));
                     for c in (0..k).step_by(width) {
                         let m = width.min(k - c);
-                        let share = load::<S, T>(from.offset(w as isize * step).add(c), m) / by;
+                        let share = T::load_n::<S>(from.offset(w as isize * step).add(c), m) / by;
                         for i in span.start..span.end {
                             let to = line.add(i * k + c);
-                            store_sum(load_sum::<Reg<S, T>>(to, m) + share, to, m);
+                            (Reg::<S, T>::load_n(to, m) + share).store_n(to, m);
                         }
                     }
                 }
@@ -128,13 +127,13 @@ impl<T: Stored> WithSimd for SpreadLine<'_, T> {
             }
             if step == 1 {
                 for w in (0..n).step_by(width) {
-                    load::<S, T>(from.add(w), width.min(n - w)).store(shares.add(w));
+                    T::load_n::<S>(from.add(w), width.min(n - w)).store(shares.add(w));
                 }
             } else {
                 (0..n).for_each(|w| *shares.add(w) = (*from.offset(w as isize * step)).widen());
             }
             for (w, part) in divisors.iter().enumerate() {
-                *shares.add(w) = T::Acc::of(T::number(*shares.add(w)) / (by * part));
+                *shares.add(w) = T::Acc::of((*shares.add(w)).to_f64() / (by * part));
             }
             if axis.stride == 1 && axis.kernel > 0 {
                 // Tap by tap, a run of neighbours at a time.
@@ -144,7 +143,7 @@ impl<T: Stored> WithSimd for SpreadLine<'_, T> {
                     let end = (input + padding - tap).clamp(first as isize, n as isize) as usize;
                     for w in (first..end).step_by(width) {
                         let to = line.offset(w as isize + tap - padding);
-                        let share = load_sum::<Reg<S, T>>(shares.add(w), width.min(end - w));
+                        let share = Reg::<S, T>::load_n(shares.add(w), width.min(end - w));
                         (<Reg<S, T> as Register>::load(to) + share).store(to);
                     }
                 }
@@ -161,7 +160,7 @@ impl<T: Stored> WithSimd for SpreadLine<'_, T> {
 }
 
 /// Sums of lines: `n` runs of `k` neighbours, which are stored `down` and `step` apart.
-struct SumLines<'a, T: Stored> {
+struct SumLines<'a, T: GemmFloat> {
     from: &'a [*const T::Acc],
     n: usize,
     k: usize,
@@ -170,7 +169,7 @@ struct SumLines<'a, T: Stored> {
     step: isize,
 }
 
-impl<T: Stored> WithSimd for SumLines<'_, T> {
+impl<T: GemmFloat> WithSimd for SumLines<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -187,7 +186,7 @@ impl<T: Stored> WithSimd for SumLines<'_, T> {
                         [first, rest @ ..] => rest.iter().fold(at(first), |sum, line| sum + at(line)),
                     };
                     match self.step {
-                        1 => store::<S, T>(sum, to.add(c), m),
+                        1 => T::store_n::<S>(sum, to.add(c), m),
                         step => T::scatter::<S>(sum, to.offset(c as isize * step), step, m),
                     }
                 }

@@ -8,9 +8,9 @@ use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE, TILE};
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Bf16Pairs, F32, Kernels, Mode, Panel, Slot, Strip, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{self as prim, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{self as prim, Isa, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 /// Two channels of bfloat16 side by side.

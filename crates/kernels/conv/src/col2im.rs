@@ -5,14 +5,13 @@
 //! reaches. The sums of one image lie in planes, one for every remainder by the stride, so that neighbours stay neighbours.
 
 use crate::depthwise::FEW;
-use crate::element::Stored;
 use crate::geometry::{Image, Three, Window};
 use crate::region::SPARE;
 use crate::winograd::part;
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Isa, Register, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 pub struct Spread<'a> {
@@ -79,8 +78,8 @@ impl<'a> Spread<'a> {
     }
 
     /// Whether registers of output channels would be half empty, and products of positions are worth their sums.
-    pub fn fits<T: Stored>(&self) -> bool {
-        let lanes = T::Mode::kernels(Isa::active()).lanes;
+    pub fn fits<T: GemmFloat>(&self) -> bool {
+        let lanes = T::Mode::kernels(prim::isa()).lanes;
         let (channels, k, w) = (self.channels(), self.k(), self.window);
         let padded: f64 = (0..3).map(|d| self.dst.sizes[2 + d] as f64 + 2.0 * w.padding[d] as f64).product();
         let planes = w.stride.iter().zip(&w.kernel).zip(&w.dilation);
@@ -97,8 +96,8 @@ impl<'a> Spread<'a> {
 
     /// # Safety
     /// The images and the bias hold `T` and are valid for their sizes.
-    pub unsafe fn run<T: Stored>(&self) {
-        let isa = Isa::active();
+    pub unsafe fn run<T: GemmFloat>(&self) {
+        let isa = prim::isa();
         let ker = T::Mode::kernels(isa);
         let (planes, k, w) = (self.planes(), self.k(), self.window);
         // Taps that reach neighbours lie far apart: what one wrote the next would wait for.
@@ -140,7 +139,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-struct Work<'a, T: Stored> {
+struct Work<'a, T: GemmFloat> {
     of: &'a Spread<'a>,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
@@ -148,7 +147,7 @@ struct Work<'a, T: Stored> {
     stored: std::marker::PhantomData<T>,
 }
 
-impl<T: Stored> Work<'_, T> {
+impl<T: GemmFloat> Work<'_, T> {
     /// Panels of rows, k = channels of the gradient.
     unsafe fn pack(&self, g: usize, rows: &[Row], dst: *mut T::Acc) {
         let (weight, k) = (self.of.weight, self.of.k());
@@ -290,7 +289,7 @@ impl<A: Acc> WithSimd for AddRuns<'_, A> {
 }
 
 /// Neighbours of a plane, to positions `step` apart.
-struct StoreLine<T: Stored> {
+struct StoreLine<T: GemmFloat> {
     from: *const T::Acc,
     n: usize,
     bias: T::Acc,
@@ -298,11 +297,11 @@ struct StoreLine<T: Stored> {
     step: isize,
 }
 
-impl<T: Stored> WithSimd for StoreLine<T> {
+impl<T: GemmFloat> WithSimd for StoreLine<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        type R<S, T> = oneflow_kernels_gemm::micro::Reg<S, T>;
+        type R<S, T> = oneflow_kernels_prim::Reg<S, T>;
         let width = R::<S, T>::WIDTH;
         let bias = R::<S, T>::all_of(self.bias);
         for i in (0..self.n).step_by(width) {

@@ -3,13 +3,13 @@
 use crate::algorithm::Correlation;
 use crate::col2im::Spread;
 use crate::depthwise::{self, Depthwise};
-use crate::element::{Stored, by_float};
 use crate::geometry::{Image, Three, Window};
 use crate::implicit_gemm::Direct;
 use crate::merged_groups::{Merged, is_finite};
 use crate::packed_weights::{Tap, Weight};
 use crate::weight_grad::WeightGrad;
-use oneflow_base::{Error, Result};
+use oneflow_base::{Error, Result, by_float};
+use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::{Launch, View};
 
 /// All operands of one dtype.
@@ -58,7 +58,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 
 /// # Safety
 /// Images, weight and bias hold `T` and are valid for their sizes, which fit.
-unsafe fn correlate<T: Stored>(
+unsafe fn correlate<T: GemmFloat>(
     src: Image,
     dst: Image,
     weight: &Image,
@@ -168,7 +168,7 @@ fn turned<'a>(
 ///
 /// # Safety
 /// As `correlate`.
-unsafe fn correlate_back<T: Stored>(
+unsafe fn correlate_back<T: GemmFloat>(
     src: Image,
     dst: Image,
     weight: &Image,

@@ -4,7 +4,6 @@
 //! where they lie, one position after the other; its columns are the channels of the output's gradient. Pairs of bfloat16 are two
 //! positions.
 
-use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Three};
 use crate::implicit_gemm::pairs;
 use crate::output::tile_len;
@@ -12,9 +11,11 @@ use crate::region::{Region, SPARE};
 use crate::weight_grad::WeightGrad;
 use crate::winograd::part;
 use oneflow_base::bf16;
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Bf16Pairs, Kernels, Mode, Onto, Panel, Slot, Strip, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
-use oneflow_kernels_prim::{self as prim, Simd, WithSimd, dispatch};
+use oneflow_kernels_gemm::micro::{
+    Ahead, Bf16Pairs, GemmFloat, Kernels, Mode, Onto, Panel, Slot, Strip, Tile, with_scratch,
+};
+use oneflow_kernels_gemm::{Parallel, Pool};
+use oneflow_kernels_prim::{self as prim, Acc, Isa, Simd, WithSimd, dispatch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ const LEAST_LINE: usize = 24;
 /// Positions of a block.
 const BLOCK_ROWS: usize = 1024;
 
-pub struct LinesGrad<'a, T: Stored> {
+pub struct LinesGrad<'a, T: GemmFloat> {
     of: &'a WeightGrad,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
@@ -33,10 +34,10 @@ pub struct LinesGrad<'a, T: Stored> {
     stored: PhantomData<T>,
 }
 
-impl<'a, T: Stored> LinesGrad<'a, T> {
+impl<'a, T: GemmFloat> LinesGrad<'a, T> {
     /// If channels are few and lines long enough.
     pub fn new(of: &'a WeightGrad) -> Option<Self> {
-        let (isa, w, grad) = (Isa::active(), &of.window, &of.grad);
+        let (isa, w, grad) = (prim::isa(), &of.window, &of.grad);
         let ker = T::Mode::kernels(isa);
         let (n_in, n_out) = (of.weight.sizes[1], of.weight.sizes[0] / w.groups);
         // Whole lines, so that a product is as long as a line.

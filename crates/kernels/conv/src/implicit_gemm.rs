@@ -7,17 +7,16 @@
 
 use crate::algorithm::{Correlation, reach};
 use crate::bf16_pairs::Pairs;
-use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Image, Three};
 use crate::output::{Store, tile_len};
 use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE};
 use crate::winograd::part;
 use oneflow_base::bf16;
-use oneflow_kernels_gemm::micro::{Acc, Gather, Kernels, Mode, Slot, bf16_kernels, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::micro::{Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Simd, WithSimd};
+use oneflow_kernels_prim::{Acc, Isa, Simd, WithSimd, isa};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -31,7 +30,7 @@ pub struct Direct<'a> {
 }
 
 /// How operands lie for the micro-kernels.
-pub trait Operands<T: Stored> {
+pub trait Operands<T: GemmFloat> {
     type P: Copy + 'static;
     /// Channels of one packed element.
     const TOGETHER: usize;
@@ -57,7 +56,7 @@ pub trait Operands<T: Stored> {
 /// In the compute dtype.
 pub struct Whole;
 
-impl<T: Stored> Operands<T> for Whole {
+impl<T: GemmFloat> Operands<T> for Whole {
     type P = T::Acc;
     const TOGETHER: usize = 1;
     fn kernels(isa: Isa) -> &'static Kernels<T::Acc, T::Acc> {
@@ -110,8 +109,8 @@ impl WithSimd for PairRows {
 }
 
 /// The kernels for pairs of `T`, where the machine has them.
-pub fn pairs<T: Stored>() -> Option<&'static Kernels<u32, f32>> {
-    bf16_kernels(Isa::active()).filter(|_| TypeId::of::<T>() == TypeId::of::<bf16>())
+pub fn pairs<T: GemmFloat>() -> Option<&'static Kernels<u32, f32>> {
+    bf16_kernels(isa()).filter(|_| TypeId::of::<T>() == TypeId::of::<bf16>())
 }
 
 /// Positions of a block, and sums it keeps.
@@ -125,7 +124,7 @@ const KC: usize = 512;
 impl Direct<'_> {
     /// # Safety
     /// As `Correlation::run`, for each phase.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         // SAFETY: by the caller; pairs are taken of bfloat16 alone.
         unsafe {
             match pairs::<T>().is_some() {
@@ -135,8 +134,8 @@ impl Direct<'_> {
         }
     }
 
-    unsafe fn run_as<T: Stored, O: Operands<T>>(&self) {
-        let isa = Isa::active();
+    unsafe fn run_as<T: GemmFloat, O: Operands<T>>(&self) {
+        let isa = isa();
         let ker = O::kernels(isa);
         let first = &self.phases[0];
         let (n, channels) = (first.weight.n, first.weight.channels);
@@ -194,7 +193,7 @@ impl Direct<'_> {
     }
 }
 
-struct Work<'a, T: Stored, O: Operands<T>> {
+struct Work<'a, T: GemmFloat, O: Operands<T>> {
     of: &'a Direct<'a>,
     isa: Isa,
     ker: &'static Kernels<O::P, T::Acc>,
@@ -207,7 +206,7 @@ struct Work<'a, T: Stored, O: Operands<T>> {
     g: usize,
 }
 
-impl<T: Stored, O: Operands<T>> Work<'_, T, O> {
+impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
     unsafe fn run(&self, block: Block, cols: Range<usize>) {
         let (of, ker, c) = (self.of, self.ker, &self.of.phases[0]);
         let extent = |d: usize| (block.len[d + 1] - 1) * c.step[d] as usize + self.reach[d] as usize + 1;

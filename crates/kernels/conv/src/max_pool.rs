@@ -3,15 +3,14 @@
 //! Channels side by side: a register of channels at a time. Planes: lines of positions. Adaptive windows of planes,
 //! windows far wider than the image and integers: one element at a time.
 
-use crate::element::{Stored, by_float, load, store};
 use crate::geometry::Image;
 use crate::pool::{Axis, axes, by_channel, positions};
 use crate::pool_backward::{Gradient, Sink};
 use crate::sliding_window::{Plane, line_len, n_slots};
-use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Acc, Elem, Reg, Slot, with_scratch};
+use oneflow_base::{DType, Error, Result, by_float};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{self as prim, Launch, Num, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Float, Launch, Num, Reg, Register, Simd, WithSimd, dispatch};
 
 struct MaxPool {
     x: Image,
@@ -61,7 +60,7 @@ impl MaxPool {
         self.indices.map_or(std::ptr::null_mut(), |i| i.at::<i64>(n, c, at))
     }
 
-    unsafe fn floats<T: Stored>(&self) {
+    unsafe fn floats<T: GemmFloat>(&self) {
         let (x, y) = (&self.x, &self.y);
         let [od, oh, ow] = y.spatial();
         let (n, c) = (y.sizes[0], y.sizes[1]);
@@ -82,7 +81,7 @@ impl MaxPool {
             // SAFETY: by the caller.
             return unsafe {
                 self.one_by_one::<T>(T::narrow(Acc::of(f64::NEG_INFINITY)), |v, best| {
-                    let (v, best) = (T::number(v.widen()), T::number(best.widen()));
+                    let (v, best) = (v.widen().to_f64(), best.widen().to_f64());
                     v > best || v.is_nan()
                 })
             };
@@ -161,7 +160,7 @@ struct Channels<'a, T> {
     t: std::marker::PhantomData<T>,
 }
 
-impl<T: Stored> WithSimd for Channels<'_, T> {
+impl<T: GemmFloat> WithSimd for Channels<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -201,7 +200,7 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                             break;
                         }
                         // SAFETY: `k` channels from `c` lie in the image.
-                        let v = unsafe { load::<S, T>(from.offset(*offset).add(c + u * width), m) };
+                        let v = unsafe { T::load_n::<S>(from.offset(*offset).add(c + u * width), m) };
                         let better = v.gt(best[u]) | v.is_nan();
                         best[u] = Num::select(better, v, best[u]);
                         best_at[u] = Num::select(better, place, best_at[u]);
@@ -211,13 +210,13 @@ impl<T: Stored> WithSimd for Channels<'_, T> {
                     let m = width.min(k - i);
                     // SAFETY: `k` channels from `c` lie in the images; places are whole numbers of a plane.
                     unsafe {
-                        store::<S, T>(best[u], to.add(c + i), m);
+                        T::store_n::<S>(best[u], to.add(c + i), m);
                         if index.is_null() {
                             continue;
                         }
                         let mut places = [T::Acc::default(); 16];
                         best_at[u].store(places.as_mut_ptr());
-                        let place = |i: usize| T::number(places[i]).to_int_unchecked::<i32>() as i64;
+                        let place = |i: usize| places[i].to_f64().to_int_unchecked::<i32>() as i64;
                         let index = index.offset((c + i) as isize * step);
                         match step {
                             1 if m == width => (0..width).for_each(|i| *index.add(i) = place(i)),

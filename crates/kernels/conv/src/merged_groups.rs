@@ -3,12 +3,11 @@
 //! An infinity or a NaN times a zero between the groups would reach channels of other groups: images with one are not merged.
 
 use crate::depthwise::FEW;
-use crate::element::Stored;
 use crate::geometry::{Image, Window};
 use crate::pool::by_channel;
-use oneflow_kernels_gemm::micro::{Acc, Reg};
+use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Channels from which on registers are full.
@@ -23,7 +22,7 @@ pub struct Merged<T> {
     groups: usize,
 }
 
-impl<T: Stored> Merged<T> {
+impl<T: GemmFloat> Merged<T> {
     /// If there are groups of few channels each, side by side in both images.
     pub fn new(weight: &Image, window: &Window, images: [&Image; 2]) -> Option<Self> {
         let (groups, [n_out, n_in, ..]) = (window.groups, weight.sizes);
@@ -94,7 +93,7 @@ impl<T: Stored> Merged<T> {
 ///
 /// # Safety
 /// The image holds `T`.
-pub unsafe fn is_finite<T: Stored>(image: &Image) -> bool {
+pub unsafe fn is_finite<T: GemmFloat>(image: &Image) -> bool {
     let [n, c, d, h, w] = image.sizes;
     let finite = AtomicBool::new(true);
     split(n * d * h, (w * c) as f64 * 0.05, &|r| {
@@ -119,7 +118,7 @@ struct Finite<T> {
     n: usize,
 }
 
-impl<T: Stored> WithSimd for Finite<T> {
+impl<T: GemmFloat> WithSimd for Finite<T> {
     type Output = bool;
     #[inline(always)]
     fn run<S: Simd>(self) -> bool {
@@ -138,6 +137,6 @@ impl<T: Stored> WithSimd for Finite<T> {
             // SAFETY: as above.
             sums[0] = unsafe { T::load_partial::<S>(self.from.add(i), n) } * zero + sums[0];
         }
-        T::number((sums[0] + sums[1] + (sums[2] + sums[3])).sum()) == 0.0
+        (sums[0] + sums[1] + (sums[2] + sums[3])).sum().to_f64() == 0.0
     }
 }

@@ -1,11 +1,9 @@
 //! Sums of positions by channels, brought into the image with the bias added.
 
-use crate::element::Stored;
 use crate::geometry::{Block, Image};
 use crate::region::TILE;
-use oneflow_kernels_gemm::Isa;
-use oneflow_kernels_gemm::micro::{Mode, Reg, Strip};
-use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Mode, Strip};
+use oneflow_kernels_prim::{self as prim, Isa, Reg, Register, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 pub struct Store<'a> {
@@ -25,7 +23,7 @@ impl Store<'_> {
     ///
     /// # Safety
     /// The image and the bias hold `T`; sums are readable in whole registers; `tile` has `tile_len`.
-    pub unsafe fn block<T: Stored>(
+    pub unsafe fn block<T: GemmFloat>(
         &self,
         block: Block,
         channels: Range<usize>,
@@ -73,14 +71,14 @@ impl Store<'_> {
 }
 
 /// One position's channels, side by side.
-struct StoreRow<T: Stored> {
+struct StoreRow<T: GemmFloat> {
     sums: *const T::Acc,
     n: usize,
     bias: Option<(*const T, isize)>,
     to: *mut T,
 }
 
-impl<T: Stored> WithSimd for StoreRow<T> {
+impl<T: GemmFloat> WithSimd for StoreRow<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -103,7 +101,7 @@ impl<T: Stored> WithSimd for StoreRow<T> {
 }
 
 /// `n` channels of up to a register of positions.
-struct StoreTile<T: Stored> {
+struct StoreTile<T: GemmFloat> {
     tile: *const T::Acc,
     lanes: usize,
     n: usize,
@@ -114,7 +112,7 @@ struct StoreTile<T: Stored> {
     rs: isize,
 }
 
-impl<T: Stored> WithSimd for StoreTile<T> {
+impl<T: GemmFloat> WithSimd for StoreTile<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {

@@ -1,10 +1,10 @@
 //! Weights in the order the micro-kernels read them: panels of output channels, rows of k = (tap, channel).
 
-use crate::element::Stored;
 use crate::geometry::Three;
 use crate::region::SPARE;
-use oneflow_kernels_gemm::micro::{Mode, Slot, Strip, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::micro::{GemmFloat, Mode, Slot, Strip, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
+use oneflow_kernels_prim::Isa;
 use oneflow_kernels_prim::rows::Shared;
 
 /// One tap of a window: where it reads the source, and where its weights lie.
@@ -45,7 +45,7 @@ impl Weight<'_> {
     ///
     /// # Safety
     /// The weight holds `T`; `dst` has room for `k * columns` sums and the spare bytes.
-    pub unsafe fn pack<T: Stored>(&self, isa: Isa, dst: Shared<T::Acc>) {
+    pub unsafe fn pack<T: GemmFloat>(&self, isa: Isa, dst: Shared<T::Acc>) {
         let ker = T::Mode::kernels(isa);
         let panels = self.n.div_ceil(ker.nr);
         let panel = |i: usize| {
@@ -70,7 +70,7 @@ impl Weight<'_> {
     }
 
     /// Every tap's channels are a strip.
-    unsafe fn tap_by_tap<T: Stored>(
+    unsafe fn tap_by_tap<T: GemmFloat>(
         &self,
         isa: Isa,
         src: *const T,
@@ -86,7 +86,7 @@ impl Weight<'_> {
     }
 
     /// Memory runs along the taps: what lies there for some channels is transposed at once, then brought into its place.
-    unsafe fn all_taps<T: Stored>(
+    unsafe fn all_taps<T: GemmFloat>(
         &self,
         isa: Isa,
         (first, span): (isize, usize),

@@ -1,9 +1,8 @@
 //! The frame of max pooling's backward: gradients are summed in the compute dtype, plane by plane, and then stored.
 
-use crate::element::Stored;
 use crate::geometry::Image;
 use crate::pool::{by_channel, positions};
-use oneflow_kernels_gemm::micro::{Slot, with_scratch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::split;
 use std::any::TypeId;
@@ -15,13 +14,13 @@ pub struct Gradient {
 }
 
 /// Sums of some channels of one image: channels are neighbours, positions lie `step` apart.
-pub struct Sink<T: Stored> {
+pub struct Sink<T: GemmFloat> {
     sums: *mut T::Acc,
     step: usize,
     pub channels: usize,
 }
 
-impl<T: Stored> Sink<T> {
+impl<T: GemmFloat> Sink<T> {
     /// # Safety
     /// The position lies in the plane.
     #[inline(always)]
@@ -39,7 +38,7 @@ impl Gradient {
     ///
     /// # Safety
     /// The images hold `T` and are valid.
-    pub unsafe fn run<T: Stored>(&self, ns: f64, f: &(dyn Fn(usize, usize, &mut Sink<T>) + Sync)) {
+    pub unsafe fn run<T: GemmFloat>(&self, ns: f64, f: &(dyn Fn(usize, usize, &mut Sink<T>) + Sync)) {
         let gx = &self.gx;
         let (spatial, channels) = (gx.spatial(), gx.sizes[1]);
         let plane: usize = spatial.iter().product();

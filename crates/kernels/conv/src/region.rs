@@ -2,11 +2,9 @@
 //!
 //! However the image lies in memory, everything behind this reads rows of channels. A box and its halo stay in the cache.
 
-use crate::element::Stored;
 use crate::geometry::{Image, Three};
-use oneflow_kernels_gemm::Isa;
-use oneflow_kernels_gemm::micro::{Mode, Reg, Slot, Strip, with_scratch};
-use oneflow_kernels_prim::{self as prim, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Mode, Slot, Strip, with_scratch};
+use oneflow_kernels_prim::{self as prim, Isa, Reg, Register, Simd, WithSimd, dispatch};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -51,7 +49,7 @@ impl Region {
     /// # Safety
     /// The image holds `T`; `dst` has room for the region and `SPARE` bytes, `tile` for 64 positions of a register and
     /// `SPARE`.
-    pub unsafe fn fill<T: Stored>(
+    pub unsafe fn fill<T: GemmFloat>(
         &self,
         isa: Isa,
         src: &Image,
@@ -111,7 +109,7 @@ impl Region {
     }
 
     /// `width` positions of one line.
-    unsafe fn line<T: Stored>(
+    unsafe fn line<T: GemmFloat>(
         &self,
         isa: Isa,
         src: &Image,
@@ -154,7 +152,7 @@ impl Region {
     }
 
     /// As `line` for half types whose rows lie along the line: widened first, then transposed.
-    unsafe fn widened_line<T: Stored>(&self, isa: Isa, at: *const T, cs: isize, width: usize, dst: *mut T::Acc) {
+    unsafe fn widened_line<T: GemmFloat>(&self, isa: Isa, at: *const T, cs: isize, width: usize, dst: *mut T::Acc) {
         let room = (self.channels * TILE) * size_of::<T::Acc>() + SPARE;
         with_scratch(Slot::C, room, |rows| {
             let rows: *mut T::Acc = rows.cast();
@@ -170,7 +168,7 @@ impl Region {
 }
 
 /// `n` neighbours of each channel as rows of `TILE` in the compute dtype.
-struct Widen<T: Stored> {
+struct Widen<T: GemmFloat> {
     src: *const T,
     cs: isize,
     channels: usize,
@@ -178,7 +176,7 @@ struct Widen<T: Stored> {
     dst: *mut T::Acc,
 }
 
-impl<T: Stored> WithSimd for Widen<T> {
+impl<T: GemmFloat> WithSimd for Widen<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {

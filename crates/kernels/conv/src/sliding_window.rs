@@ -3,14 +3,13 @@
 //! A line of the input is copied once with what pads it and with every stride-th element side by side; then each tap of a
 //! window is a plain load.
 
-use crate::element::Stored;
 use crate::geometry::Image;
 use crate::pool::Axis;
-use oneflow_kernels_gemm::micro::{Acc, Reg};
-use oneflow_kernels_prim::{Num, Register, Simd, WithSimd};
+use oneflow_kernels_gemm::micro::GemmFloat;
+use oneflow_kernels_prim::{Acc, Num, Reg, Register, Simd, WithSimd};
 
 /// One plane [d, h, w] of an image, pooled.
-pub struct Plane<'a, T: Stored> {
+pub struct Plane<'a, T: GemmFloat> {
     pub src: *const T,
     pub dst: *mut T,
     /// Positions of the maxima; null where nobody asks.
@@ -40,7 +39,7 @@ pub fn n_slots(axes: &[Axis; 3]) -> usize {
     axes[0].kernel * axes[1].kernel
 }
 
-impl<T: Stored> WithSimd for Plane<'_, T> {
+impl<T: GemmFloat> WithSimd for Plane<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self) {
@@ -55,7 +54,7 @@ impl<T: Stored> WithSimd for Plane<'_, T> {
     }
 }
 
-impl<T: Stored> Plane<'_, T> {
+impl<T: GemmFloat> Plane<'_, T> {
     #[inline(always)]
     unsafe fn out_line<S: Simd>(&mut self, d: usize, h: usize) {
         type R<S, T> = Reg<S, T>;
@@ -113,7 +112,7 @@ impl<T: Stored> Plane<'_, T> {
                     let line = [d as isize * self.index_strides[0], h as isize * self.index_strides[1]];
                     for (i, tap) in taps.iter().enumerate().take(n) {
                         let o = ow + i;
-                        let index = match T::number(*tap) {
+                        let index = match tap.to_f64() {
                             // Nothing is greater than minus infinity: the first element of the window.
                             t if t < 0.0 => ((sd.start * ah.input + sh.start) * aw.input + aw.span(o).start) as i64,
                             t => {

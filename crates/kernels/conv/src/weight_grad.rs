@@ -6,7 +6,7 @@
 use crate::bf16_pairs::PairedRows;
 use crate::depthwise::{self, FEW};
 use crate::direct_weight_grad::LinesGrad;
-use crate::element::{CopyRows, Seg, Stored};
+use crate::element::{CopyRows, Seg};
 use crate::geometry::{Block, Blocks, Image, Three, Window};
 use crate::implicit_gemm::{PairRows, pairs};
 use crate::output::tile_len;
@@ -14,9 +14,9 @@ use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
 use crate::winograd::WinogradGrad;
 use oneflow_base::DType;
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
-use oneflow_kernels_gemm::{GemmArgs, Isa, Mat, Parallel, Pool, gemm};
-use oneflow_kernels_prim::{self as prim, dispatch};
+use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
+use oneflow_kernels_gemm::{GemmArgs, Mat, Parallel, Pool, gemm};
+use oneflow_kernels_prim::{self as prim, Acc, Isa, dispatch};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ const TASK_SUMS: usize = 1 << 18;
 impl WeightGrad {
     /// # Safety
     /// The images hold `T` and are valid for their sizes.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         let taps: Vec<Three> = self.window.taps().collect();
         if let Some(depthwise) = self.depthwise(&taps) {
             // SAFETY: the contract is the same.
@@ -54,7 +54,7 @@ impl WeightGrad {
             // SAFETY: the contract is the same.
             return unsafe { lines.run() };
         }
-        let isa = Isa::active();
+        let isa = prim::isa();
         let ker = T::Mode::kernels(isa);
         let grid = [self.grad.sizes[0], self.grad.sizes[2], self.grad.sizes[3], self.grad.sizes[4]];
         let work = Work::<T> {
@@ -98,7 +98,7 @@ impl WeightGrad {
     ///
     /// # Safety
     /// As `run`.
-    unsafe fn multiply<T: Stored>(&self) -> bool {
+    unsafe fn multiply<T: GemmFloat>(&self) -> bool {
         let (grad, src, w, weight) = (&self.grad, &self.src, &self.window, &self.weight);
         let (n_out, n_in) = (weight.sizes[0] / w.groups, weight.sizes[1]);
         let plain = w.kernel == [1; 3] && w.stride == [1; 3] && w.padding == [0; 3];
@@ -153,7 +153,7 @@ impl WeightGrad {
     }
 }
 
-struct Work<'a, T: Stored> {
+struct Work<'a, T: GemmFloat> {
     c: &'a WeightGrad,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
@@ -170,7 +170,7 @@ fn panel(n: usize, mr: usize, i: usize) -> Range<usize> {
     i * n / panels..(i + 1) * n / panels
 }
 
-impl<T: Stored> Work<'_, T> {
+impl<T: GemmFloat> Work<'_, T> {
     fn region(&self, len: [usize; 4], channels: usize) -> Region {
         let w = &self.c.window;
         let extent =
@@ -341,13 +341,13 @@ impl<T: Stored> Work<'_, T> {
 ///
 /// # Safety
 /// The weight holds `T`; the sums are readable in whole registers; `tile` has `tile_len`.
-pub unsafe fn store<T: Stored>(
+pub unsafe fn store<T: GemmFloat>(
     weight: &Image,
     (outs, ins): (Range<usize>, Range<usize>),
     (sums, ld, tap_ld): (*const T::Acc, usize, usize),
     tile: *mut T::Acc,
 ) {
-    let isa = Isa::active();
+    let isa = prim::isa();
     let [d, h, w] = weight.spatial();
     let n_taps = d * h * w;
     let position = |t: usize| [t / (h * w), t / w % h, t % w];

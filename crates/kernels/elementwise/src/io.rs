@@ -1,7 +1,7 @@
-//! Runs of elements between any dtype in memory and the compute dtype in a buffer: the only place with a dtype switch.
+//! Runs of elements between any dtype in memory and the compute dtype in a buffer.
 
-use oneflow_base::{DType, Error, Result, bf16, f16};
-use oneflow_kernels_prim::{Cx, Expr, HalfRegister, Isa, Register, Simd, Tile, WithSimd, Word, dispatch, isa};
+use oneflow_base::{Bool, DType, Error, Result, bf16, by_dtype, f16};
+use oneflow_kernels_prim::{Cx, Expr, Float, Isa, Reg, Register, Simd, Tile, WithSimd, Word, dispatch, isa};
 
 /// What kernels compute in: f32, f64, i64 or complex numbers of floats.
 pub trait Compute: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
@@ -87,11 +87,6 @@ pub trait Elem<T>: Copy {
     fn read(self) -> T;
     fn write(v: T) -> Self;
 }
-
-/// A bool's byte.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Bool(u8);
 
 /// Branches that the compiler turns into masks, so that loops of casts become vectors.
 macro_rules! truncations {
@@ -314,75 +309,60 @@ unsafe fn store_as<E: Elem<T>, T: Copy>(src: *const T, n: usize, dst: *mut u8, s
     }
 }
 
-/// Half types of a contiguous run, by the hardware's conversions. `BF`: bfloat16.
-struct HalfLoad<const BF: bool>(*const u16, usize, *mut f32);
-impl<const BF: bool> WithSimd for HalfLoad<BF> {
+/// Floats of a contiguous run, by the hardware's conversions.
+struct LoadFloats<T: Float>(*const T, usize, *mut T::Acc);
+impl<T: Float> WithSimd for LoadFloats<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let HalfLoad(src, n, dst) = self;
-        let w = S::F32::WIDTH;
-        // SAFETY: `Load`'s contract; the rest goes through a padded copy.
+        let LoadFloats(src, n, dst) = self;
+        let w = Reg::<S, T>::WIDTH;
+        let mut i = 0;
+        // SAFETY: `Load`'s contract.
         unsafe {
-            let read = |p| if BF { S::F32::load_bf16(p) } else { S::F32::load_f16(p) };
-            let mut i = 0;
             while i + w <= n {
-                read(src.add(i)).store(dst.add(i));
+                T::load::<S>(src.add(i)).store(dst.add(i));
                 i += w;
             }
             if i < n {
-                let mut rest = [0u16; 16];
-                std::ptr::copy_nonoverlapping(src.add(i), rest.as_mut_ptr(), n - i);
-                read(rest.as_ptr()).store_partial(dst.add(i), n - i);
+                T::load_partial::<S>(src.add(i), n - i).store_partial(dst.add(i), n - i);
             }
         }
     }
 }
-struct HalfStore<const BF: bool>(*const f32, usize, *mut u16);
-impl<const BF: bool> WithSimd for HalfStore<BF> {
+struct StoreFloats<T: Float>(*const T::Acc, usize, *mut T);
+impl<T: Float> WithSimd for StoreFloats<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let HalfStore(src, n, dst) = self;
-        let w = S::F32::WIDTH;
-        // SAFETY: `Store`'s contract; the rest goes through a padded copy.
+        let StoreFloats(src, n, dst) = self;
+        let w = Reg::<S, T>::WIDTH;
+        let mut i = 0;
+        // SAFETY: `Store`'s contract.
         unsafe {
-            let mut i = 0;
             while i + w <= n {
-                let v = S::F32::load(src.add(i));
-                if BF {
-                    v.store_bf16(dst.add(i))
-                } else {
-                    v.store_f16(dst.add(i))
-                }
+                T::store::<S>(Register::load(src.add(i)), dst.add(i));
                 i += w;
             }
             if i < n {
-                let mut rest = [0u16; 16];
-                let v = S::F32::load_partial(src.add(i), n - i);
-                if BF {
-                    v.store_bf16(rest.as_mut_ptr())
-                } else {
-                    v.store_f16(rest.as_mut_ptr())
-                }
-                std::ptr::copy_nonoverlapping(rest.as_ptr(), dst.add(i), n - i);
+                T::store_partial::<S>(Register::load_partial(src.add(i), n - i), dst.add(i), n - i);
             }
         }
     }
 }
 
-unsafe fn load_half<E: Elem<f32>, const BF: bool>(src: *const u8, stride: isize, n: usize, dst: *mut f32) {
+unsafe fn load_half<E: Elem<f32> + Float<Acc = f32>>(src: *const u8, stride: isize, n: usize, dst: *mut f32) {
     if stride == 1 && n >= FEW {
-        return dispatch(isa(), HalfLoad::<BF>(src.cast(), n, dst));
+        return dispatch(isa(), LoadFloats::<E>(src.cast(), n, dst));
     }
     for i in 0..n {
         // SAFETY: `Load`'s contract.
         unsafe { *dst.add(i) = src.cast::<E>().offset(i as isize * stride).read_unaligned().read() };
     }
 }
-unsafe fn store_half<E: Elem<f32>, const BF: bool>(src: *const f32, n: usize, dst: *mut u8, stride: isize) {
+unsafe fn store_half<E: Elem<f32> + Float<Acc = f32>>(src: *const f32, n: usize, dst: *mut u8, stride: isize) {
     if stride == 1 && n >= FEW {
-        return dispatch(isa(), HalfStore::<BF>(src, n, dst.cast()));
+        return dispatch(isa(), StoreFloats::<E>(src, n, dst.cast()));
     }
     for i in 0..n {
         // SAFETY: `Store`'s contract.
@@ -401,38 +381,22 @@ macro_rules! io {
         impl Io for $t {
             fn load(dtype: DType) -> Result<Load<$t>> {
                 Ok(match dtype {
-                    DType::Bool => load_as::<Bool, $t>,
-                    DType::U8 => load_as::<u8, $t>,
-                    DType::I8 => load_as::<i8, $t>,
-                    DType::I16 => load_as::<i16, $t>,
-                    DType::I32 => load_as::<i32, $t>,
-                    DType::I64 => load_as::<i64, $t>,
                     DType::F16 => $load16,
                     DType::BF16 => $loadb16,
-                    DType::F32 => load_as::<f32, $t>,
-                    DType::F64 => load_as::<f64, $t>,
-                    _ => return crate::limited::load(dtype),
+                    _ => by_dtype!(dtype, reals, E => load_as::<E, $t>, other => return crate::limited::load(other)),
                 })
             }
             fn store(dtype: DType) -> Result<Store<$t>> {
                 Ok(match dtype {
-                    DType::Bool => store_as::<Bool, $t>,
-                    DType::U8 => store_as::<u8, $t>,
-                    DType::I8 => store_as::<i8, $t>,
-                    DType::I16 => store_as::<i16, $t>,
-                    DType::I32 => store_as::<i32, $t>,
-                    DType::I64 => store_as::<i64, $t>,
                     DType::F16 => $store16,
                     DType::BF16 => $storeb16,
-                    DType::F32 => store_as::<f32, $t>,
-                    DType::F64 => store_as::<f64, $t>,
-                    _ => return crate::limited::store(dtype),
+                    _ => by_dtype!(dtype, reals, E => store_as::<E, $t>, other => return crate::limited::store(other)),
                 })
             }
         }
     };
 }
-io!(f32, load_half::<f16, false>, load_half::<bf16, true>, store_half::<f16, false>, store_half::<bf16, true>);
+io!(f32, load_half::<f16>, load_half::<bf16>, store_half::<f16>, store_half::<bf16>);
 io!(f64, load_as::<f16, f64>, load_as::<bf16, f64>, store_as::<f16, f64>, store_as::<bf16, f64>);
 io!(i64, load_as::<f16, i64>, load_as::<bf16, i64>, store_as::<f16, i64>, store_as::<bf16, i64>);
 
@@ -469,36 +433,16 @@ macro_rules! complex_io {
         impl Io for $t {
             fn load(dtype: DType) -> Result<Load<$t>> {
                 Ok(match dtype {
-                    DType::Bool => load_as::<Bool, $t>,
-                    DType::U8 => load_as::<u8, $t>,
-                    DType::I8 => load_as::<i8, $t>,
-                    DType::I16 => load_as::<i16, $t>,
-                    DType::I32 => load_as::<i32, $t>,
-                    DType::I64 => load_as::<i64, $t>,
-                    DType::F16 => load_as::<f16, $t>,
-                    DType::BF16 => load_as::<bf16, $t>,
-                    DType::F32 => load_as::<f32, $t>,
-                    DType::F64 => load_as::<f64, $t>,
                     DType::C64 => load_as::<Cx<f32>, $t>,
                     DType::C128 => load_as::<Cx<f64>, $t>,
-                    _ => return crate::limited::load_complex(dtype),
+                    _ => by_dtype!(dtype, reals, E => load_as::<E, $t>, other => return crate::limited::load_complex(other)),
                 })
             }
             fn store(dtype: DType) -> Result<Store<$t>> {
                 Ok(match dtype {
-                    DType::Bool => store_as::<Bool, $t>,
-                    DType::U8 => store_as::<u8, $t>,
-                    DType::I8 => store_as::<i8, $t>,
-                    DType::I16 => store_as::<i16, $t>,
-                    DType::I32 => store_as::<i32, $t>,
-                    DType::I64 => store_as::<i64, $t>,
-                    DType::F16 => store_as::<f16, $t>,
-                    DType::BF16 => store_as::<bf16, $t>,
-                    DType::F32 => store_as::<f32, $t>,
-                    DType::F64 => store_as::<f64, $t>,
                     DType::C64 => store_as::<Cx<f32>, $t>,
                     DType::C128 => store_as::<Cx<f64>, $t>,
-                    _ => return crate::limited::store_complex(dtype),
+                    _ => by_dtype!(dtype, reals, E => store_as::<E, $t>, other => return crate::limited::store_complex(other)),
                 })
             }
         }

@@ -1,8 +1,8 @@
 //! What reductions fold with: the operations, and loops over runs and columns of every compute type.
 
 use crate::io::Io;
-use oneflow_base::DType;
-use oneflow_kernels_prim::{HalfRegister, I32, I64, Num, Register, Simd};
+use oneflow_base::{DType, bf16, f16};
+use oneflow_kernels_prim::{Float, I32, I64, Num, Reg, Register, Simd};
 use std::mem::MaybeUninit;
 
 /// Most columns that are folded at a time.
@@ -135,8 +135,8 @@ float_reduce!(f32 F32
         // SAFETY: the caller's.
         unsafe {
             match dtype {
-                DType::BF16 => Some(fold_half::<S::F32, F, true>(p, n)),
-                DType::F16 => Some(fold_half::<S::F32, F, false>(p, n)),
+                DType::BF16 => Some(fold_widened::<S, bf16, F>(p.cast(), n)),
+                DType::F16 => Some(fold_widened::<S, f16, F>(p.cast(), n)),
                 _ => None,
             }
         }
@@ -214,23 +214,20 @@ pub unsafe fn fold_run<R: Register, F: Fold>(p: *const R::Elem, n: usize) -> R::
     fold_by::<R, F>(n, |i| unsafe { R::load(p.add(i)) }, |i, id| unsafe { R::load_partial_or(p.add(i), n - i, id) })
 }
 
-/// A run of bfloat16 (`BF`) or float16 numbers.
+/// As `fold_run`, of numbers that are not computed in as they are stored.
 ///
 /// # Safety
 /// `p` is valid for `n` reads.
 #[inline(always)]
-pub unsafe fn fold_half<R: HalfRegister, F: Fold, const BF: bool>(p: *const u16, n: usize) -> f32 {
-    // SAFETY: the loads stay below `n`; the rest goes through padded copies.
-    unsafe {
-        let load = |p: *const u16| if BF { R::load_bf16(p) } else { R::load_f16(p) };
-        let rest = |i: usize, id: R| {
-            let (mut bits, mut wide) = ([0u16; 16], [0f32; 16]);
-            std::ptr::copy_nonoverlapping(p.add(i), bits.as_mut_ptr(), n - i);
-            load(bits.as_ptr()).store(wide.as_mut_ptr());
-            R::load_partial_or(wide.as_ptr(), n - i, id)
-        };
-        fold_by::<R, F>(n, |i| load(p.add(i)), rest)
-    }
+pub unsafe fn fold_widened<S: Simd, T: Float, F: Fold>(p: *const T, n: usize) -> T::Acc {
+    // SAFETY: the loads stay below `n`.
+    fold_by::<Reg<S, T>, F>(
+        n,
+        // SAFETY: as above.
+        |i| unsafe { T::load::<S>(p.add(i)) },
+        // SAFETY: as above.
+        |i, id| unsafe { T::load_or::<S>(p.add(i), n - i, id) },
+    )
 }
 
 /// `n` numbers by registers from an element on: eight chains, then one, then the rest.

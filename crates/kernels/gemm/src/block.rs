@@ -1,30 +1,34 @@
 //! Products of blocks by micro-kernels, and matrices as the kernels read them: widened, rows padded to whole registers.
 
-use crate::element::{Acc, Elem, Reg};
-use crate::isa::Isa;
 use crate::kernel::{Ahead, Kernels, Onto, Tile};
 use crate::pack::{Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::scratch::{Slot, with as with_scratch};
 use oneflow_base::{bf16, f16};
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Isa, Reg, Simd, WithSimd, dispatch, isa};
 use std::any::TypeId;
 use std::ops::Range;
 
-/// How a stored float is packed for kernels that compute in its compute dtype.
-pub trait Float: Elem {
+/// How a float in memory is packed for kernels that compute in its compute dtype.
+pub trait GemmFloat: Float {
     type Mode: Mode<S = Self, P = Self::Acc>;
+    /// How its sums are.
+    type Sums: Mode<S = Self::Acc, P = Self::Acc>;
 }
-impl Float for f32 {
+impl GemmFloat for f32 {
     type Mode = F32;
+    type Sums = F32;
 }
-impl Float for f64 {
+impl GemmFloat for f64 {
     type Mode = F64;
+    type Sums = F64;
 }
-impl Float for bf16 {
+impl GemmFloat for bf16 {
     type Mode = Bf16Widened;
+    type Sums = F32;
 }
-impl Float for f16 {
+impl GemmFloat for f16 {
     type Mode = F16Widened;
+    type Sums = F32;
 }
 
 /// A strided matrix in memory.
@@ -43,7 +47,7 @@ impl<T> Matrix<T> {
 }
 
 /// The micro-kernels of a stored type, on the tier in use.
-pub struct Kit<T: Float> {
+pub struct Kit<T: GemmFloat> {
     isa: Isa,
     pub kernels: &'static Kernels<T::Acc, T::Acc>,
 }
@@ -78,15 +82,15 @@ impl<A> Block<A> {
     }
 }
 
-impl<T: Float> Default for Kit<T> {
+impl<T: GemmFloat> Default for Kit<T> {
     fn default() -> Self {
         Kit::new()
     }
 }
 
-impl<T: Float> Kit<T> {
+impl<T: GemmFloat> Kit<T> {
     pub fn new() -> Kit<T> {
-        let isa = Isa::active();
+        let isa = isa();
         Kit { isa, kernels: T::Mode::kernels(isa) }
     }
 
@@ -272,14 +276,14 @@ impl<A> Packed<A> {
     }
 }
 
-struct CopyRows<T: Float> {
+struct CopyRows<T: GemmFloat> {
     from: Matrix<T>,
     to: Block<T::Acc>,
     rows: usize,
     width: usize,
 }
 
-impl<T: Float> WithSimd for CopyRows<T> {
+impl<T: GemmFloat> WithSimd for CopyRows<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -308,7 +312,7 @@ impl<T: Float> WithSimd for CopyRows<T> {
 }
 
 /// Writes `rows` rows of `width` numbers times a factor into a stored matrix.
-pub struct StoreRows<T: Float> {
+pub struct StoreRows<T: GemmFloat> {
     pub from: Block<T::Acc>,
     pub to: Matrix<T>,
     pub rows: usize,
@@ -316,7 +320,7 @@ pub struct StoreRows<T: Float> {
     pub factor: T::Acc,
 }
 
-impl<T: Float> WithSimd for StoreRows<T> {
+impl<T: GemmFloat> WithSimd for StoreRows<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -331,7 +335,13 @@ impl<T: Float> WithSimd for StoreRows<T> {
 /// # Safety
 /// `from` holds a padded row, `to` is valid for its `width` elements.
 #[inline(always)]
-pub unsafe fn store_row<T: Float, S: Simd>(from: *const T::Acc, to: *mut T, cs: isize, width: usize, factor: T::Acc) {
+pub unsafe fn store_row<T: GemmFloat, S: Simd>(
+    from: *const T::Acc,
+    to: *mut T,
+    cs: isize,
+    width: usize,
+    factor: T::Acc,
+) {
     use oneflow_kernels_prim::Register;
     let lanes = <Reg<S, T> as Register>::WIDTH;
     let factor = <Reg<S, T> as Register>::all_of(factor);

@@ -5,9 +5,8 @@ use std::arch::x86_64::*;
 
 use crate::args::{GemmArgs, Mat};
 use crate::bytes::Byte;
-use crate::isa::Isa;
 use crate::scratch::{self, Slot};
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Isa, Simd, WithSimd, dispatch};
 
 /// Columns summed together.
 const BLOCK: usize = 256;

@@ -4,10 +4,9 @@
 
 use crate::args::{GemmArgs, Mat};
 use crate::byte_row;
-use crate::isa::Isa;
 use crate::kernel::{Ahead, Kernels, Onto, Tile, pair_kernels, quad_kernels};
 use crate::scratch::{self, Slot};
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Isa, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 pub(crate) trait Byte: Copy + Send + Sync + 'static {

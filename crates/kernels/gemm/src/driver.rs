@@ -9,17 +9,16 @@ use oneflow_base::{DType, Result, bf16, f16};
 
 use crate::args::{Batch, GemmArgs, Mat};
 use crate::bytes::{self, Byte};
-use crate::element::{Acc, Elem};
 use crate::epilogue::{Operand, Post, Sums, finish};
 use crate::gemv::gemv;
 use crate::integer::{self, Int};
-use crate::isa::Isa;
 use crate::kernel::{Ahead, Kernels, Onto, Tile, prefetch};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, GAP, Mode, Panel, Strip};
 use crate::packed_b::Panels;
 use crate::parallel::Parallel;
 use crate::scratch::{self, Slot};
 use crate::tasks::Tasks;
+use oneflow_kernels_prim::{Acc, Float, Isa, isa};
 use smallvec::SmallVec;
 
 /// Computes the product on the tier in use. Errors before touching memory when no kernel takes the dtypes.
@@ -29,7 +28,7 @@ use smallvec::SmallVec;
 /// that the residual may be C itself; no two indices of C are the same element.
 pub unsafe fn gemm(args: &GemmArgs, par: &dyn Parallel) -> Result<()> {
     // SAFETY: the contract is the same.
-    unsafe { gemm_with_isa(args, par, Isa::active()) }
+    unsafe { gemm_with_isa(args, par, isa()) }
 }
 
 /// [`gemm`] on a tier of the caller's choice, at most the detected one.
@@ -37,7 +36,7 @@ pub unsafe fn gemm(args: &GemmArgs, par: &dyn Parallel) -> Result<()> {
 /// # Safety
 /// As [`gemm`].
 pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()> {
-    let isa = isa.min(Isa::detected());
+    let isa = isa.min(Isa::best());
     if args.m == 0 || args.n == 0 || args.batch.iter().any(|d| d.size == 0) {
         return Ok(());
     }
@@ -118,7 +117,7 @@ fn wide_side_is_rows(args: &GemmArgs, lanes: usize) -> bool {
     args.m > 1 && args.n > 1 && padding(args.n) * args.k > 2 * lanes * args.n && 16 * padding(args.m) < args.m
 }
 
-unsafe fn run<M: Mode, C: Elem<Acc = <M::S as Elem>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
+unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let kernels = M::kernels(isa);
     let mut swapped = Batch::new();
     let transposed;
@@ -175,7 +174,7 @@ struct Job<'a, M: Mode, C> {
 // SAFETY: tasks only read the problem, and what they write through its pointers is disjoint.
 unsafe impl<M: Mode, C> Sync for Job<'_, M, C> {}
 
-impl<M: Mode, C: Elem<Acc = Sum<M>>> Job<'_, M, C> {
+impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
     /// For closures, which otherwise capture a pointer by itself.
     fn get(&self) -> &Self {
         self
@@ -211,10 +210,10 @@ impl<M: Mode, C: Elem<Acc = Sum<M>>> Job<'_, M, C> {
     }
 }
 
-type Sum<M> = <<M as Mode>::S as Elem>::Acc;
+type Sum<M> = <<M as Mode>::S as Float>::Acc;
 
 /// One product of the batch, typed.
-struct Product<M: Mode, C: Elem<Acc = Sum<M>>> {
+struct Product<M: Mode, C: Float<Acc = Sum<M>>> {
     isa: Isa,
     kernels: &'static Kernels<M::P, Sum<M>>,
     k: usize,
@@ -338,7 +337,7 @@ struct Pass<M: Mode> {
     sums_rs: isize,
 }
 
-impl<M: Mode, C: Elem<Acc = Sum<M>>> Product<M, C> {
+impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
     /// C can hold partial sums: same type, contiguous columns.
     fn sums_in_c(&self) -> bool {
         std::any::TypeId::of::<C>() == std::any::TypeId::of::<Sum<M>>() && self.post.c.cs == 1

@@ -1,9 +1,7 @@
 //! From sums to stored elements: what was in C, bias, activation, residual and the cast to C's type.
 
 use crate::args::{Epilogue, Mat};
-use crate::element::{Acc, Elem, Reg};
-use crate::isa::Isa;
-use oneflow_kernels_prim::{Activation, Lanes, Register, Simd, WithSimd, activations, dispatch};
+use oneflow_kernels_prim::{Acc, Activation, Float, Isa, Lanes, Reg, Register, Simd, WithSimd, activations, dispatch};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -35,7 +33,7 @@ impl<C> Operand<C> {
     }
 }
 
-impl<C: Elem> Operand<C> {
+impl<C: Float> Operand<C> {
     /// The `n` elements from (row, col) along the row.
     #[inline(always)]
     unsafe fn load<S: Simd>(&self, row: usize, col: usize, n: usize) -> Reg<S, C> {
@@ -94,7 +92,7 @@ pub(crate) struct Sums<A> {
 ///
 /// # Safety
 /// The tile lies inside C, and the sums are readable.
-pub(crate) unsafe fn finish<C: Elem>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C>) {
+pub(crate) unsafe fn finish<C: Float>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C>) {
     let f = Finish { sums, post };
     #[cfg(target_arch = "x86_64")]
     if isa == Isa::Avx512Bf16
@@ -111,7 +109,7 @@ pub(crate) unsafe fn finish<C: Elem>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C
 /// are zeros.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn round_to_bf16<C: Elem>(s: Sums<C::Acc>, from: *const f32, bias: *const __m256i, post: &Post<C>) {
+unsafe fn round_to_bf16<C: Float>(s: Sums<C::Acc>, from: *const f32, bias: *const __m256i, post: &Post<C>) {
     for row in 0..s.rows {
         let (from, to) = (from.wrapping_offset(row as isize * s.rs), post.c.at(s.row + row, s.col));
         for i in 0..s.cols / 16 {
@@ -129,12 +127,12 @@ unsafe fn round_to_bf16<C: Elem>(s: Sums<C::Acc>, from: *const f32, bias: *const
     }
 }
 
-struct Finish<'a, C: Elem> {
+struct Finish<'a, C: Float> {
     sums: Sums<C::Acc>,
     post: &'a Post<C>,
 }
 
-impl<C: Elem> WithSimd for Finish<'_, C> {
+impl<C: Float> WithSimd for Finish<'_, C> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -172,7 +170,7 @@ impl<C: Elem> WithSimd for Finish<'_, C> {
     }
 }
 
-impl<C: Elem> Finish<'_, C> {
+impl<C: Float> Finish<'_, C> {
     /// What almost every tile asks for, whole registers of the sums as they are or with one bias a column: that bias of
     /// the tile's first column, or null for none.
     #[inline(always)]

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use oneflow_kernels_prim::{Lanes, Num, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Acc, Float, Isa, Lanes, Num, Reg, Register, Simd, WithSimd, dispatch};
 
-use crate::element::{Acc, Elem, Reg};
 use crate::epilogue::{Operand, Post, Sums, finish};
-use crate::isa::Isa;
 
 /// Columns summed together: eight registers on the widest tier.
 const BLOCK: usize = 128;
@@ -17,7 +15,7 @@ const CHAINS: usize = 4;
 ///
 /// # Safety
 /// The operands cover the problem.
-pub(crate) unsafe fn gemv<E: Elem, C: Elem<Acc = E::Acc>>(
+pub(crate) unsafe fn gemv<E: Float, C: Float<Acc = E::Acc>>(
     isa: Isa,
     k: usize,
     x: *const E::Acc,
@@ -39,7 +37,7 @@ pub(crate) unsafe fn gemv<E: Elem, C: Elem<Acc = E::Acc>>(
     }
 }
 
-struct Block<'a, E: Elem> {
+struct Block<'a, E: Float> {
     k: usize,
     x: *const E::Acc,
     b: Operand<E>,
@@ -47,7 +45,7 @@ struct Block<'a, E: Elem> {
     sums: &'a mut [E::Acc],
 }
 
-impl<E: Elem> WithSimd for Block<'_, E> {
+impl<E: Float> WithSimd for Block<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self) {
@@ -58,7 +56,7 @@ impl<E: Elem> WithSimd for Block<'_, E> {
     }
 }
 
-impl<E: Elem> Block<'_, E> {
+impl<E: Float> Block<'_, E> {
     /// B's rows are contiguous: sums of neighbouring columns in registers, over all of k.
     #[inline(always)]
     unsafe fn rows<S: Simd>(&mut self) {

@@ -1,8 +1,7 @@
 //! Integer products, wrapping as torch's do. Plain row-by-row loops, vectorised by the compiler.
 
 use crate::args::{GemmArgs, Mat};
-use crate::isa::Isa;
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Isa, Simd, WithSimd, dispatch};
 
 pub(crate) trait Int: Copy + Send + Sync + 'static {
     const ZERO: Self;

@@ -2,8 +2,8 @@
 //!
 //! A kernel sums over k in order, one chain per element, so a tile's height and width never change a value.
 
-use crate::isa::Isa;
-use crate::simd::*;
+use crate::mul_add::*;
+use oneflow_kernels_prim::Isa;
 
 /// Where a tile's operands lie. `a` has `MR` rows `a_rs` apart (1 when packed) and steps by `a_cs`; `b` is contiguous
 /// along its width and steps by `b_rs`.
@@ -97,7 +97,7 @@ pub struct Kernels<P: 'static, A: 'static> {
 }
 
 #[inline(always)]
-unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<S::P, S::A>) {
+unsafe fn tile<S: MulAdd, const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<S::P, S::A>) {
     // SAFETY: the caller's pointers cover k steps of the panels and the tile of C, and the tier is there.
     unsafe {
         let mut acc = [[S::zero(); NV]; MR];
@@ -148,7 +148,7 @@ unsafe fn tile<S: Simd, const DIRECT_A: bool, const MR: usize, const NV: usize>(
 }
 
 #[inline(always)]
-unsafe fn step<S: Simd, const MR: usize, const NV: usize>(
+unsafe fn step<S: MulAdd, const MR: usize, const NV: usize>(
     acc: &mut [[S::V; NV]; MR],
     a: *const S::P,
     a_rs: isize,
@@ -167,7 +167,7 @@ unsafe fn step<S: Simd, const MR: usize, const NV: usize>(
 }
 
 #[inline(always)]
-unsafe fn store<S: Simd, const MR: usize, const NV: usize>(
+unsafe fn store<S: MulAdd, const MR: usize, const NV: usize>(
     t: &Tile<S::P, S::A>,
     acc: &[[S::V; NV]; MR],
     plus: impl Fn(usize, usize) -> [Option<*const S::A>; 2],
@@ -184,7 +184,7 @@ unsafe fn store<S: Simd, const MR: usize, const NV: usize>(
 }
 
 #[inline(always)]
-unsafe fn gather<S: Simd, const MR: usize, const NV: usize>(t: &Gather<'_, S::P, S::A>) {
+unsafe fn gather<S: MulAdd, const MR: usize, const NV: usize>(t: &Gather<'_, S::P, S::A>) {
     let rows = &t.rows[..MR];
     // SAFETY: the caller's pointers and offsets cover the runs and the rows of C, and the tier is there.
     unsafe {
@@ -229,7 +229,7 @@ pub(crate) fn prefetch<T>(p: *const T) {
 macro_rules! kernels {
     ($features:literal, $simd:ty, [$($mr:literal)*]) => {{
         #[target_feature(enable = $features)]
-        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as Simd>::P, <$simd as Simd>::A>) {
+        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as MulAdd>::P, <$simd as MulAdd>::A>) {
             // SAFETY: compiled for the tier; the rest is the caller's contract.
             unsafe { tile::<$simd, DIRECT_A, MR, NV>(t) }
         }
@@ -237,21 +237,21 @@ macro_rules! kernels {
     }};
     (gather $features:literal, $simd:ty, [$($mr:literal)*]) => {{
         #[target_feature(enable = $features)]
-        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as Simd>::P, <$simd as Simd>::A>) {
+        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as MulAdd>::P, <$simd as MulAdd>::A>) {
             // SAFETY: compiled for the tier; the rest is the caller's contract.
             unsafe { gather::<$simd, MR, NV>(t) }
         }
         &[$([run::<$mr, 1>, run::<$mr, 2>]),*]
     }};
     (portable gather $simd:ty, [$($mr:literal)*]) => {{
-        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as Simd>::P, <$simd as Simd>::A>) {
+        unsafe fn run<const MR: usize, const NV: usize>(t: &Gather<'_, <$simd as MulAdd>::P, <$simd as MulAdd>::A>) {
             // SAFETY: the caller's contract is the same.
             unsafe { gather::<$simd, MR, NV>(t) }
         }
         &[$([run::<$mr, 1>, run::<$mr, 2>]),*]
     }};
     (portable $simd:ty, [$($mr:literal)*]) => {{
-        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as Simd>::P, <$simd as Simd>::A>) {
+        unsafe fn run<const DIRECT_A: bool, const MR: usize, const NV: usize>(t: &Tile<<$simd as MulAdd>::P, <$simd as MulAdd>::A>) {
             // SAFETY: the caller's contract is the same.
             unsafe { tile::<$simd, DIRECT_A, MR, NV>(t) }
         }

@@ -9,25 +9,22 @@ mod block;
 mod byte_row;
 mod bytes;
 mod driver;
-mod element;
 mod epilogue;
 mod gemv;
 mod integer;
-mod isa;
 mod kernel;
+mod mul_add;
 mod pack;
 mod packed_b;
 mod parallel;
 mod primitive;
 mod scratch;
-mod simd;
 mod tasks;
 mod transpose;
 
 pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
 pub use driver::{gemm, gemm_with_isa};
-pub use isa::Isa;
-pub use oneflow_kernels_prim::Activation;
+pub use oneflow_kernels_prim::{Activation, Isa};
 pub use packed_b::{PackedB, gemm_grouped, gemm_packed};
 pub use parallel::{Parallel, Pool, Serial};
 pub use primitive::register;
@@ -35,8 +32,7 @@ pub use primitive::register;
 /// The micro-kernels, the float types they run on and the packing of strips, for kernels that pack their own panels
 /// (convolution, attention).
 pub mod micro {
-    pub use crate::block::{Block, Float, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
-    pub use crate::element::{Acc, Elem, Reg};
+    pub use crate::block::{Block, GemmFloat, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
     pub use crate::kernel::{Ahead, Gather, KernelFn, Kernels, Onto, Tile, bf16_kernels, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
@@ -45,5 +41,5 @@ pub mod micro {
 /// Building blocks that the peak-measuring example times; not for other crates.
 #[doc(hidden)]
 pub mod measure {
-    pub use crate::simd::fma_peak;
+    pub use crate::mul_add::fma_peak;
 }

@@ -3,11 +3,9 @@
 
 use oneflow_base::{bf16, f16};
 
-use crate::element::{Elem, Reg};
-use crate::isa::Isa;
 use crate::kernel::{Kernels, bf16_kernels, f32_kernels, f64_kernels, prefetch};
 use crate::transpose;
-use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{Float, Isa, Reg, Register, Simd, WithSimd, dispatch};
 
 /// A strip of an operand: `width` rows of A or columns of B, `k` long.
 #[derive(Clone, Copy)]
@@ -44,13 +42,13 @@ pub const GAP: usize = 16;
 
 /// How one stored type reaches one family of micro-kernels.
 pub trait Mode: 'static {
-    type S: Elem;
+    type S: Float;
     type P: Copy + 'static;
     /// Elements of k in one packed element.
     const KU: usize;
     /// Whether a kernel may read the operands where they lie: a packed element is a stored one.
     const DIRECT: bool;
-    fn kernels(isa: Isa) -> &'static Kernels<Self::P, <Self::S as Elem>::Acc>;
+    fn kernels(isa: Isa) -> &'static Kernels<Self::P, <Self::S as Float>::Acc>;
     /// Fills `dst[p * dst_width + i]` from the strip, with zeros for `i >= width`. May write up to 63 bytes past the
     /// end, so panels are packed in the order they lie.
     ///
@@ -72,7 +70,7 @@ pub trait Mode: 'static {
 }
 
 /// `pack_panels` of a mode that packs the compute type.
-unsafe fn panels_of<M: Mode<P = <<M as Mode>::S as Elem>::Acc>>(isa: Isa, s: Strip<M::S>, panels: &[Panel<M::P>]) {
+unsafe fn panels_of<M: Mode<P = <<M as Mode>::S as Float>::Acc>>(isa: Isa, s: Strip<M::S>, panels: &[Panel<M::P>]) {
     if s.ws == 1 && panels.len() > 1 {
         return dispatch(isa.lanes(), SideBySide::<M::S> { s, panels });
     }
@@ -228,13 +226,13 @@ impl Mode for Bf16Pairs {
 }
 
 /// Copies, widening. Whole registers are stored, as `Mode::pack` allows.
-struct Plain<S: Elem> {
+struct Plain<S: Float> {
     s: Strip<S>,
     dst: *mut S::Acc,
     dst_width: usize,
 }
 
-impl<E: Elem> WithSimd for Plain<E> {
+impl<E: Float> WithSimd for Plain<E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -259,12 +257,12 @@ impl<E: Elem> WithSimd for Plain<E> {
 }
 
 /// Some steps of all panels, then the next: memory that runs along the width is read once, in order.
-struct SideBySide<'a, E: Elem> {
+struct SideBySide<'a, E: Float> {
     s: Strip<E>,
     panels: &'a [Panel<E::Acc>],
 }
 
-impl<E: Elem> WithSimd for SideBySide<'_, E> {
+impl<E: Float> WithSimd for SideBySide<'_, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -292,7 +290,7 @@ const STEPS: usize = 4;
 /// How many steps ahead memory is asked for: no processor guesses that a short piece of the next row follows.
 const AHEAD: isize = 8;
 
-impl<E: Elem> SideBySide<'_, E> {
+impl<E: Float> SideBySide<'_, E> {
     #[inline(always)]
     unsafe fn copy<S: Simd, const REGISTERS: usize>(&self, panel: &Panel<E::Acc>, first: usize) {
         let (s, lanes) = (&self.s, Reg::<S, E>::WIDTH);
@@ -387,7 +385,7 @@ impl WithSimd for Pairs {
 }
 
 /// Along k: widens 64 steps of up to 16 rows at a time and transposes those; else converts while copying.
-unsafe fn pack_widened<S: Elem<Acc = f32>>(isa: Isa, s: Strip<S>, dst: *mut f32, dst_width: usize) {
+unsafe fn pack_widened<S: Float<Acc = f32>>(isa: Isa, s: Strip<S>, dst: *mut f32, dst_width: usize) {
     const STEPS: usize = 64;
     const ROWS: usize = 32;
     // SAFETY: the caller's contract; the stage holds what is read from it.

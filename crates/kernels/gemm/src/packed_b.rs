@@ -6,8 +6,8 @@ use oneflow_base::{DType, Error, Result};
 
 use crate::args::{GemmArgs, Mat};
 use crate::driver::{gemm_with_isa, pack_whole};
-use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
+use oneflow_kernels_prim::{Isa, isa};
 
 /// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: its order is that of the
 /// instruction set it was packed for.
@@ -46,7 +46,7 @@ impl PackedB {
     /// Every element of the matrix lies in memory of the stated dtype.
     pub unsafe fn new(dtype: DType, (k, n): (usize, usize), b: Mat) -> Result<PackedB> {
         // SAFETY: the contract is the same.
-        unsafe { Self::with_isa(dtype, (k, n), b, Isa::active()) }
+        unsafe { Self::with_isa(dtype, (k, n), b, isa()) }
     }
 
     /// [`PackedB::new`] for a tier of the caller's choice.
@@ -54,7 +54,7 @@ impl PackedB {
     /// # Safety
     /// As [`PackedB::new`].
     pub unsafe fn with_isa(dtype: DType, (k, n): (usize, usize), b: Mat, isa: Isa) -> Result<PackedB> {
-        let isa = isa.min(Isa::detected());
+        let isa = isa.min(Isa::best());
         // SAFETY: the contract is the same.
         match unsafe { pack_whole(dtype, (k, n), b, isa) } {
             Some(panels) => Ok(PackedB { panels, dtype, isa, k, n }),
@@ -92,7 +92,7 @@ pub unsafe fn gemm_packed(args: &GemmArgs, b: &PackedB, par: &dyn Parallel) -> R
 /// # Safety
 /// As [`gemm`](crate::gemm) for each, and no C overlaps another problem's matrices.
 pub unsafe fn gemm_grouped(problems: &[GemmArgs], par: &dyn Parallel) -> Result<()> {
-    let isa = Isa::active();
+    let isa = isa();
     if problems.len() < par.threads() {
         // SAFETY: the contract is the same.
         return problems.iter().try_for_each(|p| unsafe { gemm_with_isa(p, par, isa) });

@@ -2,9 +2,9 @@
 
 use crate::check::{Offsets, add_offsets};
 use crate::lines::{Axis, Lines};
-use crate::num::{Complex, Num, by_num, by_size};
+use crate::num::{Complex, Num, by_size};
 use crate::select::take;
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared};
 use oneflow_kernels_prim::{Launch, View};
 use smallvec::smallvec;
@@ -33,7 +33,7 @@ pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
         (false, d) => by_size!(d, T => run!(T, |_, v| v)),
         (true, DType::C64) => run!(Complex<f32>, Num::add),
         (true, DType::C128) => run!(Complex<f64>, Num::add),
-        (true, d) => by_num!(d, T => run!(T, Num::add), complex => ()),
+        (true, d) => by_dtype!(d, reals, T => run!(T, Num::add), _ => ()),
     }
     Ok(())
 }

@@ -1,25 +1,19 @@
 //! LOGCUMSUMEXP: a running sum of exponentials, kept as its largest exponent and the sum relative to it.
 
-use oneflow_base::{DType, Error, Result, bf16, f16};
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Acc, Float, Launch, View};
 
 pub unsafe fn logcumsumexp(l: &Launch<'_>) -> Result<()> {
     let (x, out, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.usize());
-    // SAFETY: the views are valid by the launch's contract.
-    unsafe {
-        match x.dtype {
-            DType::F32 => scan::<f32>(&x, &out, dim, |v| v as f64, |v| v as f32),
-            DType::F64 => scan::<f64>(&x, &out, dim, |v| v, |v| v),
-            DType::BF16 => scan::<bf16>(&x, &out, dim, |v| v.to_f32() as f64, |v| bf16::from_f32(v as f32)),
-            DType::F16 => scan::<f16>(&x, &out, dim, |v| v.to_f32() as f64, |v| f16::from_f32(v as f32)),
-            other => return Err(Error::not_implemented(format!("logcumsumexp: no kernel for {other}"))),
-        }
-    }
-    Ok(())
+    by_float!("logcumsumexp", x.dtype, T => {
+        // SAFETY: the views are valid by the launch's contract.
+        unsafe { scan::<T>(&x, &out, dim) };
+        Ok(())
+    })
 }
 
-unsafe fn scan<T: Copy>(x: &View, out: &View, dim: usize, up: fn(T) -> f64, down: fn(f64) -> T) {
+unsafe fn scan<T: Float>(x: &View, out: &View, dim: usize) {
     let (grid, n, [os, xs]) = if x.ndim() == 0 {
         (Grid::new(&[], [&[], &[]]), 1, [0, 0])
     } else {
@@ -33,7 +27,7 @@ unsafe fn scan<T: Copy>(x: &View, out: &View, dim: usize, up: fn(T) -> f64, down
             for k in 0..n as isize {
                 // SAFETY: position k lies inside the row of both views; rows are disjoint.
                 unsafe {
-                    let v = up(*x.at(i + k * xs));
+                    let v = (*x.at(i + k * xs)).widen().to_f64();
                     if top.is_nan() {
                         // What follows NaN is NaN.
                     } else if v <= top {
@@ -43,7 +37,8 @@ unsafe fn scan<T: Copy>(x: &View, out: &View, dim: usize, up: fn(T) -> f64, down
                         sum = if top == f64::NEG_INFINITY { 1.0 } else { sum * (top - v).exp() + 1.0 };
                         top = v;
                     }
-                    *out.at(o + k * os) = down(if sum == 0.0 || !top.is_finite() { top } else { top + sum.ln() });
+                    *out.at(o + k * os) =
+                        T::narrow(T::Acc::of(if sum == 0.0 || !top.is_finite() { top } else { top + sum.ln() }));
                 }
             }
         });

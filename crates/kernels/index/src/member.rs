@@ -1,7 +1,7 @@
 //! IS_MEMBER: few others are compared with each element, many are put into a table of bits or of hashes first.
 
-use crate::num::{Real, by_num};
-use oneflow_base::{Error, Result};
+use crate::num::Real;
+use oneflow_base::{Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 
@@ -110,13 +110,13 @@ pub unsafe fn is_member(l: &Launch<'_>) -> Result<()> {
     if x.dtype != others.dtype {
         return Err(Error::not_implemented(format!("isin: {} among {} are cast before", x.dtype, others.dtype)));
     }
-    by_num!(x.dtype, T => {
+    by_dtype!(x.dtype, reals, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe {
             let set = Set::new(keys::<T>(&others));
             look::<T>(&x, &out, &set, invert);
         }
-    }, complex => return Err(Error::not_implemented(format!("isin: complex numbers have no order (dtype {})", x.dtype))));
+    }, _ => return Err(Error::not_implemented(format!("isin: complex numbers have no order (dtype {})", x.dtype))));
     Ok(())
 }
 

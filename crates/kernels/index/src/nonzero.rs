@@ -1,7 +1,7 @@
 //! COUNT_NONZERO and NONZERO. NaN is not zero, -0 is.
 
-use crate::num::{Complex, Num, by_num};
-use oneflow_base::{DType, Error, Result};
+use crate::num::{Complex, Num};
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ macro_rules! by_any {
         match $dtype {
             DType::C64 => { type $T = Complex<f32>; $body }
             DType::C128 => { type $T = Complex<f64>; $body }
-            d => by_num!(d, $T => $body, complex => unreachable!("complex dtypes are matched above")),
+            d => by_dtype!(d, reals, $T => $body, _ => unreachable!("complex dtypes are matched above")),
         }
     };
 }

@@ -1,6 +1,6 @@
-//! Element types as the kernels of this crate see them, and the two dtype switches.
+//! Element types as the kernels of this crate see them, and the switch of those that only move elements.
 
-use oneflow_base::{bf16, f16};
+use oneflow_base::{Bool, bf16, f16};
 
 /// Calls `$body` with `$T` as an integer of the dtype's size: for kernels that only move elements.
 macro_rules! by_size {
@@ -30,55 +30,7 @@ macro_rules! by_size {
     };
 }
 
-/// Calls `$body` with `$T` as the real dtype's number type; complex dtypes take `$complex`.
-macro_rules! by_num {
-    ($dtype:expr, $T:ident => $body:expr, complex => $complex:expr) => {
-        match $dtype {
-            oneflow_base::DType::Bool => {
-                type $T = crate::num::Bit;
-                $body
-            }
-            oneflow_base::DType::U8 => {
-                type $T = u8;
-                $body
-            }
-            oneflow_base::DType::I8 => {
-                type $T = i8;
-                $body
-            }
-            oneflow_base::DType::I16 => {
-                type $T = i16;
-                $body
-            }
-            oneflow_base::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            oneflow_base::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            oneflow_base::DType::F16 => {
-                type $T = oneflow_base::f16;
-                $body
-            }
-            oneflow_base::DType::BF16 => {
-                type $T = oneflow_base::bf16;
-                $body
-            }
-            oneflow_base::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            oneflow_base::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            _ => $complex,
-        }
-    };
-}
-pub(crate) use {by_num, by_size};
+pub(crate) use by_size;
 
 /// What index kernels do with values. Addition and multiplication of integers wrap, of bools are or and and.
 pub trait Num: Copy + Send + Sync + 'static {
@@ -102,24 +54,19 @@ pub trait Real: Num {
     fn of_i64(v: i64) -> Self;
 }
 
-/// A bool in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(transparent)]
-pub struct Bit(pub u8);
-
 /// A complex number in memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Complex<F>(pub F, pub F);
 
-impl Num for Bit {
+impl Num for Bool {
     #[inline(always)]
     fn add(self, o: Self) -> Self {
-        Bit(self.0 | o.0)
+        Bool(self.0 | o.0)
     }
     #[inline(always)]
     fn mul(self, o: Self) -> Self {
-        Bit(self.0 & o.0)
+        Bool(self.0 & o.0)
     }
     #[inline(always)]
     fn is_zero(self) -> bool {
@@ -127,14 +74,14 @@ impl Num for Bit {
     }
 }
 
-impl Real for Bit {
+impl Real for Bool {
     #[inline(always)]
     fn max(self, o: Self) -> Self {
-        Bit(self.0 | o.0)
+        Bool(self.0 | o.0)
     }
     #[inline(always)]
     fn min(self, o: Self) -> Self {
-        Bit(self.0 & o.0)
+        Bool(self.0 & o.0)
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -153,13 +100,13 @@ impl Real for Bit {
         self.0 as u64
     }
     fn of_f64(v: f64) -> Self {
-        Bit((v != 0.0) as u8)
+        Bool((v != 0.0) as u8)
     }
     fn of_f32(v: f32) -> Self {
-        Bit((v != 0.0) as u8)
+        Bool((v != 0.0) as u8)
     }
     fn of_i64(v: i64) -> Self {
-        Bit((v != 0) as u8)
+        Bool((v != 0) as u8)
     }
 }
 

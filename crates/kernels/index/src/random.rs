@@ -2,13 +2,12 @@
 //!
 //! A block of words becomes numbers of the compute dtype in a small buffer, the buffer is stored as the output's dtype.
 
-use crate::num::{Real, by_num};
+use crate::num::Real;
 use crate::random_in_order;
-use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::mt19937;
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, View, WithSimd, Word, dispatch, isa};
+use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, View, WithSimd, Word, dispatch, isa, mt19937};
 
 /// Elements drawn at a time.
 const LANES: usize = 16;
@@ -60,7 +59,7 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
     let (n, [step, index_step]) = grid.pop_inner();
     let blocks = n.div_ceil(BUFFER);
     let isa = isa();
-    by_num!(out.dtype, T => {
+    by_dtype!(out.dtype, reals, T => {
         let p = Shared::<T>::new(out.ptr);
         split(grid.len() * blocks, n.min(BUFFER) as f64 * 1.5, &|r| {
             for u in r {
@@ -74,7 +73,7 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
                 });
             }
         });
-    }, complex => ());
+    }, _ => ());
     Ok(())
 }
 
@@ -105,7 +104,7 @@ unsafe fn permutation(out: &View, seed: u64, offset: u64) -> Result<()> {
     }
     let mut grid = Grid::new(out.sizes, [out.strides]);
     let (inner, [step]) = grid.pop_inner();
-    by_num!(out.dtype, T => {
+    by_dtype!(out.dtype, reals, T => {
         let p = Shared::<T>::new(out.ptr);
         grid.each(0..grid.len(), |row, [at]| {
             for (k, v) in order[row * inner..][..inner].iter().enumerate() {
@@ -113,7 +112,7 @@ unsafe fn permutation(out: &View, seed: u64, offset: u64) -> Result<()> {
                 unsafe { *p.at(at + k as isize * step) = T::of_i64(*v as i64) };
             }
         });
-    }, complex => ());
+    }, _ => ());
     Ok(())
 }
 

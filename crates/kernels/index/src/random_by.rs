@@ -1,13 +1,12 @@
 //! RANDOM_BY: draws whose parameters are tensors. As in RANDOM, the value of an element is a function of (seed, offset, its
 //! global index) and its parameters: rejected candidates take further blocks of the element's own stream.
 
-use crate::num::{Real, by_num};
+use crate::num::Real;
 use crate::random_in_order;
-use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::mt19937;
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, RandomByKind};
+use oneflow_kernels_prim::{Lanes, Launch, RandomByKind, mt19937};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Uniform numbers of (0, 1) or [0, 1), and normal ones.
@@ -196,7 +195,7 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
             return Err(bad_rate());
         }
     }
-    by_num!(out.dtype, T => {
+    by_dtype!(out.dtype, reals, T => {
         let p = Shared::<T>::new(out.ptr);
         split(grid.len(), n as f64 * 100.0, &|r| {
             grid.each(r, |_, [off, index, at_a, at_b]| {
@@ -216,7 +215,7 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
                 }
             });
         });
-    }, complex => ());
+    }, _ => ());
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! RANDOM and RANDOM_BY with an engine that draws one number after the other: PyTorch's algorithms on a CPU, element by
 //! element as they lie in memory, on the calling thread. See `prim::mt19937`.
 
-use crate::num::{Real, by_num};
+use crate::num::Real;
 use crate::random_by::{self, Numbers};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::mt19937::{Engine, each_in_order, engine, normal_16, normal_16_f64};
 use oneflow_kernels_prim::{Launch, RandomByKind, RandomKind, View, Word};
 
@@ -18,7 +18,7 @@ pub unsafe fn random(out: &View, kind: RandomKind, id: u64, a: Word, b: Word) ->
     let e = &mut *e;
     let dtype = out.dtype;
     let (x, y) = (a.f64(), b.f64());
-    by_num!(dtype, T => {
+    by_dtype!(dtype, reals, T => {
         let p = out.ptr.cast::<T>();
         let mut fill = |f: &mut dyn FnMut(&mut Engine) -> T| {
             each_in_order(out.sizes, [out.strides], |[at]| {
@@ -83,7 +83,7 @@ pub unsafe fn random(out: &View, kind: RandomKind, id: u64, a: Word, b: Word) ->
                 }
             }
         }
-    }, complex => return Err(Error::not_implemented(format!("random: {kind:?} is not defined for {dtype}"))));
+    }, _ => return Err(Error::not_implemented(format!("random: {kind:?} is not defined for {dtype}"))));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! RUNNING_EXTREME: the greatest or smallest element so far along a dimension, and where it is.
 
-use crate::num::{Real, by_num};
-use oneflow_base::{Error, Result};
+use crate::num::Real;
+use oneflow_base::{Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
 
@@ -15,7 +15,7 @@ const CHUNK: usize = 32;
 pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
     let (x, values, places) = (l.input(0)?, l.output(0)?, l.output(1)?);
     let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
-    by_num!(x.dtype, T => {
+    by_dtype!(x.dtype, reals, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe {
             if is_max {
@@ -24,7 +24,7 @@ pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
                 along::<T, false>(&x, &values, &places, dim)
             }
         }
-    }, complex => return Err(Error::not_implemented(format!("running_extreme: complex numbers have no order (dtype {})", x.dtype))));
+    }, _ => return Err(Error::not_implemented(format!("running_extreme: complex numbers have no order (dtype {})", x.dtype))));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! SEARCHSORTED: binary search of values in sorted rows.
 
-use crate::num::{Real, by_num};
-use oneflow_base::{DType, Error, Result};
+use crate::num::Real;
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, View};
 
@@ -16,12 +16,12 @@ pub unsafe fn searchsorted(l: &Launch<'_>) -> Result<()> {
         crate::check::check(s, s.ndim().saturating_sub(1), sorted.sizes.last().copied().unwrap_or(0))
             .map_err(|_| Error::runtime("searchsorted(): sorter index out of range"))?;
     }
-    by_num!(sorted.dtype, T => match out.dtype {
+    by_dtype!(sorted.dtype, reals, T => match out.dtype {
         // SAFETY: the views are valid by the launch's contract, and the sorter's indices are checked.
         DType::I32 => unsafe { search::<T, i32>(&sorted, &values, sorter.as_ref(), &out, right) },
         // SAFETY: as above.
         _ => unsafe { search::<T, i64>(&sorted, &values, sorter.as_ref(), &out, right) },
-    }, complex => return Err(Error::not_implemented(format!("searchsorted: complex numbers have no order (dtype {})", sorted.dtype))));
+    }, _ => return Err(Error::not_implemented(format!("searchsorted: complex numbers have no order (dtype {})", sorted.dtype))));
     Ok(())
 }
 

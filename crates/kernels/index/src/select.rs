@@ -3,8 +3,8 @@
 use crate::advanced::put;
 use crate::check::{Offsets, Outside, add_offsets, check};
 use crate::lines::{Axis, Lines};
-use crate::num::{Complex, Num, Real, by_num, by_size};
-use oneflow_base::{DType, Error, Result};
+use crate::num::{Complex, Num, Real, by_size};
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Shared, copy_run};
 use oneflow_kernels_prim::{Launch, ScatterKind, View, dispatch, isa};
 use smallvec::smallvec;
@@ -224,12 +224,12 @@ pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
         (ScatterKind::Add, DType::C128) => run!(Complex<f64>, Num::add),
         (ScatterKind::Mul, DType::C64) => run!(Complex<f32>, Num::mul),
         (ScatterKind::Mul, DType::C128) => run!(Complex<f64>, Num::mul),
-        (kind, d) => by_num!(d, T => match kind {
+        (kind, d) => by_dtype!(d, reals, T => match kind {
             ScatterKind::Add | ScatterKind::Set => run!(T, Num::add),
             ScatterKind::Mul => run!(T, Num::mul),
             ScatterKind::Max => run!(T, Real::max),
             ScatterKind::Min => run!(T, Real::min),
-        }, complex => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
+        }, _ => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
     }
     Ok(())
 }
@@ -255,12 +255,12 @@ fn rows(index: &View, src: &View, out: &View, dim: usize, kind: ScatterKind) -> 
         (ScatterKind::Add, DType::C128) => run!(Complex<f64>, Num::add),
         (ScatterKind::Mul, DType::C64) => run!(Complex<f32>, Num::mul),
         (ScatterKind::Mul, DType::C128) => run!(Complex<f64>, Num::mul),
-        (kind, d) => by_num!(d, T => match kind {
+        (kind, d) => by_dtype!(d, reals, T => match kind {
             ScatterKind::Add | ScatterKind::Set => run!(T, Num::add),
             ScatterKind::Mul => run!(T, Num::mul),
             ScatterKind::Max => run!(T, Real::max),
             ScatterKind::Min => run!(T, Real::min),
-        }, complex => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
+        }, _ => return Err(Error::not_implemented(format!("scatter: {kind:?} has no meaning for {d}")))),
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! SORT and TOPK by packed words of (key, position): an unstable sort of them is a stable sort of the values.
 
-use crate::num::{Real, by_num};
-use oneflow_base::{DType, Error, Result};
+use crate::num::Real;
+use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_ep::cpu;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
@@ -141,14 +141,14 @@ impl<'a> Rows<'a> {
     /// `run` with the words that fit the dtype and the row.
     fn dispatch(&self, name: &str, ns: f64, descending: bool, order: Order) -> Result<()> {
         let wide = matches!(self.x.dtype, DType::I64 | DType::F64) || self.n > u32::MAX as usize;
-        by_num!(self.x.dtype, T => {
+        by_dtype!(self.x.dtype, reals, T => {
             if wide {
                 self.run::<T, u128>(ns, descending, order);
             } else {
                 self.run::<T, u64>(ns, descending, order);
             }
             Ok(())
-        }, complex => Err(Error::not_implemented(format!("{name}: complex numbers have no order (dtype {})", self.x.dtype))))
+        }, _ => Err(Error::not_implemented(format!("{name}: complex numbers have no order (dtype {})", self.x.dtype))))
     }
 }
 

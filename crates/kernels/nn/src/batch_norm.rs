@@ -5,10 +5,10 @@
 //! are combined in order: the same result for any number of threads. Sums of blocks are combined in f64.
 
 use crate::channel_rows::{ApplyRow, BackwardRow, Moments, RowMoments, RowSums, Rows, Sums, step, write};
-use crate::mem::{Acc, Float, Reg, Run, by_float, by_register, load, read, with_scratch};
-use oneflow_base::Result;
+use crate::mem::{Run, by_register, read, with_scratch};
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Isa, Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Isa, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 /// Rows whose moments are taken together: with a cache line of channels they stay in the first cache.
@@ -131,7 +131,7 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             for c in 0..n_channels {
                 let m = sums.chunks(n_channels.max(1)).enumerate().fold(Moments::NONE, |m, (b, of)| {
                     let n = block.min(rows - b * block) as f64;
-                    m.and(Moments { n, mean: of[c][0].wide(), m2: of[c][1].wide() })
+                    m.and(Moments { n, mean: of[c][0].to_f64(), m2: of[c][1].to_f64() })
                 });
                 // SAFETY: nobody else writes.
                 unsafe { ch.get().keep(l.get(), c, m)? };
@@ -287,12 +287,12 @@ impl<T: Float> WithSimd for ColumnMoments<T> {
                     let zero = Reg::<S, T>::splat(0.0);
                     let mut mean = [zero; TOGETHER];
                     side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
-                        mean[u] = mean[u] + T::load::<S>(at(r).add(u * width), k);
+                        mean[u] = mean[u] + T::load_n::<S>(at(r).add(u * width), k);
                     });
                     mean = mean.map(|sum| sum * Reg::<S, T>::splat(1.0 / len as f64));
                     let mut m2 = [zero; TOGETHER];
                     side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
-                        let d = T::load::<S>(at(r).add(u * width), k) - mean[u];
+                        let d = T::load_n::<S>(at(r).add(u * width), k) - mean[u];
                         m2[u] = d.fma(d, m2[u]);
                     });
                     // Into what the rows before gave.
@@ -334,7 +334,7 @@ impl<T: Float> WithSimd for ApplyRows<'_, T> {
             // SAFETY: the rows lie where they are read and hold n elements.
             unsafe {
                 by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                    T::store::<S>((T::load::<S>(x.add(i), k) - m).fma(a, b), y.add(i), k);
+                    T::store_n::<S>((T::load_n::<S>(x.add(i), k) - m).fma(a, b), y.add(i), k);
                 });
             }
         }
@@ -362,9 +362,9 @@ impl<T: Float> WithSimd for ApplyColumns<T> {
             unsafe {
                 let (x, y) = (self.x.offset(r * self.down), self.y.offset(r * self.down_y));
                 by_register!(Reg<S, T>, self.c, |i, k, _u| {
-                    let v = T::load::<S>(x.add(i), k) - load::<Reg<S, T>>(mean.add(i), k);
-                    let v = v.fma(load::<Reg<S, T>>(scale.add(i), k), load::<Reg<S, T>>(shift.add(i), k));
-                    T::store::<S>(v, y.add(i), k);
+                    let v = T::load_n::<S>(x.add(i), k) - Reg::<S, T>::load_n(mean.add(i), k);
+                    let v = v.fma(Reg::<S, T>::load_n(scale.add(i), k), Reg::<S, T>::load_n(shift.add(i), k));
+                    T::store_n::<S>(v, y.add(i), k);
                 });
             }
         }
@@ -389,8 +389,8 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     // SAFETY: statistics and weights have one number a channel.
     let map = |c: usize, [sum_g, sum_gx]: Sums| unsafe {
         let c = c as isize;
-        let (m, r) = (*mean.at(c), (*rstd.at(c)).wide());
-        let a = r * if w.at(0).is_null() { 1.0 } else { (*w.at(c)).wide() };
+        let (m, r) = (*mean.at(c), (*rstd.at(c)).to_f64());
+        let a = r * if w.at(0).is_null() { 1.0 } else { (*w.at(c)).to_f64() };
         let (b, q) = if training { (-a * sum_g / each, a * r * r * sum_gx / each) } else { (0.0, 0.0) };
         [T::Acc::of(a), T::Acc::of(b), m, T::Acc::of(q)]
     };
@@ -412,7 +412,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             };
             for of in by_blocks::<T, _>(isa, rows, n_channels, fold).1.chunks(n_channels.max(1)) {
                 for (s, b) in sums.iter_mut().zip(of) {
-                    *s = [s[0] + b[0].wide(), s[1] + b[1].wide()];
+                    *s = [s[0] + b[0].to_f64(), s[1] + b[1].to_f64()];
                 }
             }
         }
@@ -465,7 +465,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
         // SAFETY: statistics and gradients have one number a channel.
         unsafe {
             if let Some(gw) = l.opt_output(1) {
-                write(&gw, c as isize * step(&gw), sum_gx * (*rstd.at(c as isize)).wide())?;
+                write(&gw, c as isize * step(&gw), sum_gx * (*rstd.at(c as isize)).to_f64())?;
             }
             if let Some(gb) = l.opt_output(2) {
                 write(&gb, c as isize * step(&gb), *sum_g)?;
@@ -502,14 +502,14 @@ impl<T: Float> WithSimd for ColumnSums<T> {
                 unsafe {
                     let mut means = [Reg::<S, T>::splat(0.0); TOGETHER];
                     for u in (0..TOGETHER).take_while(|u| k(*u) > 0) {
-                        means[u] = load::<Reg<S, T>>(mean.add(i + u * width), k(u));
+                        means[u] = Reg::<S, T>::load_n(mean.add(i + u * width), k(u));
                     }
                     let (mut a, mut b) = ([Reg::<S, T>::splat(0.0); TOGETHER], [Reg::<S, T>::splat(0.0); TOGETHER]);
                     side_by_side!(Reg<S, T>, len, whole, k, |r, u, k| {
                         let (at, i) = ((from + r) as isize, i + u * width);
-                        let gv = T::load::<S>(g.offset(at * dg).add(i), k);
+                        let gv = T::load_n::<S>(g.offset(at * dg).add(i), k);
                         a[u] = a[u] + gv;
-                        b[u] = gv.fma(T::load::<S>(x.offset(at * dx).add(i), k) - means[u], b[u]);
+                        b[u] = gv.fma(T::load_n::<S>(x.offset(at * dx).add(i), k) - means[u], b[u]);
                     });
                     for u in (0..TOGETHER).take_while(|u| k(*u) > 0) {
                         let (mut p, mut q) = ([T::Acc::of(0.0); 16], [T::Acc::of(0.0); 16]);
@@ -547,10 +547,10 @@ impl<T: Float> WithSimd for BackwardColumns<T> {
             unsafe {
                 let (g, x, gx) = (self.g.offset(r * dg), self.x.offset(r * dx), self.gx.offset(r * dy));
                 by_register!(Reg<S, T>, self.c, |i, k, _u| {
-                    let at = |p: *const T::Acc| load::<Reg<S, T>>(p.add(i), k);
-                    let g = T::load::<S>(g.add(i), k).fma(at(a), at(b));
-                    let d = at(m) - T::load::<S>(x.add(i), k);
-                    T::store::<S>(d.fma(at(q), g), gx.add(i), k);
+                    let at = |p: *const T::Acc| Reg::<S, T>::load_n(p.add(i), k);
+                    let g = T::load_n::<S>(g.add(i), k).fma(at(a), at(b));
+                    let d = at(m) - T::load_n::<S>(x.add(i), k);
+                    T::store_n::<S>(d.fma(at(q), g), gx.add(i), k);
                 });
             }
         }

@@ -1,11 +1,11 @@
 //! Rows of one channel, (n, c) of [n, c, ...]: their moments, the affine map, and both for the backward. What batch and group
 //! norm are made of.
 
-use crate::mem::{Acc, Float, Reg, by_float, by_register, total};
+use crate::mem::{by_register, total};
 use crate::row::Row;
-use oneflow_base::Result;
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Lanes, Num, Register, Simd, View, WithSimd};
+use oneflow_kernels_prim::{Acc, Float, Lanes, Num, Reg, Register, Simd, View, WithSimd};
 
 /// One operand of the walk by channels.
 pub struct Rows<T> {
@@ -72,7 +72,7 @@ pub fn step(v: &View) -> isize {
 pub unsafe fn write(v: &View, offset: isize, x: f64) -> Result<()> {
     by_float!("batch_norm", v.dtype, T => {
         // SAFETY: by the caller.
-        unsafe { *v.ptr.cast::<T>().offset(offset) = T::put(<T as Float>::Acc::of(x)) };
+        unsafe { *v.ptr.cast::<T>().offset(offset) = T::narrow(<T as Float>::Acc::of(x)) };
         Ok(())
     })
 }
@@ -100,7 +100,7 @@ impl<T: Float> WithSimd for RowMoments<T> {
             for line in 0..lines as isize {
                 let x = x.offset(line * down);
                 by_register!(Reg<S, T>, n, |i, k, u| {
-                    acc[u] = acc[u] + T::load::<S>(x.add(i), k);
+                    acc[u] = acc[u] + T::load_n::<S>(x.add(i), k);
                 });
             }
             let mean = total(acc) * T::Acc::splat(1.0 / count);
@@ -114,7 +114,7 @@ impl<T: Float> WithSimd for RowMoments<T> {
                     acc[u] = d.fma(d, acc[u]);
                 });
             }
-            Moments { n: count, mean: mean.wide(), m2: total(acc).wide() }
+            Moments { n: count, mean: mean.to_f64(), m2: total(acc).to_f64() }
         }
     }
 }
@@ -143,7 +143,7 @@ impl<T: Float> WithSimd for ApplyRow<T> {
             unsafe {
                 let (x, y) = (self.x.offset(line * self.down[0]), self.y.offset(line * self.down[1]));
                 by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                    T::store::<S>((T::load::<S>(x.add(i), k) - m).fma(a, b), y.add(i), k);
+                    T::store_n::<S>((T::load_n::<S>(x.add(i), k) - m).fma(a, b), y.add(i), k);
                 });
             }
         }
@@ -171,13 +171,13 @@ impl<T: Float> WithSimd for RowSums<T> {
             unsafe {
                 let (g, x) = (self.g.offset(line * self.down[0]), self.x.offset(line * self.down[1]));
                 by_register!(Reg<S, T>, self.n, |i, k, u| {
-                    let g = T::load::<S>(g.add(i), k);
+                    let g = T::load_n::<S>(g.add(i), k);
                     a[u] = a[u] + g;
-                    b[u] = g.fma(T::load::<S>(x.add(i), k) - m, b[u]);
+                    b[u] = g.fma(T::load_n::<S>(x.add(i), k) - m, b[u]);
                 });
             }
         }
-        [total(a).wide(), total(b).wide()]
+        [total(a).to_f64(), total(b).to_f64()]
     }
 }
 
@@ -204,9 +204,9 @@ impl<T: Float> WithSimd for BackwardRow<T> {
                 let (g, x) = (self.g.offset(line * dg), self.x.offset(line * dx));
                 let gx = self.gx.offset(line * dy);
                 by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                    let g = T::load::<S>(g.add(i), k).fma(a, b);
-                    let d = m - T::load::<S>(x.add(i), k);
-                    T::store::<S>(d.fma(q, g), gx.add(i), k);
+                    let g = T::load_n::<S>(g.add(i), k).fma(a, b);
+                    let d = m - T::load_n::<S>(x.add(i), k);
+                    T::store_n::<S>(d.fma(q, g), gx.add(i), k);
                 });
             }
         }

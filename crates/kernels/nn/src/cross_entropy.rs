@@ -1,12 +1,10 @@
 //! CROSS_ENTROPY, summed or not, and its backward over rows of logits; the probabilities exist in registers only.
 
-use crate::mem::{
-    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, greatest, load, total, with_scratch,
-};
+use crate::mem::{Run, STREAM_BYTES, aligned, by_register, fence, greatest, total, with_scratch};
 use crate::row::Row;
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 
 /// Logits a chunk: they stay in the first cache between its maximum and its sum.
 const CHUNK: usize = 4096;
@@ -59,7 +57,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     by_float!("cross_entropy", x.dtype, T => {
         let loss = Shared::<T>::new(loss.ptr);
         // SAFETY: the views are valid by the launch's contract; each row has its own loss.
-        unsafe { rows::<T>(l, &x, &|i, v, _| *loss.at(i as isize * down) = T::put(v)) }
+        unsafe { rows::<T>(l, &x, &|i, v, _| *loss.at(i as isize * down) = T::narrow(v)) }
     })
 }
 
@@ -80,9 +78,9 @@ unsafe fn summed<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             let (mut sum, mut weight) = (0.0, 0.0);
             for i in 0..n as isize {
                 let [v, w] = *each.at(i);
-                (sum, weight) = (sum + v.wide(), weight + w.wide());
+                (sum, weight) = (sum + v.to_f64(), weight + w.to_f64());
             }
-            *loss.ptr.cast::<T>() = T::put(T::Acc::of(if mean { sum / weight } else { sum }));
+            *loss.ptr.cast::<T>() = T::narrow(T::Acc::of(if mean { sum / weight } else { sum }));
             *total.ptr.cast::<T::Acc>() = T::Acc::of(weight);
         }
         Ok(())
@@ -101,7 +99,7 @@ impl<A: Acc> Smoothing<A> {
         let of_class = |c: usize| match weight.is_null() {
             true => 1.0,
             // SAFETY: a weight holds one number a class.
-            false => unsafe { *weight.add(c) }.wide(),
+            false => unsafe { *weight.add(c) }.to_f64(),
         };
         let sum = if s == 0.0 { 0.0 } else { (0..classes).map(of_class).sum() };
         Smoothing { target: A::of(1.0 - s), class: A::of(s / classes as f64), sum: A::of(sum) }
@@ -136,7 +134,7 @@ unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View, put: &(dyn Fn(usize, T::Acc, 
                     let (top, rest) = dispatch(isa, LogSumExp { x, n: c });
                     *lse = top + rest;
                     // Far from zero the difference to the greatest logit keeps the digits that `lse` rounds away.
-                    let mut v = s.target * wt * (rest - ((*x.add(t as usize)).get() - top));
+                    let mut v = s.target * wt * (rest - ((*x.add(t as usize)).widen() - top));
                     if smooth != 0.0 {
                         v = v + s.class * (s.sum * *lse - dispatch(isa, WeightedSum { x, w: w.at(0), n: c }));
                     }
@@ -171,7 +169,7 @@ impl<T: Float> WithSimd for LogSumExp<T> {
                 });
                 let m = greatest(acc);
                 // NaN stays.
-                if m > max || m.wide().is_nan() {
+                if m > max || m.to_f64().is_nan() {
                     sum = if max == least { sum } else { sum * (max - m).exp() };
                     max = m;
                 }
@@ -206,9 +204,9 @@ impl<T: Float> WithSimd for WeightedSum<T> {
         // SAFETY: the row and the weight hold n elements.
         unsafe {
             by_register!(Reg<S, T>, self.n, |i, k, u| {
-                let mut v = T::load::<S>(self.x.add(i), k);
+                let mut v = T::load_n::<S>(self.x.add(i), k);
                 if !self.w.is_null() {
-                    v = v * load::<Reg<S, T>>(self.w.add(i), k);
+                    v = v * Reg::<S, T>::load_n(self.w.add(i), k);
                 }
                 acc[u] = acc[u] + v;
             });
@@ -247,20 +245,20 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     let out = or.place(op, os);
                     if let Some(t) = targets.get(i as usize) {
                         let x = xr.read(x.at(i * x_step), xs);
-                        let (g, lse) = ((*g.at(i * g_step)).get(), *lse.at(i * lse_step));
+                        let (g, lse) = ((*g.at(i * g_step)).widen(), *lse.at(i * lse_step));
                         let wt = if w.at(0).is_null() { T::Acc::splat(1.0) } else { *w.at(t as isize) };
                         let hit = g * s.target * wt;
                         let (a, even) = match smoothed {
                             true => (hit + g * s.class * s.sum, g * s.class),
                             false => (hit, T::Acc::splat(0.0)),
                         };
-                        let at_t = (*x.add(t as usize)).get();
+                        let at_t = (*x.add(t as usize)).widen();
                         dispatch(isa, Backward { x, gx: out, w: w.at(0), n: c, lse, a, even, smoothed, stream });
                         if stream {
                             // The target's gradient below must not be overtaken.
                             fence();
                         }
-                        *out.add(t as usize) = T::put(a * (at_t - lse).exp() - even * wt - hit);
+                        *out.add(t as usize) = T::narrow(a * (at_t - lse).exp() - even * wt - hit);
                     } else {
                         out.write_bytes(0, c);
                     }
@@ -295,16 +293,16 @@ impl<T: Float> WithSimd for Backward<T> {
         unsafe {
             if stream && !smoothed && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH) {
                 by_register!(Reg<S, T>, n, |i, k, _u| {
-                    T::stream::<S>(a * (T::load::<S>(x.add(i), k) - lse).exp(), gx.add(i));
+                    T::stream::<S>(a * (T::load_n::<S>(x.add(i), k) - lse).exp(), gx.add(i));
                 });
                 return;
             }
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                let mut v = a * (T::load::<S>(x.add(i), k) - lse).exp();
+                let mut v = a * (T::load_n::<S>(x.add(i), k) - lse).exp();
                 if smoothed {
-                    v = v - if w.is_null() { even } else { even * load::<Reg<S, T>>(w.add(i), k) };
+                    v = v - if w.is_null() { even } else { even * Reg::<S, T>::load_n(w.add(i), k) };
                 }
-                T::store::<S>(v, gx.add(i), k);
+                T::store_n::<S>(v, gx.add(i), k);
             });
         }
     }

@@ -3,10 +3,9 @@
 //! The gradient is the one of the softmax's input, given log probabilities: `exp(log_probs)` minus the expected occupation.
 //! (Graves et al., "Connectionist Temporal Classification", 2006.)
 
-use crate::mem::{Acc, Float, by_float};
-use oneflow_base::{Error, Result};
+use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Acc, Float, Launch, View};
 
 /// Labels with blanks around them: 0, l1, 0, l2, 0.
 struct Labels {
@@ -115,10 +114,11 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             let n = n as isize;
             // SAFETY: samples, times, states and classes are inside; a sample belongs to one task.
             unsafe {
-                let p =
-                    |t: usize, s: usize| (*x.at(t as isize * xt + n * xn + labels.class(s) as isize * xc)).get().wide();
+                let p = |t: usize, s: usize| {
+                    (*x.at(t as isize * xt + n * xn + labels.class(s) as isize * xc)).widen().to_f64()
+                };
                 let put = |t: isize, s: isize, v: f64| {
-                    *alpha.at(n * an + t * at + s * a_s) = T::put(T::Acc::of(v));
+                    *alpha.at(n * an + t * at + s * a_s) = T::narrow(T::Acc::of(v));
                 };
                 let (mut now, mut before) = (vec![f64::NEG_INFINITY; labels.states()], vec![]);
                 for t in 0..steps {
@@ -148,7 +148,7 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     (_, 1) => now[0],
                     _ => log_add(&now[end - 2..]),
                 };
-                *loss.at(n * loss_step) = T::put(T::Acc::of(-likelihood));
+                *loss.at(n * loss_step) = T::narrow(T::Acc::of(-likelihood));
             }
         }
     });
@@ -179,11 +179,11 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             let n = n as isize;
             // SAFETY: samples, times, states and classes are inside; a sample belongs to one task.
             unsafe {
-                let p = |t: usize, c: usize| (*x.at(t as isize * xt + n * xn + c as isize * xc)).get().wide();
+                let p = |t: usize, c: usize| (*x.at(t as isize * xt + n * xn + c as isize * xc)).widen().to_f64();
                 let put = |t: usize, c: usize, v: f64| {
-                    *gx.at(t as isize * gt + n * gn + c as isize * gc) = T::put(T::Acc::of(v));
+                    *gx.at(t as isize * gt + n * gn + c as isize * gc) = T::narrow(T::Acc::of(v));
                 };
-                let (g, nll) = ((*g.at(n * g_step)).get().wide(), (*loss.at(n * loss_step)).get().wide());
+                let (g, nll) = ((*g.at(n * g_step)).widen().to_f64(), (*loss.at(n * loss_step)).widen().to_f64());
                 let impossible = zero_infinity && nll == f64::INFINITY;
                 let end = labels.states();
                 let (mut beta, mut after) = (vec![f64::NEG_INFINITY; end], vec![]);
@@ -207,7 +207,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     // The logarithm of what passes through each class at this time.
                     let mut through = vec![f64::NEG_INFINITY; classes];
                     for (s, b) in beta.iter().enumerate() {
-                        let a = (*alpha.at(n * an + t as isize * at + s as isize * a_s)).get().wide();
+                        let a = (*alpha.at(n * an + t as isize * at + s as isize * a_s)).widen().to_f64();
                         let c = labels.class(s);
                         through[c] = log_add(&[through[c], a + b]);
                     }

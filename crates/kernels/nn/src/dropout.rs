@@ -1,11 +1,9 @@
 //! DROPOUT: the mask of an element depends on (seed, offset, global element index) alone; see `prim::philox`.
 
-use crate::mem::{Acc, Float, by_float};
-use oneflow_base::Result;
-use oneflow_kernels_prim::mt19937;
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, Num, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Launch, Num, Simd, View, WithSimd, dispatch, isa, mt19937};
 
 /// Elements a task's unit: long enough to hide its start.
 const BLOCK: usize = 1024;
@@ -64,13 +62,13 @@ unsafe fn drop_in_order<T: Float>(x: &View, y: &View, mask: &View, p: f64, id: u
     let registered = mt19937::engine(id)?;
     let mut e = registered.lock();
     let (from, to, kept) = (x.ptr.cast::<T>(), y.ptr.cast::<T>(), mask.ptr.cast::<u8>());
-    let scale = T::put(T::Acc::of(mt19937::dropout_scale(p, x.dtype))).get();
+    let scale = T::narrow(T::Acc::of(mt19937::dropout_scale(p, x.dtype))).widen();
     mt19937::each_in_order(x.sizes, [x.strides, y.strides, mask.strides], |[i, o, m]| {
         // What is dropped for certain draws nothing.
         let is_kept = p < 1.0 && e.uniform_f64() < 1.0 - p;
         // SAFETY: the offsets are those of the views' elements.
         unsafe {
-            *to.offset(o) = T::put((*from.offset(i)).get() * if is_kept { scale } else { T::Acc::splat(0.0) });
+            *to.offset(o) = T::narrow((*from.offset(i)).widen() * if is_kept { scale } else { T::Acc::splat(0.0) });
             *kept.offset(m) = is_kept as u8;
         }
     });
@@ -106,12 +104,12 @@ impl<T: Float> WithSimd for Drop<T> {
                 d.one_by_one(0, i);
                 while i + N <= d.len {
                     let w = packed_words(d.seed, d.offset, d.first.wrapping_add(i as u64) / 4);
-                    let mut x = [T::put(d.scale); N];
+                    let mut x = [T::narrow(d.scale); N];
                     std::ptr::copy_nonoverlapping(d.x.add(i), x.as_mut_ptr(), N);
                     let mut kept = [0u8; N];
                     for j in 0..N {
                         kept[j] = (w[j] >> 8 >= d.bound) as u8;
-                        x[j] = T::put(x[j].get() * d.factor(kept[j]));
+                        x[j] = T::narrow(x[j].widen() * d.factor(kept[j]));
                     }
                     std::ptr::copy_nonoverlapping(x.as_ptr(), d.y.add(i), N);
                     std::ptr::copy_nonoverlapping(kept.as_ptr(), d.mask.add(i), N);
@@ -141,7 +139,7 @@ impl<T: Float> Drop<T> {
             let kept = (w >> 8 >= self.bound) as u8;
             // SAFETY: by the caller.
             unsafe {
-                *self.y.offset(at * ys) = T::put((*self.x.offset(at * xs)).get() * self.factor(kept));
+                *self.y.offset(at * ys) = T::narrow((*self.x.offset(at * xs)).widen() * self.factor(kept));
                 *self.mask.offset(at * ms) = kept;
             }
             i += 1;

@@ -1,9 +1,9 @@
 //! EMBEDDING moves rows; its backward sums rows of the gradient, in index order, in the compute dtype.
 
-use crate::mem::{Float, by_float, with_scratch};
-use oneflow_base::{DType, Error, Result};
+use crate::mem::with_scratch;
+use oneflow_base::{DType, Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
-use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Float, Launch, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Integers of an index tensor, or the rows they lead to; inline for short ones.
@@ -171,7 +171,7 @@ unsafe fn sums<T: Float>(g: &View, out: &View, pairs: &[(u32, u32)]) {
                         }
                         dispatch(isa, AddRow::<T> { acc, row, n: d });
                     }
-                    (0..d).for_each(|j| *o.offset(j as isize * step) = T::put(*acc.add(j)));
+                    (0..d).for_each(|j| *o.offset(j as isize * step) = T::narrow(*acc.add(j)));
                 }
                 at = end;
             }
@@ -190,12 +190,13 @@ impl<T: Float> WithSimd for AddRow<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
-        use crate::mem::{Reg, by_register, load, store};
+        use crate::mem::by_register;
+        use oneflow_kernels_prim::{Reg, Register};
         // SAFETY: both hold n elements.
         unsafe {
             by_register!(Reg<S, T>, self.n, |i, k, _u| {
                 let p = self.acc.add(i);
-                store(load::<Reg<S, T>>(p, k) + T::load::<S>(self.row.add(i), k), p, k);
+                (Reg::<S, T>::load_n(p, k) + T::load_n::<S>(self.row.add(i), k)).store_n(p, k);
             });
         }
     }

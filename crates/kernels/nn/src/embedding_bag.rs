@@ -3,10 +3,10 @@
 //! A bag's rows are added in order, so that no result depends on the number of threads.
 
 use crate::embedding::{PADDING, Part, ints};
-use crate::mem::{Acc, Float, Reg, by_float, with_scratch};
-use oneflow_base::{Error, Result};
+use crate::mem::with_scratch;
+use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{BagMode, Lanes, Launch, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, BagMode, Float, Lanes, Launch, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 /// Which positions of the indices a bag holds.
@@ -101,7 +101,7 @@ unsafe fn factors<T: Float>(v: Option<View>) -> Vec<T::Acc> {
     let grid = Grid::new(v.sizes, [v.strides]);
     let mut all = Vec::with_capacity(grid.len());
     // SAFETY: the grid yields offsets inside the view.
-    grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<T>().offset(o) }.get()));
+    grid.each(0..grid.len(), |_, [o]| all.push(unsafe { *v.ptr.cast::<T>().offset(o) }.widen()));
     all
 }
 
@@ -186,14 +186,14 @@ impl<T: Float> Job<'_, T> {
             let from = self.weight.at(row as isize * self.down + col as isize);
             for (u, a) in acc.iter_mut().enumerate() {
                 // SAFETY: the caller's columns of a row of the table.
-                let v = unsafe { T::load::<S>(from.add(u * Reg::<S, T>::WIDTH), k) };
+                let v = unsafe { T::load_n::<S>(from.add(u * Reg::<S, T>::WIDTH), k) };
                 *a = if FACTORS { v.fma(Reg::<S, T>::all_of(factors[i]), *a) } else { *a + v };
             }
         }
         for (u, a) in acc.into_iter().enumerate() {
             let a = if self.mean { a * Reg::<S, T>::all_of(scale) } else { a };
             // SAFETY: the caller's columns of the bag.
-            unsafe { T::store::<S>(a, out.add(col + u * Reg::<S, T>::WIDTH), k) };
+            unsafe { T::store_n::<S>(a, out.add(col + u * Reg::<S, T>::WIDTH), k) };
         }
     }
 
@@ -203,11 +203,11 @@ impl<T: Float> Job<'_, T> {
             let mut acc = T::Acc::of(0.0);
             for (k, &row) in rows.iter().enumerate().filter(|(_, row)| **row >= 0) {
                 // SAFETY: the caller's row, a column of it.
-                let v = unsafe { *self.weight.at(row as isize * self.down + col * self.right) }.get();
+                let v = unsafe { *self.weight.at(row as isize * self.down + col * self.right) }.widen();
                 acc = acc + v * factors.get(k).copied().unwrap_or(T::Acc::of(1.0));
             }
             // SAFETY: a column of the caller's bag.
-            unsafe { *out.offset(col * self.out_strides[1]) = T::put(acc * scale) };
+            unsafe { *out.offset(col * self.out_strides[1]) = T::narrow(acc * scale) };
         }
     }
 
@@ -226,7 +226,7 @@ impl<T: Float> Job<'_, T> {
                     for &row in self.rows[self.bags.of(bag)].iter().filter(|r| **r >= 0) {
                         let from = self.weight.at(row as isize * self.down);
                         for j in 0..self.d {
-                            let (v, t) = ((*from.offset(j as isize * self.right)).get(), *top.add(j));
+                            let (v, t) = ((*from.offset(j as isize * self.right)).widen(), *top.add(j));
                             if *best.add(j) < 0 || v > t || is_nan(v) && !is_nan(t) {
                                 *top.add(j) = v;
                                 *best.add(j) = row;
@@ -236,7 +236,7 @@ impl<T: Float> Job<'_, T> {
                     for j in 0..self.d {
                         let (i, v) = (*best.add(j), *top.add(j));
                         let at = bag as isize * self.out_strides[0] + j as isize * self.out_strides[1];
-                        *self.out.at(at) = T::put(if i < 0 { T::Acc::of(0.0) } else { v });
+                        *self.out.at(at) = T::narrow(if i < 0 { T::Acc::of(0.0) } else { v });
                         *chosen.at(bag as isize * c_down + j as isize * c_right) = i;
                     }
                 }

@@ -1,10 +1,9 @@
 //! GRID_SAMPLE: values of images at positions. For a run of positions the places and weights of their neighbours are found
 //! once, and every channel is read by them. Half types compute in f32.
 
-use crate::mem::{Acc, Float, by_float};
-use oneflow_base::{Error, Result};
+use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{GridBorder, GridMode, Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, GridBorder, GridMode, Launch, Simd, View, WithSimd, dispatch, isa};
 
 /// Positions of a run.
 const RUN: usize = 64;
@@ -196,7 +195,7 @@ impl<T: Float> WithSimd for Fill<'_, T> {
             let first = (map.dims - 1 - d) as isize * axis;
             for (p, x) in x[..m].iter_mut().enumerate() {
                 // SAFETY: the position lies in the grid.
-                *x = unsafe { (*grid.offset(p as isize * step + first)).get() };
+                *x = unsafe { (*grid.offset(p as isize * step + first)).widen() };
             }
             table.whole &= axis_of.fill(map, &mut x[..m], sizes[d], strides[d]);
         }
@@ -235,12 +234,12 @@ impl<T: Float, const TAPS: usize> WithSimd for Read<'_, T, TAPS> {
                 for k in 0..TAPS {
                     let at = table.at[k][p];
                     if table.whole || at > FIRST {
-                        let v = (*x.offset(at)).get();
+                        let v = (*x.offset(at)).widen();
                         // The one neighbour of a nearest place has no weight.
                         sum = if TAPS == 1 { v } else { sum + v * table.weight[k][p] };
                     }
                 }
-                *out.offset(p as isize * step) = T::put(sum);
+                *out.offset(p as isize * step) = T::narrow(sum);
             }
         }
     }

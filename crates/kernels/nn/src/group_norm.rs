@@ -4,11 +4,11 @@
 //! number of threads.
 
 use crate::channel_rows::{ApplyRow, BackwardRow, Moments, RowMoments, RowSums, Rows, Sums, step, write};
-use crate::mem::{Acc, Float, Run, by_float, with_scratch};
+use crate::mem::{Run, with_scratch};
 use crate::row::blocks;
-use oneflow_base::Result;
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Launch, View, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Launch, View, dispatch, isa};
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let x = l.input(0)?;
@@ -96,8 +96,8 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                 let (n, from) = (at / groups, at % groups * each);
                 // SAFETY: the indices are inside; scratch has room for a row of each; a group belongs to one task.
                 unsafe {
-                    let (mu, r) = (*mean.at(at as isize), (*rstd.at(at as isize)).wide());
-                    let weight = |c: usize| if w.at(0).is_null() { 1.0 } else { (*w.at(c as isize)).wide() };
+                    let (mu, r) = (*mean.at(at as isize), (*rstd.at(at as isize)).to_f64());
+                    let weight = |c: usize| if w.at(0).is_null() { 1.0 } else { (*w.at(c as isize)).to_f64() };
                     let mut total = [0.0; 2];
                     for c in from..from + each {
                         let (g, x) = (gs.read(n, c, gt), xs.read(n, c, xt));
@@ -121,7 +121,7 @@ unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
         for n in 0..batch {
             let [p, q] = sums[n * channels + c];
             // SAFETY: there is one number a group.
-            gw += q * unsafe { *rstd.at((n * groups + c / each) as isize) }.wide();
+            gw += q * unsafe { *rstd.at((n * groups + c / each) as isize) }.to_f64();
             gb += p;
         }
         for (i, v) in [(1, gw), (2, gb)] {

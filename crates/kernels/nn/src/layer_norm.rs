@@ -3,13 +3,11 @@
 //! The gradients of weight and bias are summed over fixed blocks of rows and then over the blocks, in order: the same
 //! result for any number of threads.
 
-use crate::mem::{
-    Acc, Float, Reg, Run, STREAM_BYTES, aligned, by_float, by_register, fence, load, masked, store, total, with_scratch,
-};
+use crate::mem::{Run, STREAM_BYTES, aligned, by_register, fence, total, with_scratch};
 use crate::row::{Row, blocks};
-use oneflow_base::Result;
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 
 /// The dimensions that are not normalised, for views of equal sizes.
 fn outer<const K: usize>(views: [&View; K], n_dims: usize) -> Grid<K> {
@@ -84,7 +82,7 @@ impl<T: Float> WithSimd for Add<T> {
         // SAFETY: the rows hold n elements.
         unsafe {
             by_register!(Reg<S, T>, self.n, |i, k, _u| {
-                T::store::<S>(T::load::<S>(self.a.add(i), k) + T::load::<S>(self.b.add(i), k), self.sum.add(i), k);
+                T::store_n::<S>(T::load_n::<S>(self.a.add(i), k) + T::load_n::<S>(self.b.add(i), k), self.sum.add(i), k);
             });
         }
     }
@@ -118,9 +116,9 @@ impl<T: Float> WithSimd for Forward<T> {
                     let x = x.add(at);
                     let mut acc = [Reg::<S, T>::splat(0.0); 4];
                     by_register!(Reg<S, T>, len, |i, k, u| {
-                        acc[u] = acc[u] + T::load::<S>(x.add(i), k);
+                        acc[u] = acc[u] + T::load_n::<S>(x.add(i), k);
                     });
-                    sum += total(acc).wide();
+                    sum += total(acc).to_f64();
                 }
                 mean = T::Acc::of(sum / n as f64);
             }
@@ -130,33 +128,33 @@ impl<T: Float> WithSimd for Forward<T> {
                 let x = x.add(at);
                 let mut acc = [Reg::<S, T>::splat(0.0); 4];
                 by_register!(Reg<S, T>, len, |i, k, u| {
-                    let mut d = T::load::<S>(x.add(i), k);
+                    let mut d = T::load_n::<S>(x.add(i), k);
                     if !rms {
                         d = d - m;
                     }
                     if k < Reg::<S, T>::WIDTH && !rms {
                         // The lanes beyond the row would count as -mean.
-                        d = masked(d, k);
+                        d = d.first(k);
                     }
                     acc[u] = d.fma(d, acc[u]);
                 });
-                squares += total(acc).wide();
+                squares += total(acc).to_f64();
             }
             let var = T::Acc::of(squares / n as f64);
             let rstd = T::Acc::splat(1.0) / (var + T::Acc::splat(eps)).sqrt();
             let s = Reg::<S, T>::all_of(rstd);
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                let mut v = (T::load::<S>(x.add(i), k) - m) * s;
+                let mut v = (T::load_n::<S>(x.add(i), k) - m) * s;
                 if !w.is_null() {
-                    v = v * load::<Reg<S, T>>(w.add(i), k);
+                    v = v * Reg::<S, T>::load_n(w.add(i), k);
                 }
                 if !b.is_null() {
-                    v = v + load::<Reg<S, T>>(b.add(i), k);
+                    v = v + Reg::<S, T>::load_n(b.add(i), k);
                 }
                 if stream {
                     T::stream::<S>(v, y.add(i));
                 } else {
-                    T::store::<S>(v, y.add(i), k);
+                    T::store_n::<S>(v, y.add(i), k);
                 }
             });
             (mean, rstd)
@@ -251,7 +249,7 @@ unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
                     // SAFETY: the partial sums are written; the output holds n elements.
                     unsafe {
                     let sum = (0..blocks).fold(T::Acc::splat(0.0), |s, b| s + *of_block(b).add(at + j));
-                    *out.ptr.cast::<O>().offset(o) = O::put(<O as Float>::Acc::of(sum.wide()));
+                    *out.ptr.cast::<O>().offset(o) = O::narrow(<O as Float>::Acc::of(sum.to_f64()));
                     }
                 });
                 Ok(())
@@ -296,18 +294,18 @@ impl<T: Float> WithSimd for Backward<T> {
                 // Those that are null are not read.
                 let (w, gw, gb) = (w.wrapping_add(at), gw.wrapping_add(at), gb.wrapping_add(at));
                 by_register!(Reg<S, T>, len, |i, k, u| {
-                    let gv = T::load::<S>(g.add(i), k);
-                    let xhat = (T::load::<S>(x.add(i), k) - m) * s;
+                    let gv = T::load_n::<S>(g.add(i), k);
+                    let xhat = (T::load_n::<S>(x.add(i), k) - m) * s;
                     if with_sums {
-                        store(gv.fma(xhat, load::<Reg<S, T>>(gw.add(i), k)), gw.add(i), k);
-                        store(gv + load::<Reg<S, T>>(gb.add(i), k), gb.add(i), k);
+                        gv.fma(xhat, Reg::<S, T>::load_n(gw.add(i), k)).store_n(gw.add(i), k);
+                        (gv + Reg::<S, T>::load_n(gb.add(i), k)).store_n(gb.add(i), k);
                     }
                     // Zero in the lanes beyond the row, as g is.
-                    let gv = if with_weight { gv * load::<Reg<S, T>>(w.add(i), k) } else { gv };
+                    let gv = if with_weight { gv * Reg::<S, T>::load_n(w.add(i), k) } else { gv };
                     a[u] = a[u] + gv;
                     b[u] = gv.fma(xhat, b[u]);
                 });
-                sums = [sums[0] + total(a).wide(), sums[1] + total(b).wide()];
+                sums = [sums[0] + total(a).to_f64(), sums[1] + total(b).to_f64()];
             }
             if gx.is_null() {
                 return;
@@ -315,17 +313,17 @@ impl<T: Float> WithSimd for Backward<T> {
             let mean_of = |sum: f64| Reg::<S, T>::all_of(T::Acc::of(sum / n as f64));
             let (a, b) = (mean_of(if rms { 0.0 } else { sums[0] }), mean_of(sums[1]));
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                let gv = T::load::<S>(g.add(i), k);
-                let gv = if w.is_null() { gv } else { gv * load::<Reg<S, T>>(w.add(i), k) };
-                let xhat = (T::load::<S>(x.add(i), k) - m) * s;
+                let gv = T::load_n::<S>(g.add(i), k);
+                let gv = if w.is_null() { gv } else { gv * Reg::<S, T>::load_n(w.add(i), k) };
+                let xhat = (T::load_n::<S>(x.add(i), k) - m) * s;
                 let mut v = (-xhat).fma(b, gv - a) * s;
                 if !residual.is_null() {
-                    v = v + T::load::<S>(residual.add(i), k);
+                    v = v + T::load_n::<S>(residual.add(i), k);
                 }
                 if stream {
                     T::stream::<S>(v, gx.add(i));
                 } else {
-                    T::store::<S>(v, gx.add(i), k);
+                    T::store_n::<S>(v, gx.add(i), k);
                 }
             });
         }

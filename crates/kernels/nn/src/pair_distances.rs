@@ -1,9 +1,8 @@
 //! PAIR_DISTANCES: norms of the differences of all pairs of rows, of which none is kept.
 
-use crate::mem::{Acc, Float, Reg};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 
 /// Rows of the second operand that a row of the first meets at a time.

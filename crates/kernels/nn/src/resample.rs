@@ -3,11 +3,13 @@
 //! Every mode, and the adjoint of every mode, is a table of windows and weights for each dimension; one loop serves all. A
 //! plane (or, channels last, a sample) belongs to one task: the same result for any number of threads.
 
-use crate::mem::{Acc, Float, Reg, by_float, with_scratch};
+use crate::mem::with_scratch;
 use crate::row::Row;
-use oneflow_base::{Dims, Error, Result};
+use oneflow_base::{Dims, Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, ResampleMode, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, Float, Lanes, Launch, Num, Reg, Register, ResampleMode, Simd, View, WithSimd, dispatch, isa,
+};
 
 pub unsafe fn resample(l: &Launch<'_>) -> Result<()> {
     let x = l.input(0)?;
@@ -47,7 +49,7 @@ impl<A: Acc> Table<A> {
             t.weights.resize(base + (to - from), A::of(0.0));
             for (j, w) in &window {
                 let at = base + j - from;
-                t.weights[at] = A::of(t.weights[at].wide() + w);
+                t.weights[at] = A::of(t.weights[at].to_f64() + w);
             }
             t.start.push(from);
             t.at.push(t.weights.len());
@@ -70,29 +72,29 @@ impl<A: Acc> Table<A> {
         };
         let inside = |j: f64| (j.max(0.0) as usize).min(last);
         if m.antialias && matches!(m.mode, ResampleMode::Linear | ResampleMode::Cubic) {
-            return Self::antialiased(m, scale.wide(), d_in, d_out);
+            return Self::antialiased(m, scale.to_f64(), d_in, d_out);
         }
         match m.mode {
             ResampleMode::Nearest => {
-                Self::of(d_out, |i, put| put(inside((scale * A::of(i as f64)).floor().wide()), 1.0))
+                Self::of(d_out, |i, put| put(inside((scale * A::of(i as f64)).floor().to_f64()), 1.0))
             }
             ResampleMode::NearestExact => {
-                let at = |i: usize| (scale * (A::of(i as f64) + A::of(0.5))).floor().wide();
+                let at = |i: usize| (scale * (A::of(i as f64) + A::of(0.5))).floor().to_f64();
                 Self::of(d_out, |i, put| put(inside(at(i)), 1.0))
             }
             // The same size keeps every element, whatever the scale says.
             ResampleMode::Linear if d_in == d_out => Self::of(d_out, |i, put| put(i, 1.0)),
             ResampleMode::Linear => Self::of(d_out, |i, put| {
                 let x = source(i).maximum(A::of(0.0));
-                let j = inside(x.floor().wide());
-                let t = (x - A::of(j as f64)).wide().clamp(0.0, 1.0);
-                put(j, (A::of(1.0) - A::of(t)).wide());
+                let j = inside(x.floor().to_f64());
+                let t = (x - A::of(j as f64)).to_f64().clamp(0.0, 1.0);
+                put(j, (A::of(1.0) - A::of(t)).to_f64());
                 put((j + 1).min(last), t);
             }),
             ResampleMode::Cubic => Self::of(d_out, |i, put| {
                 let x = source(i);
-                let j = x.floor().wide().min(last as f64);
-                let t = (x - A::of(j)).wide().clamp(0.0, 1.0);
+                let j = x.floor().to_f64().min(last as f64);
+                let t = (x - A::of(j)).to_f64().clamp(0.0, 1.0);
                 for (k, w) in cubic(t).into_iter().enumerate() {
                     put(inside(j - 1.0 + k as f64), w);
                 }
@@ -127,7 +129,7 @@ impl<A: Acc> Table<A> {
         let mut readers: Vec<Vec<(usize, f64)>> = vec![Vec::new(); n];
         for (i, from) in self.start.iter().enumerate() {
             for (k, w) in self.weights[self.at[i]..self.at[i + 1]].iter().enumerate() {
-                readers[from + k].push((i, w.wide()));
+                readers[from + k].push((i, w.to_f64()));
             }
         }
         Self::of(n, |j, put| readers[j].iter().for_each(|(i, w)| put(*i, *w)))
@@ -152,7 +154,7 @@ impl<A: Acc> Table<A> {
     }
 
     fn is_identity(&self, d_in: usize) -> bool {
-        let one = |w: &A| w.wide() == 1.0;
+        let one = |w: &A| w.to_f64() == 1.0;
         self.start.len() == d_in
             && self.weights.len() == d_in
             && self.weights.iter().all(one)
@@ -287,8 +289,8 @@ impl<X: Float, Y: Float<Acc = X::Acc>> WithSimd for Step<'_, X, Y> {
                 let (x, y) = (self.x.add(line * d_in * block), self.y.add(line * d_out * block));
                 if let Some(pairs) = pairs {
                     for (i, (a, b, v, w)) in pairs.iter().enumerate() {
-                        let (a, b) = ((*x.add(*a as usize)).get(), (*x.add(*b as usize)).get());
-                        *y.add(i) = Y::put(a.fma(*v, b * *w));
+                        let (a, b) = ((*x.add(*a as usize)).widen(), (*x.add(*b as usize)).widen());
+                        *y.add(i) = Y::narrow(a.fma(*v, b * *w));
                     }
                     continue;
                 }
@@ -298,9 +300,9 @@ impl<X: Float, Y: Float<Acc = X::Acc>> WithSimd for Step<'_, X, Y> {
                     if *block == 1 {
                         let mut v = X::Acc::of(0.0);
                         for (t, w) in weights.iter().enumerate() {
-                            v = (*from.add(t)).get().fma(*w, v);
+                            v = (*from.add(t)).widen().fma(*w, v);
                         }
-                        *y.add(i) = Y::put(v);
+                        *y.add(i) = Y::narrow(v);
                         continue;
                     }
                     let to = y.add(i * block);
@@ -309,9 +311,9 @@ impl<X: Float, Y: Float<Acc = X::Acc>> WithSimd for Step<'_, X, Y> {
                         let k = width.min(block - at);
                         let mut v = Reg::<S, X>::splat(0.0);
                         for (t, w) in weights.iter().enumerate() {
-                            v = X::load::<S>(from.add(t * block + at), k).fma(Reg::<S, X>::all_of(*w), v);
+                            v = X::load_n::<S>(from.add(t * block + at), k).fma(Reg::<S, X>::all_of(*w), v);
                         }
-                        Y::store::<S>(v, to.add(at), k);
+                        Y::store_n::<S>(v, to.add(at), k);
                         at += width;
                     }
                 }

@@ -1,8 +1,7 @@
 //! Rows of a tensor: what row kernels (softmax, norms, loss) read and write as contiguous memory.
 
-use crate::mem::Float;
-use oneflow_kernels_prim::View;
 use oneflow_kernels_prim::rows::Grid;
+use oneflow_kernels_prim::{Float, View};
 
 /// Elements of a row that are summed in the format itself; the sums of such blocks are added in f64.
 const BLOCK: usize = 8192;

@@ -2,13 +2,11 @@
 //!
 //! A row of only minus infinities gives NaN, as in torch.
 
-use crate::mem::{
-    Float, Reg, STREAM_BYTES, aligned, by_float, by_register, fence, greatest, load, store, total, with_scratch,
-};
+use crate::mem::{STREAM_BYTES, aligned, by_register, fence, greatest, total, with_scratch};
 use crate::row::Row;
-use oneflow_base::Result;
+use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (x, y, dim, log) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), l.param(1)?.bool());
@@ -84,24 +82,24 @@ impl<T: Float> WithSimd for Forward<T> {
                 });
                 let ln = Reg::<S, T>::all_of(total(acc).log());
                 by_register!(Reg<S, T>, n, |i, k, _u| {
-                    T::store::<S>(T::load::<S>(x.add(i), k) - max - ln, y.add(i), k);
+                    T::store_n::<S>(T::load_n::<S>(x.add(i), k) - max - ln, y.add(i), k);
                 });
                 return;
             }
             by_register!(Reg<S, T>, n, |i, k, u| {
                 let e = (T::load_least::<S>(x.add(i), k) - max).exp();
-                store(e, tmp.add(i), k);
+                e.store_n(tmp.add(i), k);
                 acc[u] = acc[u] + e;
             });
             let scale = Reg::<S, T>::all_of(T::Acc::splat(1.0) / total(acc));
             if stream && aligned(y) && n.is_multiple_of(Reg::<S, T>::WIDTH) {
                 by_register!(Reg<S, T>, n, |i, k, _u| {
-                    T::stream::<S>(load::<Reg<S, T>>(tmp.add(i), k) * scale, y.add(i));
+                    T::stream::<S>(Reg::<S, T>::load_n(tmp.add(i), k) * scale, y.add(i));
                 });
                 return;
             }
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                T::store::<S>(load::<Reg<S, T>>(tmp.add(i), k) * scale, y.add(i), k);
+                T::store_n::<S>(Reg::<S, T>::load_n(tmp.add(i), k) * scale, y.add(i), k);
             });
         }
     }
@@ -164,21 +162,21 @@ impl<T: Float> WithSimd for Columns<T> {
                 let (x, y) = (self.x.add(from), self.y.add(from));
                 let mut max = Reg::<S, T>::splat(f64::NEG_INFINITY);
                 for i in 0..n {
-                    max = max.maximum(T::load::<S>(x.offset(i as isize * xs), k));
+                    max = max.maximum(T::load_n::<S>(x.offset(i as isize * xs), k));
                 }
                 let mut sum = Reg::<S, T>::splat(0.0);
                 for i in 0..n {
-                    let e = (T::load::<S>(x.offset(i as isize * xs), k) - max).exp();
+                    let e = (T::load_n::<S>(x.offset(i as isize * xs), k) - max).exp();
                     e.store(tmp.add(i * width));
                     sum = sum + e;
                 }
                 let (ln, scale) = (sum.log(), Reg::<S, T>::splat(1.0) / sum);
                 for i in 0..n {
                     let v = match log {
-                        true => T::load::<S>(x.offset(i as isize * xs), k) - max - ln,
+                        true => T::load_n::<S>(x.offset(i as isize * xs), k) - max - ln,
                         false => Reg::<S, T>::load(tmp.add(i * width)) * scale,
                     };
-                    T::store::<S>(v, y.offset(i as isize * ys), k);
+                    T::store_n::<S>(v, y.offset(i as isize * ys), k);
                 }
             }
             from += k;
@@ -261,15 +259,15 @@ impl<T: Float> WithSimd for ColumnsBackward<T> {
             unsafe {
                 let mut sum = Reg::<S, T>::splat(0.0);
                 for i in 0..n as isize {
-                    let g = T::load::<S>(at[0].add(from).offset(i * steps[0]), k);
-                    let y = T::load::<S>(at[1].add(from).offset(i * steps[1]), k);
+                    let g = T::load_n::<S>(at[0].add(from).offset(i * steps[0]), k);
+                    let y = T::load_n::<S>(at[1].add(from).offset(i * steps[1]), k);
                     sum = if log { sum + g } else { g.fma(y, sum) };
                 }
                 for i in 0..n as isize {
-                    let g = T::load::<S>(at[0].add(from).offset(i * steps[0]), k);
-                    let y = T::load::<S>(at[1].add(from).offset(i * steps[1]), k);
+                    let g = T::load_n::<S>(at[0].add(from).offset(i * steps[0]), k);
+                    let y = T::load_n::<S>(at[1].add(from).offset(i * steps[1]), k);
                     let v = if log { (-y.exp()).fma(sum, g) } else { (g - sum) * y };
-                    T::store::<S>(v, at[2].add(from).offset(i * steps[2]), k);
+                    T::store_n::<S>(v, at[2].add(from).offset(i * steps[2]), k);
                 }
             }
             from += k;
@@ -296,27 +294,27 @@ impl<T: Float> WithSimd for Backward<T> {
         unsafe {
             if log {
                 by_register!(Reg<S, T>, n, |i, k, u| {
-                    acc[u] = acc[u] + T::load::<S>(g.add(i), k);
+                    acc[u] = acc[u] + T::load_n::<S>(g.add(i), k);
                 });
                 let sum = Reg::<S, T>::all_of(total(acc));
                 by_register!(Reg<S, T>, n, |i, k, _u| {
-                    let p = T::load::<S>(y.add(i), k).exp();
-                    T::store::<S>((-p).fma(sum, T::load::<S>(g.add(i), k)), gx.add(i), k);
+                    let p = T::load_n::<S>(y.add(i), k).exp();
+                    T::store_n::<S>((-p).fma(sum, T::load_n::<S>(g.add(i), k)), gx.add(i), k);
                 });
                 return;
             }
             by_register!(Reg<S, T>, n, |i, k, u| {
-                acc[u] = T::load::<S>(g.add(i), k).fma(T::load::<S>(y.add(i), k), acc[u]);
+                acc[u] = T::load_n::<S>(g.add(i), k).fma(T::load_n::<S>(y.add(i), k), acc[u]);
             });
             let sum = Reg::<S, T>::all_of(total(acc));
             if stream && aligned(gx) && n.is_multiple_of(Reg::<S, T>::WIDTH) {
                 by_register!(Reg<S, T>, n, |i, k, _u| {
-                    T::stream::<S>((T::load::<S>(g.add(i), k) - sum) * T::load::<S>(y.add(i), k), gx.add(i));
+                    T::stream::<S>((T::load_n::<S>(g.add(i), k) - sum) * T::load_n::<S>(y.add(i), k), gx.add(i));
                 });
                 return;
             }
             by_register!(Reg<S, T>, n, |i, k, _u| {
-                T::store::<S>((T::load::<S>(g.add(i), k) - sum) * T::load::<S>(y.add(i), k), gx.add(i), k);
+                T::store_n::<S>((T::load_n::<S>(g.add(i), k) - sum) * T::load_n::<S>(y.add(i), k), gx.add(i), k);
             });
         }
     }

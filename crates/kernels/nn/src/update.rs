@@ -2,12 +2,12 @@
 //!
 //! What a step does is a `Rule`. Chunks of operands that are not contiguous in the compute dtype pass through small buffers.
 
-use crate::mem::{Acc, Float, Reg, by_float, by_register, load, not_float, read, store};
-use oneflow_base::{DType, Error, Result};
+use crate::mem::{by_register, read};
+use oneflow_base::{DType, Error, Result, by_float, no_kernel_for};
 use oneflow_kernels_prim::rows::{Grid, split};
 use oneflow_kernels_prim::{
-    Isa, Lanes, Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Num, Register, Rule, Simd, View, WithSimd,
-    dispatch, isa,
+    Acc, Float, Isa, Lanes, Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Num, Reg, Register, Rule, Simd,
+    View, WithSimd, dispatch, isa,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,7 +105,7 @@ impl Tensors<'_> {
             for k in 0..n_operands {
                 let v = self.operand(i, k)?;
                 if !v.dtype.is_float() {
-                    return Err(not_float("optimizer update", v.dtype));
+                    return Err(no_kernel_for("optimizer update", v.dtype));
                 }
                 if v.numel() != numel {
                     return Err(Error::runtime(format!(
@@ -194,7 +194,7 @@ unsafe fn fetch<A: Acc>(isa: Isa, v: &View, from: usize, to: &mut [A]) {
                 dispatch(isa, Widen { from: p.add(from), to: to.as_mut_ptr().cast(), len: to.len() });
             } else {
                 let grid = Grid::new(v.sizes, [v.strides]);
-                grid.each(from..from + to.len(), |i, [o]| to[i - from] = A::of((*p.offset(o)).get().wide()));
+                grid.each(from..from + to.len(), |i, [o]| to[i - from] = A::of((*p.offset(o)).widen().to_f64()));
             }
         }
         Ok(())
@@ -211,7 +211,7 @@ unsafe fn bring<A: Acc>(isa: Isa, v: &View, from: usize, numbers: &[A]) {
                 dispatch(isa, Narrow { from: numbers.as_ptr().cast(), to: p.add(from), len: numbers.len() });
             } else {
                 let grid = Grid::new(v.sizes, [v.strides]);
-                let put = |v: A| T::put(<T as Float>::Acc::of(v.wide()));
+                let put = |v: A| T::narrow(<T as Float>::Acc::of(v.to_f64()));
                 grid.each(from..from + numbers.len(), |i, [o]| *p.offset(o) = put(numbers[i - from]));
             }
         }
@@ -231,7 +231,7 @@ impl<T: Float> WithSimd for Widen<T> {
     fn run<S: Simd>(self) {
         // SAFETY: both hold len elements.
         unsafe {
-            by_register!(Reg<S, T>, self.len, |i, k, _u| { store(T::load::<S>(self.from.add(i), k), self.to.add(i), k); })
+            by_register!(Reg<S, T>, self.len, |i, k, _u| { T::load_n::<S>(self.from.add(i), k).store_n(self.to.add(i), k); })
         }
     }
 }
@@ -248,7 +248,7 @@ impl<T: Float> WithSimd for Narrow<T> {
     fn run<S: Simd>(self) {
         // SAFETY: both hold len elements.
         unsafe {
-            by_register!(Reg<S, T>, self.len, |i, k, _u| { T::store::<S>(load(self.from.add(i), k), self.to.add(i), k); })
+            by_register!(Reg<S, T>, self.len, |i, k, _u| { T::store_n::<S>(Register::load_n(self.from.add(i), k), self.to.add(i), k); })
         }
     }
 }
@@ -259,12 +259,12 @@ pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
     let factor = unsafe { read(&l.input(0)?, 0)? };
     let flag = l.output(n)?;
     if flag.dtype != DType::F32 {
-        return Err(not_float("unscale", flag.dtype));
+        return Err(no_kernel_for("unscale", flag.dtype));
     }
     for i in 0..n {
         let v = l.output(i)?;
         if !v.dtype.is_float() {
-            return Err(not_float("unscale", v.dtype));
+            return Err(no_kernel_for("unscale", v.dtype));
         }
     }
     let (found, isa) = (AtomicBool::new(false), isa());
@@ -306,9 +306,9 @@ unsafe fn unscale_part(isa: Isa, v: &View, from: usize, to: usize, factor: f64) 
                 bad = dispatch(isa, Unscale { at: p.add(from), len: to - from, factor });
             } else {
                 Grid::new(v.sizes, [v.strides]).each(from..to, |_, [o]| {
-                    let x = (*p.offset(o)).get().wide();
+                    let x = (*p.offset(o)).widen().to_f64();
                     bad |= !x.is_finite();
-                    *p.offset(o) = T::put(<T as Float>::Acc::of(x * factor));
+                    *p.offset(o) = T::narrow(<T as Float>::Acc::of(x * factor));
                 });
             }
         }
@@ -333,9 +333,9 @@ impl<T: Float> WithSimd for Unscale<T> {
         // SAFETY: the pointer is valid for `len` elements.
         unsafe {
             by_register!(Reg<S, T>, self.len, |i, k, u| {
-                let x = T::load::<S>(self.at.add(i), k);
+                let x = T::load_n::<S>(self.at.add(i), k);
                 probe[u] = x.fma(zero, probe[u]);
-                T::store::<S>(x * factor, self.at.add(i), k);
+                T::store_n::<S>(x * factor, self.at.add(i), k);
             });
         }
         <Reg<S, T> as Register>::any(((probe[0] + probe[1]) + (probe[2] + probe[3])).is_nan())

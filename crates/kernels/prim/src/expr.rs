@@ -259,32 +259,32 @@ impl Expr {
 
     #[inline]
     pub fn tile_f32(&self, isa: Isa) -> Option<Tile<f32>> {
-        self.f32.as_ref().map(|t| t[isa as usize])
+        self.f32.as_ref().map(|t| t[isa.lanes() as usize])
     }
     #[inline]
     pub fn tile_f64(&self, isa: Isa) -> Option<Tile<f64>> {
-        self.f64.as_ref().map(|t| t[isa as usize])
+        self.f64.as_ref().map(|t| t[isa.lanes() as usize])
     }
     #[inline]
     pub fn tile_i64(&self, isa: Isa) -> Option<Tile<i64>> {
-        self.i64.as_ref().map(|t| t[isa as usize])
+        self.i64.as_ref().map(|t| t[isa.lanes() as usize])
     }
 
     /// Of 32-bit integers. Wrapped to the width of a tensor of up to 32 bits, results are those of `tile_i64` where all
     /// launch scalars fit.
     #[inline]
     pub fn tile_i32(&self, isa: Isa) -> Option<Tile<i32>> {
-        self.narrow.i32.as_ref().map(|t| t[isa as usize])
+        self.narrow.i32.as_ref().map(|t| t[isa.lanes() as usize])
     }
     /// As `tile_i32`, of bytes without a sign.
     #[inline]
     pub fn tile_u8(&self, isa: Isa) -> Option<Tile<u8>> {
-        self.narrow.u8.as_ref().map(|t| t[isa as usize])
+        self.narrow.u8.as_ref().map(|t| t[isa.lanes() as usize])
     }
     /// Of the bits of either half type, without arithmetic; it reads no launch scalars.
     #[inline]
     pub fn tile_bits(&self, isa: Isa) -> Option<Tile<u16>> {
-        self.narrow.bits.as_ref().map(|t| t[isa as usize])
+        self.narrow.bits.as_ref().map(|t| t[isa.lanes() as usize])
     }
     /// Of the bits of a half type, computed in f32 and rounded once.
     #[inline]
@@ -294,7 +294,7 @@ impl Expr {
             DType::F16 => &self.narrow.f16,
             _ => &None,
         };
-        tiles.as_ref().map(|t| t[isa as usize])
+        tiles.as_ref().map(|t| t[isa.lanes() as usize])
     }
 
     #[inline]

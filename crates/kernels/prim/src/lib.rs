@@ -5,6 +5,7 @@
 
 pub mod activations;
 mod expr;
+mod float;
 mod lanes;
 mod launch;
 pub mod mt19937;
@@ -17,6 +18,7 @@ mod view;
 pub use expr::{
     Bits, Complex, ComplexFormula, Expr, Formula, IntFormula, MAX_INPUTS, MAX_PARAMS, NumFormula, Tile, register_expr,
 };
+pub use float::{Acc, Float, Reg};
 pub use lanes::special;
 #[cfg(target_arch = "x86_64")]
 pub use lanes::{Avx2, Avx512, F32x8, F32x16, F64x4, F64x8};

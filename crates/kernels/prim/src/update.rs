@@ -86,11 +86,11 @@ impl Rule {
 
     #[inline]
     pub fn tile_f32(&self, isa: Isa) -> UpdateTile<f32> {
-        self.f32[isa as usize]
+        self.f32[isa.lanes() as usize]
     }
     #[inline]
     pub fn tile_f64(&self, isa: Isa) -> UpdateTile<f64> {
-        self.f64[isa as usize]
+        self.f64[isa.lanes() as usize]
     }
 
     /// Two C++ functions: `scalars(const double* h, const double* x, double* c)` and

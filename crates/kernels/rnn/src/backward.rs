@@ -1,10 +1,9 @@
 //! RNN_BACKWARD: the steps in reverse, gradients of the gates and, through the weights, of the h before.
 
-use crate::forward::{load, store};
 use crate::layer::{Layer, Real, Seq, SharedMatrix, Weights, matrix, tiles};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, Reg, with_rooms};
-use oneflow_kernels_prim::{Lanes, Launch, Num, RnnMode, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_rooms};
+use oneflow_kernels_prim::{Lanes, Launch, Num, Reg, Register, RnnMode, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 pub unsafe fn rnn_backward(l: &Launch<'_>) -> Result<()> {
@@ -216,9 +215,9 @@ impl<T: Real> WithSimd for Gates<'_, T> {
             let k = width.min(n - u);
             // SAFETY: k units from u lie in every row.
             unsafe {
-                let gate = |g: usize| load::<Reg<S, T>>(kept.add(g * n + u), k);
-                let put = |g: usize, v: Reg<S, T>| store(v, to.add(g * n + u), k);
-                let d = load::<Reg<S, T>>(dm.add(u), k);
+                let gate = |g: usize| Reg::<S, T>::load_n(kept.add(g * n + u), k);
+                let put = |g: usize, v: Reg<S, T>| v.store_n(to.add(g * n + u), k);
+                let d = Reg::<S, T>::load_n(dm.add(u), k);
                 match b.layer.mode {
                     RnnMode::Tanh => {
                         let y = gate(0);
@@ -228,31 +227,31 @@ impl<T: Real> WithSimd for Gates<'_, T> {
                     RnnMode::Lstm => {
                         let (input, forget, cell, output) = (gate(0), gate(1), gate(2), gate(3));
                         let t = match cells {
-                            Some(c) => load::<Reg<S, T>>(c.add(u), k).tanh(),
+                            Some(c) => Reg::<S, T>::load_n(c.add(u), k).tanh(),
                             None => zero,
                         };
-                        let dc_now = (d * output).fma(one - t * t, load(dc.add(u), k));
+                        let dc_now = (d * output).fma(one - t * t, Register::load_n(dc.add(u), k));
                         put(0, dc_now * cell * input * (one - input));
-                        put(1, dc_now * load(c_before.add(u), k) * forget * (one - forget));
+                        put(1, dc_now * Register::load_n(c_before.add(u), k) * forget * (one - forget));
                         put(2, dc_now * input * (one - cell * cell));
                         put(3, d * t * output * (one - output));
-                        store(dc_now * forget, dc.add(u), k);
+                        (dc_now * forget).store_n(dc.add(u), k);
                         if let Some(p) = projected {
-                            store(output * t, p.add(u), k);
+                            (output * t).store_n(p.add(u), k);
                         }
                     }
                     RnnMode::Gru => {
                         let (reset, update, new, of_new) = (gate(0), gate(1), gate(2), gate(3));
                         let d_new = d * (one - update) * (one - new * new);
-                        let d_update = d * (load::<Reg<S, T>>(h_before.add(u), k) - new) * update * (one - update);
+                        let d_update = d * (Reg::<S, T>::load_n(h_before.add(u), k) - new) * update * (one - update);
                         let d_reset = d_new * of_new * reset * (one - reset);
                         put(0, d_reset);
                         put(1, d_update);
                         put(2, d_new);
-                        store(d_reset, to_h.add(u), k);
-                        store(d_update, to_h.add(n + u), k);
-                        store(d_new * reset, to_h.add(2 * n + u), k);
-                        store(d * update, dm.add(u), k);
+                        d_reset.store_n(to_h.add(u), k);
+                        d_update.store_n(to_h.add(n + u), k);
+                        (d_new * reset).store_n(to_h.add(2 * n + u), k);
+                        (d * update).store_n(dm.add(u), k);
                     }
                 }
             }

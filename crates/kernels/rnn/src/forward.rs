@@ -3,8 +3,8 @@
 
 use crate::layer::{Layer, Real, Seq, SharedMatrix, Weights, matrix, tiles};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, Reg, with_rooms};
-use oneflow_kernels_prim::{Lanes, Launch, Num, Register, RnnMode, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_rooms};
+use oneflow_kernels_prim::{Lanes, Launch, Num, Reg, Register, RnnMode, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 pub unsafe fn rnn(l: &Launch<'_>) -> Result<()> {
@@ -209,11 +209,11 @@ impl<T: Real> WithSimd for Gates<'_, T> {
                 // SAFETY: k units from u lie in every row; registers of `acc` and of the states are whole.
                 unsafe {
                     let bias = f.bias.as_ptr();
-                    let of_x = |g: usize| load::<Reg<S, T>>(x.add(g * n + u), k);
+                    let of_x = |g: usize| Reg::<S, T>::load_n(x.add(g * n + u), k);
                     let of_h = |g: usize| {
-                        <Reg<S, T> as Register>::load(a.add(g * nr + j)) + load::<Reg<S, T>>(bias.add(g * n + u), k)
+                        <Reg<S, T> as Register>::load(a.add(g * nr + j)) + Reg::<S, T>::load_n(bias.add(g * n + u), k)
                     };
-                    let keep = |g: usize, v: Reg<S, T>| store(v, kept.add(g * n + u), k);
+                    let keep = |g: usize, v: Reg<S, T>| v.store_n(kept.add(g * n + u), k);
                     let out = match f.layer.mode {
                         RnnMode::Tanh | RnnMode::Relu => {
                             let v = of_x(0) + of_h(0);
@@ -224,10 +224,10 @@ impl<T: Real> WithSimd for Gates<'_, T> {
                         RnnMode::Lstm => {
                             let (input, forget) = ((of_x(0) + of_h(0)).sigmoid(), (of_x(1) + of_h(1)).sigmoid());
                             let (cell, output) = ((of_x(2) + of_h(2)).tanh(), (of_x(3) + of_h(3)).sigmoid());
-                            let state = forget.fma(load(c.add(u), k), input * cell);
-                            store(state, c.add(u), k);
+                            let state = forget.fma(Register::load_n(c.add(u), k), input * cell);
+                            state.store_n(c.add(u), k);
                             if let Some(cells) = &f.cells {
-                                store(state, cells.at(step, row + i).add(u), k);
+                                state.store_n(cells.at(step, row + i).add(u), k);
                             }
                             keep(0, input);
                             keep(1, forget);
@@ -243,28 +243,14 @@ impl<T: Real> WithSimd for Gates<'_, T> {
                             keep(1, update);
                             keep(2, new);
                             keep(3, of_new);
-                            (one - update).fma(new, update * load::<Reg<S, T>>(h.at(i, u), k))
+                            (one - update).fma(new, update * Reg::<S, T>::load_n(h.at(i, u), k))
                         }
                     };
-                    store(out, y.add(u), k);
+                    out.store_n(y.add(u), k);
                 }
             }
         }
     }
-}
-
-/// The first `k` elements; the other lanes are zero.
-#[inline(always)]
-pub unsafe fn load<R: Register>(p: *const R::Elem, k: usize) -> R {
-    // SAFETY: by the caller.
-    unsafe { if k == R::WIDTH { R::load(p) } else { R::load_partial(p, k) } }
-}
-
-/// The first `k` elements.
-#[inline(always)]
-pub unsafe fn store<R: Register>(r: R, p: *mut R::Elem, k: usize) {
-    // SAFETY: by the caller.
-    unsafe { if k == R::WIDTH { r.store(p) } else { r.store_partial(p, k) } }
 }
 
 /// Asks for a line of memory, into the second cache.

@@ -2,13 +2,13 @@
 
 use oneflow_base::{Error, Result};
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Float, Kit, Matrix, Packed};
+use oneflow_kernels_gemm::micro::{GemmFloat, Kit, Matrix, Packed};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Launch, RnnMode, View};
 use std::ops::Range;
 
 /// A float that is computed in as it is stored.
-pub trait Real: Float<Acc = Self> + oneflow_kernels_gemm::micro::Acc {}
+pub trait Real: GemmFloat<Acc = Self> + oneflow_kernels_prim::Acc {}
 impl Real for f32 {}
 impl Real for f64 {}
 

@@ -4,10 +4,9 @@ use super::layout::{Column, Layout, ROWS};
 use super::rows::{column, store_row};
 use super::{Depthwise, SLACK};
 use crate::algorithm::Correlation;
-use crate::element::{Stored, store};
-use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 /// The padded planes of a group, and where the taps of every phase read them.
@@ -36,7 +35,7 @@ impl<'a> Planes<'a> {
 
     /// # Safety
     /// As `Correlation::run`.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         let (c, n_taps) = (&self.of.phases[0], self.layout.shifts.len());
         let n_from = c.weight.channels * self.layout.n_elements() + self.layout.spare();
         // Blocks of every phase of a line, and a line.
@@ -56,7 +55,7 @@ impl<'a> Planes<'a> {
 }
 
 /// The outputs of some groups: of all of an image, then of the next.
-struct Groups<'a, T: Stored> {
+struct Groups<'a, T: GemmFloat> {
     of: &'a Planes<'a>,
     r: Range<usize>,
     from: *mut T::Acc,
@@ -69,7 +68,7 @@ struct Reader<A> {
     weights: Vec<A>,
 }
 
-impl<T: Stored> WithSimd for Groups<'_, T> {
+impl<T: GemmFloat> WithSimd for Groups<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -94,7 +93,7 @@ impl<T: Stored> WithSimd for Groups<'_, T> {
     }
 }
 
-impl<T: Stored> Groups<'_, T> {
+impl<T: GemmFloat> Groups<'_, T> {
     /// Copies the planes of a group.
     #[inline(always)]
     unsafe fn fill<S: Simd>(&self, n: usize, g: usize) {
@@ -161,7 +160,7 @@ impl<T: Stored> Groups<'_, T> {
                                 }
                                 let to = dst.at::<T>(n, channel, [at_d, row(r), i]);
                                 match (step, width.min(w - i)) {
-                                    (1, n) => store::<S, T>(sum, to, n),
+                                    (1, n) => T::store_n::<S>(sum, to, n),
                                     (step, n) => T::scatter::<S>(sum, to, step, n),
                                 }
                             }
@@ -220,7 +219,7 @@ impl Correlation<'_> {
     /// # Safety
     /// The group has the output, the channel and the tap.
     #[inline(always)]
-    pub unsafe fn weight<T: Stored>(&self, g: usize, [o, i, tap]: [usize; 3]) -> T::Acc {
+    pub unsafe fn weight<T: GemmFloat>(&self, g: usize, [o, i, tap]: [usize; 3]) -> T::Acc {
         let w = &self.weight;
         let at = g as isize * self.group_stride + o as isize * w.n_stride + i as isize * w.c_stride;
         // SAFETY: by the caller.
@@ -230,7 +229,7 @@ impl Correlation<'_> {
     /// # Safety
     /// The bias has the channel.
     #[inline(always)]
-    pub unsafe fn first_sum<T: Stored>(&self, channel: usize) -> T::Acc {
+    pub unsafe fn first_sum<T: GemmFloat>(&self, channel: usize) -> T::Acc {
         // SAFETY: by the caller.
         self.bias
             .map_or(T::Acc::ZERO, |(b, stride)| unsafe { (*b.cast::<T>().offset(channel as isize * stride)).widen() })

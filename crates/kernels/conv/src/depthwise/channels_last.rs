@@ -1,15 +1,15 @@
 //! Channels that lie side by side, one a group: a register of them at a time, some neighbouring positions together.
 
 use crate::algorithm::Correlation;
-use crate::element::{Stored, load, load_sum, madd, store};
+use crate::element::madd;
 use crate::packed_weights::Tap;
-use oneflow_kernels_gemm::micro::{Acc, Reg};
+use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 
 /// # Safety
 /// As `Correlation::run`.
-pub unsafe fn run<T: Stored>(c: &Correlation<'_>) {
+pub unsafe fn run<T: GemmFloat>(c: &Correlation<'_>) {
     let ([n, _, d, h, w], channels) = (c.dst.sizes, c.groups);
     let mut weights = vec![T::Acc::ZERO; c.weight.taps.len() * channels];
     let mut bias = vec![T::Acc::ZERO; channels];
@@ -29,7 +29,7 @@ pub unsafe fn run<T: Stored>(c: &Correlation<'_>) {
 }
 
 /// One line of outputs.
-struct Line<'a, T: Stored> {
+struct Line<'a, T: GemmFloat> {
     c: &'a Correlation<'a>,
     /// [tap, channel]
     weights: &'a [T::Acc],
@@ -49,7 +49,7 @@ struct Reads {
 /// Sums computed together: of neighbouring positions, or at a line's ends of neighbouring channels.
 const TOGETHER: usize = 8;
 
-impl<T: Stored> WithSimd for Line<'_, T> {
+impl<T: GemmFloat> WithSimd for Line<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -84,13 +84,13 @@ impl<T: Stored> WithSimd for Line<'_, T> {
                     unsafe {
                         for (u, sum) in sum.iter_mut().enumerate().take_while(|(u, _)| k(*u) > 0) {
                             let i = i + u * width;
-                            *sum = load_sum::<Reg<S, T>>(self.bias.as_ptr().add(i), k(u));
+                            *sum = Reg::<S, T>::load_n(self.bias.as_ptr().add(i), k(u));
                             for t in &taps {
-                                let by = load_sum::<Reg<S, T>>(self.weights.as_ptr().add(t.by + i), k(u));
+                                let by = Reg::<S, T>::load_n(self.weights.as_ptr().add(t.by + i), k(u));
                                 let x = from.offset(t.from + w * step * next).add(i);
-                                *sum = madd(load::<S, T>(x, k(u)), by, *sum);
+                                *sum = madd(T::load_n::<S>(x, k(u)), by, *sum);
                             }
-                            store::<S, T>(*sum, to.offset(w * down).add(i), k(u));
+                            T::store_n::<S>(*sum, to.offset(w * down).add(i), k(u));
                         }
                     }
                 }
@@ -103,7 +103,7 @@ impl<T: Stored> WithSimd for Line<'_, T> {
                 let k = width.min(channels - i);
                 // SAFETY: only positions and channels inside the images are touched.
                 unsafe {
-                    let mut sum = [load_sum::<Reg<S, T>>(self.bias.as_ptr().add(i), k); TOGETHER];
+                    let mut sum = [Reg::<S, T>::load_n(self.bias.as_ptr().add(i), k); TOGETHER];
                     for run in &runs {
                         let run = &taps[run.clone()];
                         let x = from.offset(run[0].from + at * step * next).add(i);
@@ -120,7 +120,7 @@ impl<T: Stored> WithSimd for Line<'_, T> {
                             }
                             (taps, false) => {
                                 for t in 0..taps {
-                                    let by = load_sum::<Reg<S, T>>(by.add(t * channels), k);
+                                    let by = Reg::<S, T>::load_n(by.add(t * channels), k);
                                     for (u, sum) in sum.iter_mut().enumerate() {
                                         let x = x.offset((u as isize * step + t as isize) * next);
                                         *sum = madd(T::load_partial::<S>(x, k), by, *sum);
@@ -130,7 +130,7 @@ impl<T: Stored> WithSimd for Line<'_, T> {
                         }
                     }
                     for (u, sum) in sum.into_iter().enumerate() {
-                        store::<S, T>(sum, to.offset((at + u as isize) * down).add(i), k);
+                        T::store_n::<S>(sum, to.offset((at + u as isize) * down).add(i), k);
                     }
                 }
             }
@@ -156,7 +156,7 @@ fn runs(taps: &[Reads], step: isize) -> Vec<std::ops::Range<usize>> {
 
 /// Adds the products of `K` taps side by side: a position is loaded once for all of them.
 #[inline(always)]
-unsafe fn window<S: Simd, T: Stored, const K: usize>(
+unsafe fn window<S: Simd, T: GemmFloat, const K: usize>(
     x: *const T,
     next: isize,
     (by, ld): (*const T::Acc, usize),

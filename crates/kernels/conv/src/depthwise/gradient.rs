@@ -2,12 +2,12 @@
 
 use super::layout::{Column, Layout, ROWS};
 use super::rows::column_grad;
-use crate::element::{Stored, load, madd};
+use crate::element::madd;
 use crate::geometry::{Image, Three, Window};
 use crate::pool::by_channel;
-use oneflow_kernels_gemm::micro::{Acc, Reg, Slot, with_scratch};
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{Num, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ impl Gradient<'_> {
 
     /// # Safety
     /// The images hold `T` and are valid for their sizes.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         let (n, groups) = (self.grad.sizes[0], self.window.groups);
         let [n_out, n_in] = self.per_group();
         let n_outputs = self.layout.outputs.iter().product::<usize>();
@@ -62,14 +62,14 @@ impl Gradient<'_> {
 const MOST_LANES: usize = 16;
 
 /// The weight gradient of one group.
-struct PlaneGrad<'a, T: Stored> {
+struct PlaneGrad<'a, T: GemmFloat> {
     of: &'a Gradient<'a>,
     columns: &'a [Column],
     group: usize,
     x: *mut T::Acc,
 }
 
-impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
+impl<T: GemmFloat> WithSimd for PlaneGrad<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -103,7 +103,7 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
                     }
                     let of_pair = &mut sums[(o * n_in + c) * taps.len()..][..taps.len()];
                     for (t, near) in self.columns.iter().flat_map(|c| &c.taps).zip(&near) {
-                        of_pair[*t] += T::number(near.sum());
+                        of_pair[*t] += near.sum().to_f64();
                     }
                 }
             }
@@ -116,7 +116,7 @@ impl<T: Stored> WithSimd for PlaneGrad<'_, T> {
     }
 }
 
-impl<T: Stored> PlaneGrad<'_, T> {
+impl<T: GemmFloat> PlaneGrad<'_, T> {
     /// Adds the products of `R` rows of gradients to the sums of every column of taps; returns `R`.
     #[inline(always)]
     unsafe fn rows<S: Simd, const R: usize>(&self, x: *const T::Acc, g: *const T, near: &mut [Reg<S, T>]) -> usize {
@@ -130,7 +130,7 @@ impl<T: Stored> PlaneGrad<'_, T> {
                 for r in 0..R {
                     let from = g.offset(r as isize * grad.strides[3] + i as isize * step);
                     rows[r] = match step {
-                        1 => load::<S, T>(from, n),
+                        1 => T::load_n::<S>(from, n),
                         step => T::gather::<S>(from, step, n),
                     };
                 }
@@ -156,7 +156,7 @@ struct ColumnGrad<'a, T> {
     stored: PhantomData<T>,
 }
 
-impl<T: Stored> WithSimd for ColumnGrad<'_, T> {
+impl<T: GemmFloat> WithSimd for ColumnGrad<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
@@ -214,7 +214,7 @@ impl<T: Stored> WithSimd for ColumnGrad<'_, T> {
                 let mut lanes = [T::Acc::ZERO; MOST_LANES];
                 // SAFETY: no register has more lanes.
                 unsafe { near.store(lanes.as_mut_ptr()) };
-                sums.iter_mut().zip(lanes).for_each(|(a, b)| *a += T::number(b));
+                sums.iter_mut().zip(lanes).for_each(|(a, b)| *a += b.to_f64());
             }
         }
         for c in channels.clone() {
@@ -243,7 +243,7 @@ struct GradRow<T> {
     k: usize,
 }
 
-impl<T: Stored> GradRow<T> {
+impl<T: GemmFloat> GradRow<T> {
     /// Adds the products of `K` taps.
     #[inline(always)]
     unsafe fn add<S: Simd, const K: usize>(&self, shifts: [isize; K], near: &mut [Reg<S, T>]) {
@@ -258,11 +258,11 @@ impl<T: Stored> GradRow<T> {
         // SAFETY: by the caller.
         unsafe {
             for w in (0..first).chain(end..self.n[0]) {
-                let g = load::<S, T>(self.g.offset(w * self.steps[0]), self.k);
+                let g = T::load_n::<S>(self.g.offset(w * self.steps[0]), self.k);
                 for t in 0..K {
                     if inside(w, shifts[t]) {
                         let at = (w * self.step + shifts[t]) * self.steps[1];
-                        sum[t] = madd(load::<S, T>(self.x.offset(at), self.k), g, sum[t]);
+                        sum[t] = madd(T::load_n::<S>(self.x.offset(at), self.k), g, sum[t]);
                     }
                 }
             }

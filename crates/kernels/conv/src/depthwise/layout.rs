@@ -2,10 +2,9 @@
 
 use super::rows::{copy_row, every_other};
 use crate::algorithm::reach;
-use crate::element::Stored;
 use crate::geometry::Three;
-use oneflow_kernels_gemm::micro::Reg;
-use oneflow_kernels_prim::{Register, Simd};
+use oneflow_kernels_gemm::micro::GemmFloat;
+use oneflow_kernels_prim::{Reg, Register, Simd};
 
 /// Rows of outputs computed together, at most.
 pub const ROWS: usize = 8;
@@ -112,7 +111,7 @@ impl Layout {
     /// # Safety
     /// The plane lies in memory; `dst` has room for `n_elements` and `spare`.
     #[inline(always)]
-    pub unsafe fn fill<T: Stored, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
+    pub unsafe fn fill<T: GemmFloat, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
         let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
         let (wide, phase_len) = (dst.wrapping_add(self.n_elements() + super::SLACK), ld * lh * lw);
         // Without a division a line: there are many short ones.

@@ -14,9 +14,9 @@ pub use gradient::Gradient;
 pub use layout::Layout;
 
 use crate::algorithm::Correlation;
-use crate::element::Stored;
 use crate::geometry::{Image, Three};
 use crate::pool::by_channel;
+use oneflow_kernels_gemm::micro::GemmFloat;
 
 /// Channels a group may have of each kind.
 pub const FEW: usize = 8;
@@ -57,7 +57,7 @@ impl<'a> Depthwise<'a> {
 
     /// # Safety
     /// As `Correlation::run`, for each phase.
-    pub unsafe fn run<T: Stored>(&self) {
+    pub unsafe fn run<T: GemmFloat>(&self) {
         // SAFETY: the contract is the same.
         unsafe {
             match by_channel(&[&self.src, &self.dst]) {

@@ -1,10 +1,10 @@
 //! Rows of neighbours, and columns of taps over rows that follow each other: a row is loaded once for all taps that see it.
 
 use super::layout::{ROWS, TAPS};
-use crate::element::{Stored, madd};
+use crate::element::madd;
 use oneflow_base::bf16;
-use oneflow_kernels_gemm::micro::Reg;
-use oneflow_kernels_prim::{Register, Simd};
+use oneflow_kernels_gemm::micro::GemmFloat;
+use oneflow_kernels_prim::{Reg, Register, Simd};
 use std::any::TypeId;
 
 /// Widens `n` neighbours; a row of a register or more without a mask.
@@ -12,7 +12,7 @@ use std::any::TypeId;
 /// # Safety
 /// Both have `n` elements.
 #[inline(always)]
-pub unsafe fn copy_row<T: Stored, S: Simd>(from: *const T, n: usize, to: *mut T::Acc) {
+pub unsafe fn copy_row<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *mut T::Acc) {
     let width = Reg::<S, T>::WIDTH;
     // SAFETY: by the caller; the last register may be copied twice in part.
     unsafe {
@@ -31,7 +31,7 @@ pub unsafe fn copy_row<T: Stored, S: Simd>(from: *const T, n: usize, to: *mut T:
 /// # Safety
 /// Both have the elements.
 #[inline(always)]
-pub unsafe fn store_row<T: Stored, S: Simd>(from: *const T::Acc, n: usize, to: *mut T, step: isize) {
+pub unsafe fn store_row<T: GemmFloat, S: Simd>(from: *const T::Acc, n: usize, to: *mut T, step: isize) {
     let width = Reg::<S, T>::WIDTH;
     // SAFETY: by the caller; the last register may be stored twice in part.
     unsafe {
@@ -53,7 +53,7 @@ pub unsafe fn store_row<T: Stored, S: Simd>(from: *const T::Acc, n: usize, to: *
 /// # Safety
 /// The elements lie in memory that does not overlap; `wide` has twice as many.
 #[inline(always)]
-pub unsafe fn every_other<T: Stored, S: Simd>(from: *const T, n: usize, to: *mut T::Acc, wide: *mut T::Acc) {
+pub unsafe fn every_other<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *mut T::Acc, wide: *mut T::Acc) {
     // SAFETY: by the caller; bfloat16 is the upper half of f32, a pair of it 32 bits.
     unsafe {
         if TypeId::of::<T>() == TypeId::of::<bf16>() {

@@ -8,18 +8,17 @@
 use super::points::{Data, ToPoints, from_points, taps_to_points};
 use super::{POINTS, outputs, part, worth};
 use crate::algorithm::Correlation;
-use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Three};
 use crate::output::{Store, tile_len};
 use crate::packed_weights::{Tap, Weight};
 use crate::region::{Region, SPARE};
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{self as prim, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Isa, dispatch};
 use std::marker::PhantomData;
 
-pub struct Winograd<'a, T: Stored> {
+pub struct Winograd<'a, T: GemmFloat> {
     c: &'a Correlation<'a>,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
@@ -43,7 +42,7 @@ struct Rooms {
     sums: usize,
 }
 
-impl<'a, T: Stored> Winograd<'a, T> {
+impl<'a, T: GemmFloat> Winograd<'a, T> {
     /// If the correlation has the form and is large enough to gain.
     pub fn new(c: &'a Correlation<'a>) -> Option<Self> {
         if size_of::<T::Acc>() != 4 || c.step != [1; 3] {
@@ -53,7 +52,7 @@ impl<'a, T: Stored> Winograd<'a, T> {
         let out = outputs(size)?;
         let [n, _, d, h, w] = c.dst.sizes;
         let tiles = [n, d, h.div_ceil(out), w.div_ceil(out)];
-        let isa = Isa::active();
+        let isa = prim::isa();
         let this = Winograd { c, isa, ker: T::Mode::kernels(isa), taps, size, out, tiles };
         this.gains().then_some(this)
     }

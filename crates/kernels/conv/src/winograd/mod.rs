@@ -14,8 +14,8 @@ mod weight_grad;
 pub use correlate::Winograd;
 pub use weight_grad::WinogradGrad;
 
-use crate::element::Stored;
 use crate::implicit_gemm::pairs;
+use oneflow_kernels_gemm::micro::GemmFloat;
 use std::ops::Range;
 
 /// Positions that a tile is computed from along a dimension, and points in the plane.
@@ -29,7 +29,7 @@ fn outputs(taps: usize) -> Option<usize> {
 
 /// The share of the sum's multiply-adds up to which Winograd's gain. The sum may go in pairs, where it is `in_pairs`; his
 /// products cannot, since values at the points need more digits.
-fn worth<T: Stored>(in_pairs: f64) -> f64 {
+fn worth<T: GemmFloat>(in_pairs: f64) -> f64 {
     if pairs::<T>().is_some() { in_pairs } else { 0.9 }
 }
 

@@ -4,8 +4,7 @@
 //! is linear and works on registers of channels.
 
 use super::IN;
-use oneflow_kernels_gemm::micro::Acc;
-use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Register, Simd, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 
 /// The finite points beside zero are ±P and ±Q.

@@ -6,19 +6,18 @@
 
 use super::points::{Data, ToPoints, from_points, taps_to_points};
 use super::{POINTS, outputs, part, worth};
-use crate::element::Stored;
 use crate::geometry::{Block, Blocks, Image, Three};
 use crate::output::tile_len;
 use crate::region::{Region, SPARE};
 use crate::weight_grad::{WeightGrad, store};
-use oneflow_kernels_gemm::micro::{Acc, Ahead, Kernels, Mode, Onto, Slot, Tile, with_scratch};
-use oneflow_kernels_gemm::{Isa, Parallel, Pool};
+use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Tile, with_scratch};
+use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{self as prim, dispatch};
+use oneflow_kernels_prim::{self as prim, Acc, Isa, dispatch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-pub struct WinogradGrad<'a, T: Stored> {
+pub struct WinogradGrad<'a, T: GemmFloat> {
     c: &'a WeightGrad,
     isa: Isa,
     ker: &'static Kernels<T::Acc, T::Acc>,
@@ -66,7 +65,7 @@ impl Panels<'_> {
     }
 }
 
-impl<'a, T: Stored> WinogradGrad<'a, T> {
+impl<'a, T: GemmFloat> WinogradGrad<'a, T> {
     /// If the window has the form and the image is large enough to gain.
     pub fn new(c: &'a WeightGrad) -> Option<Self> {
         let w = &c.window;
@@ -77,7 +76,7 @@ impl<'a, T: Stored> WinogradGrad<'a, T> {
             return None;
         }
         let [n, _, d, h, w] = c.grad.sizes;
-        let isa = Isa::active();
+        let isa = prim::isa();
         let tiles = [n, d, h.div_ceil(out), w.div_ceil(out)];
         let this = WinogradGrad { c, isa, ker: T::Mode::kernels(isa), tiles, size, out };
         this.gains().then_some(this)

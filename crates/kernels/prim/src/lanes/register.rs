@@ -40,6 +40,37 @@ pub trait Register: Lanes {
     /// # Safety
     /// `p` is valid for writes of `n` elements.
     unsafe fn store_partial(self, p: *mut Self::Elem, n: usize);
+    /// As `load` or `load_partial`: whole registers without a mask, which some machines are slow at. A constant `n` folds.
+    ///
+    /// # Safety
+    /// As of `load_partial`.
+    #[inline(always)]
+    unsafe fn load_n(p: *const Self::Elem, n: usize) -> Self {
+        // SAFETY: by the caller.
+        unsafe { if n == Self::WIDTH { Self::load(p) } else { Self::load_partial(p, n) } }
+    }
+    /// As `store` or `store_partial`.
+    ///
+    /// # Safety
+    /// As of `store_partial`.
+    #[inline(always)]
+    unsafe fn store_n(self, p: *mut Self::Elem, n: usize) {
+        // SAFETY: by the caller.
+        unsafe { if n == Self::WIDTH { self.store(p) } else { self.store_partial(p, n) } }
+    }
+    /// The first `n` lanes, zeros behind them.
+    ///
+    /// # Safety
+    /// `n` is at most `WIDTH`.
+    #[inline(always)]
+    unsafe fn first(self, n: usize) -> Self {
+        let mut a = [Self::Elem::default(); 16];
+        // SAFETY: no register is wider than sixteen lanes.
+        unsafe {
+            self.store(a.as_mut_ptr());
+            Self::load_partial(a.as_ptr(), n)
+        }
+    }
     /// A store that goes past the caches.
     ///
     /// # Safety

@@ -15,13 +15,27 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ, VL on top.
     Avx512,
+    /// AVX-512 with dot products of bf16 (`vdpbf16ps`) and bytes (`vpdpbusd`).
+    Avx512Bf16,
 }
 
 impl Isa {
     /// Those this machine can run, slowest first.
     pub fn available() -> &'static [Isa] {
-        let best = detect();
-        &[Isa::Baseline, Isa::Avx2, Isa::Avx512][..=best as usize]
+        let best = Isa::best();
+        &[Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16][..=best as usize]
+    }
+
+    /// The best of this machine.
+    pub fn best() -> Isa {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(detect)
+    }
+
+    /// The one whose registers it has: code over `Simd` is compiled for these.
+    #[inline]
+    pub fn lanes(self) -> Isa {
+        self.min(Isa::Avx512)
     }
 }
 
@@ -31,7 +45,8 @@ fn detect() -> Isa {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("fma") && has!("f16c") {
             if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-                return Isa::Avx512;
+                let narrow = has!("avx512bf16") && has!("avx512vnni");
+                return if narrow { Isa::Avx512Bf16 } else { Isa::Avx512 };
             }
             return Isa::Avx2;
         }
@@ -47,9 +62,9 @@ pub fn isa() -> Isa {
         let wanted = match std::env::var("ONEFLOW_CPU_ISA").as_deref() {
             Ok("baseline") => Isa::Baseline,
             Ok("avx2") => Isa::Avx2,
-            _ => Isa::Avx512,
+            _ => Isa::Avx512Bf16,
         };
-        wanted.min(detect())
+        wanted.min(Isa::best())
     })
 }
 
@@ -57,7 +72,6 @@ pub fn isa() -> Isa {
 pub trait Simd {
     type F32: HalfRegister;
     type F64: Register<Elem = f64>;
-    const ISA: Isa;
 }
 
 /// Scalars.
@@ -65,7 +79,6 @@ pub struct Baseline;
 impl Simd for Baseline {
     type F32 = f32;
     type F64 = f64;
-    const ISA: Isa = Isa::Baseline;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -74,7 +87,6 @@ pub struct Avx2;
 impl Simd for Avx2 {
     type F32 = F32x8;
     type F64 = F64x4;
-    const ISA: Isa = Isa::Avx2;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -83,7 +95,6 @@ pub struct Avx512;
 impl Simd for Avx512 {
     type F32 = F32x16;
     type F64 = F64x8;
-    const ISA: Isa = Isa::Avx512;
 }
 
 /// Code written once over `Simd`. `run` and everything that touches registers below it must be `#[inline(always)]`.
@@ -107,7 +118,7 @@ pub fn dispatch<K: WithSimd>(isa: Isa, k: K) -> K::Output {
         }
         match isa {
             // SAFETY: the caller's ISA is one of `Isa::available`.
-            Isa::Avx512 => return unsafe { avx512(k) },
+            Isa::Avx512 | Isa::Avx512Bf16 => return unsafe { avx512(k) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { avx2(k) },
             Isa::Baseline => {}

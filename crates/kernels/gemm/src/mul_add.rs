@@ -1,4 +1,4 @@
-//! One register of each instruction set, as much of it as the micro-kernel needs.
+//! A multiply-add on one register of each instruction set: as much as a micro-kernel needs.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 ///
 /// # Safety
 /// Implementations use instructions of their tier: call them only inside a function compiled for it.
-pub(crate) unsafe trait Simd {
+pub(crate) unsafe trait MulAdd {
     /// A packed element; for `vdpbf16ps` two consecutive k of one row or column.
     type P: Copy;
     /// What sums are kept in.
@@ -30,7 +30,7 @@ pub(crate) struct Portable<T>(PhantomData<T>);
 macro_rules! portable {
     ($t:ty) => {
         // SAFETY: no special instructions.
-        unsafe impl Simd for Portable<$t> {
+        unsafe impl MulAdd for Portable<$t> {
             type P = $t;
             type A = $t;
             type VP = [$t; 4];
@@ -73,7 +73,7 @@ portable!(f64);
 pub(crate) struct PortablePairs;
 
 // SAFETY: no special instructions.
-unsafe impl Simd for PortablePairs {
+unsafe impl MulAdd for PortablePairs {
     type P = u32;
     type A = i32;
     type VP = [u32; 4];
@@ -111,7 +111,7 @@ unsafe impl Simd for PortablePairs {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Simd;
+    use super::MulAdd;
     use std::arch::x86_64::*;
 
     pub(crate) struct Avx2F32;
@@ -124,7 +124,7 @@ mod x86 {
     macro_rules! x86_float {
         ($name:ident, $t:ty, $v:ty, $lanes:literal, $zero:ident, $set1:ident, $load:ident, $store:ident, $fma:ident, $mul:ident, $add:ident) => {
             // SAFETY: callers are compiled for the tier in the name.
-            unsafe impl Simd for $name {
+            unsafe impl MulAdd for $name {
                 type P = $t;
                 type A = $t;
                 type VP = $v;
@@ -225,7 +225,7 @@ mod x86 {
         ($name:ident, $v:ty, $lanes:literal, $zero:ident, $set1:ident, $load:ident, $store:ident, $mul:ident, $add:ident,
          |$a:ident, $b:ident, $c:ident| $madd:expr) => {
             // SAFETY: callers are compiled for the tier in the name.
-            unsafe impl Simd for $name {
+            unsafe impl MulAdd for $name {
                 type P = u32;
                 type A = i32;
                 type VP = $v;
@@ -300,7 +300,7 @@ mod x86 {
     );
 
     // SAFETY: callers are compiled for AVX-512 with BF16.
-    unsafe impl Simd for Avx512Bf16 {
+    unsafe impl MulAdd for Avx512Bf16 {
         type P = u32;
         type A = f32;
         type VP = __m512i;
@@ -345,7 +345,7 @@ pub(crate) use x86::*;
 /// Multiply-adds `n` times on `CHAINS` independent registers that never leave the core; returns a value that depends
 /// on all of them.
 #[inline(always)]
-unsafe fn chains<S: Simd, const CHAINS: usize>(n: usize, p: *const S::P, sink: *mut S::A, one: S::A) {
+unsafe fn chains<S: MulAdd, const CHAINS: usize>(n: usize, p: *const S::P, sink: *mut S::A, one: S::A) {
     // SAFETY: the caller gives a register's worth at both pointers and the tier is there.
     unsafe {
         let (a, b) = (S::load(p), S::splat(p));
@@ -364,9 +364,9 @@ unsafe fn chains<S: Simd, const CHAINS: usize>(n: usize, p: *const S::P, sink: *
 /// Runs `n` rounds of 12 independent multiply-adds of the widest register of `isa` and returns the floating-point
 /// operations done, for measuring the machine's peak (f32; bf16 pairs when `bf16`).
 #[doc(hidden)]
-pub fn fma_peak(isa: crate::Isa, bf16: bool, n: usize) -> f64 {
+pub fn fma_peak(isa: oneflow_kernels_prim::Isa, bf16: bool, n: usize) -> f64 {
     const CHAINS: usize = 12;
-    let isa = isa.min(crate::Isa::detected());
+    let isa = isa.min(oneflow_kernels_prim::Isa::best());
     let data = [0u32; 16];
     let mut sink = [0f32; 16];
     let (p, s) = (data.as_ptr(), sink.as_mut_ptr());
@@ -392,17 +392,17 @@ pub fn fma_peak(isa: crate::Isa, bf16: bool, n: usize) -> f64 {
     let lanes = unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            crate::Isa::Avx512Bf16 if bf16 => {
+            oneflow_kernels_prim::Isa::Avx512Bf16 if bf16 => {
                 run_bf16(n, p, s);
                 32
             }
             #[cfg(target_arch = "x86_64")]
-            crate::Isa::Avx512 | crate::Isa::Avx512Bf16 => {
+            oneflow_kernels_prim::Isa::Avx512 | oneflow_kernels_prim::Isa::Avx512Bf16 => {
                 run_512(n, p, s);
                 16
             }
             #[cfg(target_arch = "x86_64")]
-            crate::Isa::Avx2 => {
+            oneflow_kernels_prim::Isa::Avx2 => {
                 run_256(n, p, s);
                 8
             }
