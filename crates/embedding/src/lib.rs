@@ -31,4 +31,4 @@ pub use config::{Config, Options};
 pub use folder::{Faults, Op, Verdict};
 pub use initial::Initializer;
 pub use rules::{Rule, Step};
-pub use store::{Stats, Store};
+pub use store::{Counts, Stats, Store};

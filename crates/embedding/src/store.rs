@@ -40,13 +40,17 @@ pub struct Store {
     pub(crate) looked_at: u64,
 }
 
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Counts {
+/// What a store did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Different keys of lookups and updates: found in memory, read from disk, never written before.
     pub hits: u64,
     pub reads: u64,
     pub initial: u64,
+    /// Rows that left memory, and those of them that had to be written.
     pub evictions: u64,
     pub writes: u64,
+    /// Records that collection moved.
     pub moved: u64,
 }
 
@@ -65,15 +69,7 @@ pub struct Stats {
     pub disk_bytes: u64,
     pub live_bytes: u64,
     pub epoch: u64,
-    /// Different keys of lookups and updates: found in memory, read from disk, never written before.
-    pub hits: u64,
-    pub reads: u64,
-    pub initial: u64,
-    /// Rows that left memory, and those of them that had to be written.
-    pub evictions: u64,
-    pub writes: u64,
-    /// Records that collection moved.
-    pub moved: u64,
+    pub counts: Counts,
 }
 
 /// No slot.
@@ -275,12 +271,7 @@ impl Store {
             disk_bytes: record * sum(|s| s.n_records),
             live_bytes: record * sum(|s| s.n_live),
             epoch: self.epoch,
-            hits: self.counts.hits,
-            reads: self.counts.reads,
-            initial: self.counts.initial,
-            evictions: self.counts.evictions,
-            writes: self.counts.writes,
-            moved: self.counts.moved,
+            counts: self.counts,
         }
     }
 

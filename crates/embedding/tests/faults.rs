@@ -170,8 +170,11 @@ fn evaluation_changes_nothing() {
         fill(&mut store, part);
     }
     let after = store.stats();
-    assert_eq!((before.rows, before.resident, before.evictions), (after.rows, after.resident, after.evictions));
-    assert_eq!((after.reads - before.reads, after.initial - before.initial), (1000, 4000));
+    assert_eq!(
+        (before.rows, before.resident, before.counts.evictions),
+        (after.rows, after.resident, after.counts.evictions)
+    );
+    assert_eq!((after.counts.reads - before.counts.reads, after.counts.initial - before.counts.initial), (1000, 4000));
     // Training does not make rows by looking at them either.
     let mut out = vec![0.0; 4 * 30];
     store.lookup(&batch(&keys(5000..5030)), true, &mut out).unwrap();
@@ -243,7 +246,7 @@ fn many_evictions_stay_within_memory_and_disk() {
         assert!(bytes <= 2 * stats.live_bytes + 600 * 40, "round {round}: {bytes} {stats:?}");
     }
     let stats = store.stats();
-    assert!(stats.evictions > 20_000 && stats.moved > 0, "{stats:?}");
+    assert!(stats.counts.evictions > 20_000 && stats.counts.moved > 0, "{stats:?}");
     assert_eq!(store.remove(&keys(0..2000)).unwrap(), stats.rows as usize);
     store.commit().unwrap();
     assert_eq!((store.len(), scratch.files(".rows").len() <= 1), (0, true), "{:?}", scratch.files(".rows"));

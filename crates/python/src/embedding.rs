@@ -332,12 +332,12 @@ impl PyStore {
             ("disk_bytes", s.disk_bytes),
             ("live_bytes", s.live_bytes),
             ("epoch", s.epoch),
-            ("hits", s.hits),
-            ("reads", s.reads),
-            ("initial", s.initial),
-            ("evictions", s.evictions),
-            ("writes", s.writes),
-            ("moved", s.moved),
+            ("hits", s.counts.hits),
+            ("reads", s.counts.reads),
+            ("initial", s.counts.initial),
+            ("evictions", s.counts.evictions),
+            ("writes", s.counts.writes),
+            ("moved", s.counts.moved),
         ] {
             d.set_item(name, value)?;
         }
