@@ -257,6 +257,18 @@ fn check_devices(c: &Call<'_>) -> Result<Option<Device>> {
     Ok(device)
 }
 
+/// Where a result lies after one more operand: a number of the host follows the others, and all follow what has no data.
+#[inline]
+pub fn follow_device(device: Device, is_number: bool, operand: &Tensor) -> Device {
+    let next = operand.device();
+    if device.is_cpu() && is_number || next.is_meta() { next } else { device }
+}
+
+/// Whether the values of a tensor can be read at once: they are not traced, of several ranks or on another device.
+pub fn is_at_hand(t: &Tensor) -> bool {
+    t.device().is_cpu() && t.storage().is_some() && tls().on & (1 << bit::LAZY) == 0
+}
+
 /// Checks a destination against an inferred result and, for `out=`, gives it the right size.
 fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
     if shell.dtype() != d.dtype() && c.op.traits.has(Traits::EXACT_OUT) && !c.ins.iter().flatten().any(|t| t.same(d)) {
@@ -555,6 +567,7 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
             }
         });
     }
+    let kernel = l.prim.kernel(device.kind, &in_views, &out_views)?;
     if let (Some(i), Some(out)) = (l.init, outs.first()) {
         let src = find(Slot::In(i.into()))?;
         if !(src.data_ptr() == out.data_ptr() && src.strides() == out.strides()) {
@@ -564,7 +577,7 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
     let queue = provider(device.kind)?.queue(device.index);
     let launch = Launch { outs: &out_views, ins: &in_views, params: &l.params, expr: l.expr, queue };
     // SAFETY: operands lie inside live storages of this device; `lower` made layouts within them, following the contract.
-    unsafe { run_kernel(l.prim.on(device.kind)?, &launch, ins.iter().copied().flatten().chain(outs)) }
+    unsafe { run_kernel(kernel, &launch, ins.iter().copied().flatten().chain(outs)) }
 }
 
 /// An operand of another device as a dense copy on `device`; a number stays one element.

@@ -73,7 +73,7 @@ pub fn can_lower(c: &Call<'_>, outs: &Outs) -> Result<bool> {
     let device =
         outs.tensors().iter().chain(c.ins.iter().flatten().copied()).next().map_or(Device::CPU, Tensor::device);
     match lowered(c, outs) {
-        Ok(l) => Ok(l.prim.on(device.kind).is_ok()),
+        Ok(l) => Ok(l.prim.kernel(device.kind, &l.ins, &l.outs).is_ok()),
         Err(e) if e.kind() == ErrorKind::NotImplemented => Ok(false),
         Err(e) => Err(e),
     }

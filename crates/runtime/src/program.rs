@@ -66,7 +66,7 @@ impl Program {
 
     fn push(&mut self, l: LaunchSpec, buffers: &[Buffer]) -> Result<()> {
         let at = self.ready.len() as u32;
-        let kernel = l.prim.on(self.device.kind)?;
+        let kernel = l.prim.kernel(self.device.kind, &l.ins, &l.outs)?;
         let mut dims: Vec<i64> = Vec::new();
         for o in l.ins.iter().chain(&l.outs).flatten() {
             // The op's own rule may have made another layout of the operand: it has to stay inside as well.

@@ -9,7 +9,7 @@ use crate::parallel::Pool;
 
 /// Puts the CPU implementation into its primitive's slot.
 pub fn register() {
-    prim::MATMUL.provide(DeviceType::CPU, matmul);
+    prim::MATMUL.provide_with_extras(DeviceType::CPU, matmul);
 }
 
 /// `out = act(alpha * a @ b + bias) + residual`, and what the activation was given.

@@ -50,6 +50,6 @@ pub fn register() {
         (&prim::UNSCALE, update::unscale),
     ];
     for (primitive, f) in table {
-        primitive.provide(DeviceType::CPU, *f);
+        primitive.provide_with_extras(DeviceType::CPU, *f);
     }
 }

@@ -4,7 +4,7 @@ use crate::{Expr, View};
 use oneflow_base::{DType, DeviceType, Error, Result};
 use oneflow_ep::Queue;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A launch parameter: an integer or a float, by the primitive's contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,11 +124,25 @@ pub enum Elements {
     Any,
 }
 
+/// Operands of a primitive that not every device's kernel takes, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    pub ins: u32,
+    pub outs: u32,
+}
+
+impl Extras {
+    pub const NONE: Extras = Extras { ins: 0, outs: 0 };
+}
+
 /// One kernel family's entry: a name, and one implementation a device type.
 pub struct Primitive {
     pub name: &'static str,
     pub elements: Elements,
+    pub extras: Extras,
     slots: [AtomicPtr<()>; DeviceType::MAX],
+    /// Devices whose kernel takes the extras too.
+    takes_extras: [AtomicBool; DeviceType::MAX],
 }
 
 impl Primitive {
@@ -137,7 +151,19 @@ impl Primitive {
     }
 
     pub const fn of(name: &'static str, elements: Elements) -> Primitive {
-        Primitive { name, elements, slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX] }
+        Primitive {
+            name,
+            elements,
+            extras: Extras::NONE,
+            slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX],
+            takes_extras: [const { AtomicBool::new(false) }; DeviceType::MAX],
+        }
+    }
+
+    /// The same, with operands that a device may not take.
+    pub const fn with_extras(mut self, extras: Extras) -> Primitive {
+        self.extras = extras;
+        self
     }
 
     /// The dtype in which an operand is handed to a kernel, or that the kernels do not know it.
@@ -158,9 +184,41 @@ impl Primitive {
         }
     }
 
-    /// Puts an implementation into a device type's slot. Called at start-up.
+    /// Puts an implementation into a device type's slot, for launches without the extras. Called at start-up.
     pub fn provide(&self, kind: DeviceType, f: KernelFn) {
+        self.takes_extras[kind.0 as usize].store(false, Ordering::Relaxed);
         self.slots[kind.0 as usize].store(f as *mut (), Ordering::Release);
+    }
+
+    /// As `provide`, of an implementation that takes the extras as well.
+    pub fn provide_with_extras(&self, kind: DeviceType, f: KernelFn) {
+        self.takes_extras[kind.0 as usize].store(true, Ordering::Relaxed);
+        self.slots[kind.0 as usize].store(f as *mut (), Ordering::Release);
+    }
+
+    /// The implementation for a device type and a launch with these operands.
+    #[inline]
+    pub fn kernel<I, O>(&self, kind: DeviceType, ins: &[Option<I>], outs: &[Option<O>]) -> Result<KernelFn> {
+        let f = self.on(kind)?;
+        if self.extras != Extras::NONE {
+            self.check_extras(kind, ins, outs)?;
+        }
+        Ok(f)
+    }
+
+    fn check_extras<I, O>(&self, kind: DeviceType, ins: &[Option<I>], outs: &[Option<O>]) -> Result<()> {
+        if self.takes_extras[kind.0 as usize].load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let named = |bits: u32, i: usize| i < 32 && bits >> i & 1 == 1;
+        let input = ins.iter().enumerate().position(|(i, x)| x.is_some() && named(self.extras.ins, i));
+        let output = outs.iter().enumerate().position(|(i, x)| x.is_some() && named(self.extras.outs, i));
+        let (what, i) = match (input, output) {
+            (Some(i), _) => ("input", i),
+            (None, Some(i)) => ("output", i),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::not_implemented(format!("{}: the kernel for {} takes no {what} {i}", self.name, kind.name())))
     }
 
     /// The implementation for a device type.

@@ -1,9 +1,10 @@
 //! The primitives and their contracts: inputs, outputs, parameters (as words, in this order).
 //!
-//! Sizes agree as the contract says (the op's `infer` has checked them); strides are free unless said otherwise.
+//! An operand that is called an extra is one that a device may not take; a kernel for it says so where it is registered
+//! (`Primitive::provide_with_extras`), and other launches go without. Sizes agree as the contract says (the op's `infer` has checked them); strides are free unless said otherwise.
 //! Values that are wrong (an index out of range) are errors, raised before an output is written.
 
-use crate::{Elements, Primitive};
+use crate::{Elements, Extras, Primitive};
 
 macro_rules! primitive {
     ($text:literal) => {
@@ -12,11 +13,14 @@ macro_rules! primitive {
     ($text:literal $elements:ident) => {
         Primitive::of($text, Elements::$elements)
     };
+    ($text:literal extras($ins:expr, $outs:expr)) => {
+        Primitive::new($text).with_extras(Extras { ins: $ins, outs: $outs })
+    };
 }
 
 macro_rules! primitives {
-    ($($(#[$doc:meta])* $name:ident = $text:literal $($elements:ident)?;)*) => {
-        $($(#[$doc])* pub static $name: Primitive = primitive!($text $($elements)?);)*
+    ($($(#[$doc:meta])* $name:ident = $text:literal $($elements:ident $(($($extras:tt)*))?)?;)*) => {
+        $($(#[$doc])* pub static $name: Primitive = primitive!($text $($elements $(($($extras)*))?)?);)*
         /// Every primitive, for listings and for tests that a provider is complete.
         pub static ALL: &[&Primitive] = &[$(&$name),*];
     };
@@ -58,20 +62,20 @@ primitives! {
     SCAN = "scan";
     /// `out[0] = act(alpha * a @ b + bias) + residual`. ins: a [..., m, k], b [..., k, n], bias? (broadcast to out by
     /// zero strides), residual? (the output's sizes). Batch dimensions equal the output's (broadcast by zero strides). Half types accumulate in f32.
-    /// `out[1]`, where it is asked for, holds what the activation was given; on CPU alone.
+    /// `out[1]`, where it is asked for, holds what the activation was given; an extra.
     /// The outputs do not overlap an input. uint8 by int8, and int8 by int8, give I32. params: `Activation`, alpha (f64).
-    MATMUL = "matmul";
+    MATMUL = "matmul" extras(0, 1 << 1);
     /// ins: x. params: dim, log (bool: log_softmax).
     SOFTMAX = "softmax";
     /// ins: grad_output, output. params: dim, log (bool).
     SOFTMAX_BACKWARD = "softmax_backward";
     /// ins: x, weight?, bias? (contiguous, normalised shape), residual? (contiguous, as x). outs: y, mean?, rstd? ([outer] of
     /// the compute dtype, contiguous), sum? (contiguous, as x). With a residual `sum = x + residual`, rounded to x's dtype, is
-    /// what is normalised; on CPU alone. params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
-    LAYER_NORM = "layer_norm";
-    /// ins: grad_output, x, mean?, rstd, weight?, residual? (contiguous, as x: added to grad_x; on CPU alone). outs: grad_x?,
+    /// what is normalised; both are extras. params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
+    LAYER_NORM = "layer_norm" extras(1 << 3, 1 << 3);
+    /// ins: grad_output, x, mean?, rstd, weight?, residual? (contiguous, as x: added to grad_x; an extra). outs: grad_x?,
     /// grad_weight?, grad_bias?. params as LAYER_NORM.
-    LAYER_NORM_BACKWARD = "layer_norm_backward";
+    LAYER_NORM_BACKWARD = "layer_norm_backward" extras(1 << 5, 0);
     /// Per-row cross entropy without holding the probabilities. ins: logits [n, c], target I64 [n], weight? [c].
     /// outs: loss [n] (logits' dtype; zero on ignored rows), logsumexp [n] (compute dtype). params: ignore_index (i64),
     /// label_smoothing (f64). A target outside [0, c) that is not ignore_index is an IndexError.

@@ -85,9 +85,7 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
             })?;
         }
         all_contiguous &= t.is_contiguous();
-        if device.is_cpu() && t.device() != device && first.ndim() == 0 || t.device().is_meta() {
-            device = t.device();
-        }
+        device = follow_device(device, first.ndim() == 0, t);
     }
     if all_contiguous {
         return outs.push(dtype, device, &sizes);

@@ -251,15 +251,7 @@ pub static FUSED_KEEP: OpDef = OpDef {
         (FUSED.infer)(c, outs)?;
         infer(c, outs)
     },
-    kernel: Kernel::Prim {
-        prim: &MATMUL,
-        lower: |c, outs, l| {
-            if !c.t(fused_linear_keep::INPUT)?.device().is_cpu() {
-                return Err(Error::not_implemented("fused_linear_keep: this device's products keep one result"));
-            }
-            lower(c, outs, l, activation(c)?)
-        },
-    },
+    kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },
     compose: Some(|c, outs| {
         let before =
             c.t(fused_linear_keep::INPUT)?.linear(c.t(fused_linear_keep::WEIGHT)?, c.opt(fused_linear_keep::BIAS))?;

@@ -188,9 +188,6 @@ pub static FUSED_ADD: OpDef = OpDef {
         prim: &LAYER_NORM,
         lower: |c, outs, l| {
             let (x, shape) = (c.t(fused_add_rms_norm::INPUT)?, c.ints(fused_add_rms_norm::NORMALIZED_SHAPE)?);
-            if !x.device().is_cpu() {
-                return Err(Error::not_implemented("fused_add_rms_norm: this device adds and normalises apart"));
-            }
             let rows = Dims::from_slice(&[n_rows(x, shape)?]);
             l.input(fused_add_rms_norm::INPUT)
                 .opt_input(fused_add_rms_norm::WEIGHT, c.opt(fused_add_rms_norm::WEIGHT).is_some())

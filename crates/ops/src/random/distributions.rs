@@ -17,7 +17,7 @@ fn generator(rng: Arg<'_>) -> Result<Generator> {
 /// Whether a condition on the values of `t` holds everywhere. Values that are not at hand (traced, of several ranks, on another
 /// device) are not waited for: what is drawn of bad parameters is undefined there.
 pub(crate) fn all_hold(t: &Tensor, condition: impl Fn() -> Result<Tensor>) -> Result<bool> {
-    if t.numel() == 0 || !t.device().is_cpu() || t.storage().is_none() || tls().on & (1 << bit::LAZY) != 0 {
+    if t.numel() == 0 || !is_at_hand(t) {
         return Ok(true);
     }
     let all = copy_to_host(&condition()?.all(None::<&[i64]>, false)?)?;
