@@ -7,6 +7,7 @@ use oneflow_base::{Attrs, DType, Meta};
 use oneflow_core::{Kernel, OpDef, Storage, Traits};
 use oneflow_runtime::Ref;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub type ValueId = u32;
@@ -20,7 +21,7 @@ pub struct Graph {
     /// Where each micro-batch began in `nodes` as they were traced, and where the last one ended.
     pub micro_batches: Vec<usize>,
     pub inputs: Vec<ValueId>,
-    pub variables: Vec<Variable>,
+    pub variables: Variables,
     pub outputs: Vec<ValueId>,
     pub writes: Vec<Write>,
     /// Variables that are computed from other variables, not by runs.
@@ -52,6 +53,44 @@ pub struct Variable {
 impl Variable {
     pub fn bytes(&self) -> u64 {
         self.storage.bytes() as u64
+    }
+}
+
+/// The variables of a graph, in the order of a plan's list, and where each value stands in it.
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    list: Vec<Variable>,
+    places: HashMap<ValueId, usize>,
+}
+
+impl Variables {
+    pub fn push(&mut self, v: Variable) {
+        self.places.insert(v.value, self.list.len());
+        self.list.push(v);
+    }
+    /// Drops the others.
+    pub fn retain(&mut self, keep: impl FnMut(&Variable) -> bool) {
+        self.list.retain(keep);
+        self.places = self.list.iter().enumerate().map(|(i, v)| (v.value, i)).collect();
+    }
+    /// The variable that a value is the whole memory of.
+    pub fn of(&self, value: ValueId) -> Option<&Variable> {
+        self.places.get(&value).map(|i| &self.list[*i])
+    }
+}
+
+impl std::ops::Deref for Variables {
+    type Target = [Variable];
+    fn deref(&self) -> &[Variable] {
+        &self.list
+    }
+}
+
+impl<'a> IntoIterator for &'a Variables {
+    type Item = &'a Variable;
+    type IntoIter = std::slice::Iter<'a, Variable>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
     }
 }
 
@@ -154,8 +193,8 @@ impl Graph {
     /// Whether a value is the whole memory of a variable that this program reads and never writes, and that no other
     /// library can write unseen: what is computed from such variables alone need not be computed in every run.
     pub fn is_steady(&self, v: ValueId) -> bool {
-        let own = |x: &Variable| x.value == v && !x.storage.is_written_elsewhere();
-        self.variables.iter().any(own) && !self.writes.iter().any(|w| w.target == v) && !self.is_updated(v)
+        let own = self.variables.of(v).is_some_and(|x| !x.storage.is_written_elsewhere());
+        own && !self.writes.iter().any(|w| w.target == v) && !self.is_updated(v)
     }
 
     /// Whether a node writes the memory of a root.
@@ -167,7 +206,7 @@ impl Graph {
 
     /// Bytes of a root's memory.
     pub fn bytes(&self, root: ValueId) -> u64 {
-        if let Some(v) = self.variables.iter().find(|v| v.value == root) {
+        if let Some(v) = self.variables.of(root) {
             return v.bytes();
         }
         let m = self.meta(root);
@@ -180,6 +219,6 @@ impl Graph {
 
     /// Roots whose memory is used from outside: variables and inputs.
     pub fn is_external(&self, root: ValueId) -> bool {
-        self.inputs.contains(&root) || self.variables.iter().any(|v| v.value == root)
+        self.variables.of(root).is_some() || self.inputs.contains(&root)
     }
 }

@@ -15,7 +15,7 @@ pub use ir::{Derived, Graph, Kind, Node, Value, ValueId};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::straighten::Straighten;
-pub use passes::{PASSES, Pass, run_all};
+pub use passes::{PASSES, Pass, Stage};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
 
@@ -167,7 +167,7 @@ fn tensor_of(g: &Graph, v: ValueId) -> Result<Tensor> {
 
 /// The memory of a variable in a layout.
 fn laid_out(g: &Graph, v: ValueId, m: &Meta) -> Result<Tensor> {
-    let variable = g.variables.iter().find(|x| x.value == v);
+    let variable = g.variables.of(v);
     let variable = variable.ok_or_else(|| Error::runtime("graph: a derived value that is no variable"))?;
     Tensor::from_storage(variable.storage.clone(), m.dtype, m.sizes.clone(), m.strides.clone(), 0)
 }
@@ -176,12 +176,10 @@ fn laid_out(g: &Graph, v: ValueId, m: &Meta) -> Result<Tensor> {
 pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
     let Traced { graph: logical, .. } = traced;
     let mut optimized = logical.clone();
-    run_all(&mut optimized, config)?;
+    passes::run(&mut optimized, config, Stage::Rewrite)?;
     let (mut plan, mut memory) = lower(&optimized, config)?;
-    // The order of a pipeline keeps other ranks from waiting, whatever it costs here.
-    if config.straighten != Straighten::Disable && !optimized.is_pipelined() {
-        let mut other = optimized.clone();
-        passes::straighten::order(&mut other, config.straighten);
+    let mut other = optimized.clone();
+    if passes::run(&mut other, config, Stage::Order)? {
         let (p, m) = lower(&other, config)?;
         // Ordering for memory is a guess; the program's own order may be the better one.
         if config.straighten != Straighten::MemoryFirst || m.peak < memory.peak {

@@ -38,7 +38,7 @@ pub fn view_of(from: ValueId, to: ValueId, layout: &Meta) -> Node {
 /// Fuses what reaches across the cut, and gives back where the cut is then.
 fn fuse(g: &mut Graph, cut: usize, config: &Config) -> Result<usize> {
     let forward: HashSet<ValueId> = g.nodes[..cut].iter().flat_map(|n| n.outs.iter().copied()).collect();
-    passes::run_before_split(g, config)?;
+    passes::run(g, config, passes::Stage::BeforeSplit)?;
     // Whatever stands for a part of the forward ends with what that part gave.
     let last = g.nodes.iter().rposition(|n| n.outs.iter().any(|v| forward.contains(v)));
     Ok(last.map_or(0, |last| last + 1))
@@ -71,7 +71,7 @@ impl Traced {
         (forward.rng_start, forward.n_rng) = (g.rng_start, cut.rng - g.rng_start);
         (backward.rng_start, backward.n_rng) = (cut.rng, g.n_rng - forward.n_rng);
 
-        let variables: HashSet<ValueId> = g.variables.iter().map(|v| v.value).collect();
+        let is_variable = |v: ValueId| g.variables.of(v).is_some();
         let written: HashSet<ValueId> = g.writes.iter().map(|w| w.target).collect();
         let mut own: HashSet<ValueId> = g.inputs[cut.inputs..].iter().copied().collect();
         own.extend(backward.nodes.iter().flat_map(|n| n.outs.iter().copied().filter(|v| g.is_root(*v))));
@@ -79,7 +79,7 @@ impl Traced {
         let reads = backward.nodes.iter().filter(|n| !n.is_view()).flat_map(|n| n.ins.iter().flatten());
         for root in reads.chain(&backward.outputs).map(|v| g.root(*v)) {
             // A view belongs to where its root was made, whichever part made the view.
-            let outside = variables.contains(&root);
+            let outside = is_variable(root);
             if written.contains(&root) && (outside || g.inputs.contains(&root)) {
                 return Err(Error::not_implemented(
                     "the backward pass reads what a tensor held before the forward pass wrote to it",

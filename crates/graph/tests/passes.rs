@@ -9,8 +9,8 @@ use oneflow_ops::TensorOps;
 /// The graph after one pass alone.
 fn after(name: &str, traced: &Traced) -> (Graph, bool) {
     let mut g = traced.graph.clone();
-    let pass = PASSES.iter().find(|p| p.0 == name).unwrap().1;
-    let changed = pass(&mut g, &Config::default()).unwrap();
+    let pass = PASSES.iter().find(|p| p.name == name).unwrap();
+    let changed = (pass.run)(&mut g, &Config::default()).unwrap();
     (g, changed)
 }
 

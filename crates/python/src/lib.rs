@@ -29,6 +29,7 @@ mod hand;
 mod index;
 mod inspect;
 mod loaded;
+mod logging;
 mod methods;
 mod numpy;
 mod object;
@@ -55,6 +56,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_kernels::register_all();
+    logging::install();
     oneflow_ops::register();
     oneflow_autograd::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;

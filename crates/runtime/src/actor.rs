@@ -419,7 +419,7 @@ impl Network {
             poll()?;
             let limit = timeout();
             if let Some(text) = watchdog.get_or_insert_with(Watchdog::new).bark(since.elapsed(), || self.report()) {
-                eprintln!("{text}");
+                tracing::warn!("{text}");
             }
             if since.elapsed() > limit {
                 return Err(Error::runtime(format!(

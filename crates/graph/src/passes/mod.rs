@@ -16,49 +16,70 @@ use crate::Config;
 use crate::ir::Graph;
 use oneflow_base::Result;
 
-/// A pass; gives back whether it changed anything.
-pub type Pass = fn(&mut Graph, &Config) -> Result<bool>;
-
-pub static PASSES: &[(&str, Pass)] = &[
-    ("pipeline", pipeline::run),
-    ("fold", fold::run),
-    ("dead_code", dead_code::run),
-    ("common", common::run),
-    ("fold_batch_norm", fusion::batch_norm::run),
-    ("channels_last", fusion::channels_last::run),
-    ("precompute", precompute::run),
-    ("fuse_attention", fusion::attention::run),
-    ("fuse_bag", fusion::bag::run),
-    ("fuse_loss", fusion::loss::run),
-    ("fuse_update", fusion::update::run),
-    ("fuse_cast", fusion::cast::run),
-    ("fuse_residual", fusion::residual::run),
-    ("fuse_linear", fusion::linear::run),
-    ("fuse_norm", fusion::norm::run),
-    ("fuse_chain", fusion::chain::run),
-    ("split_update", split_update::run),
-];
-
-/// What has to run while forward and backward are one graph still: of attention both are replaced, or neither. Constants are
-/// computed before, as masks are found by them.
-pub fn run_before_split(g: &mut Graph, config: &Config) -> Result<()> {
-    fold::run(g, config)?;
-    fusion::attention::run(g, config)?;
-    Ok(())
+/// When passes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Before a trace is cut into forward and backward, for what has to see both: of attention both are replaced, or neither.
+    BeforeSplit,
+    /// On every graph.
+    Rewrite,
+    /// On a copy of a graph that could run as it is; the order that needs less memory is kept, if memory is what matters.
+    Order,
 }
 
-/// Runs all passes. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) prints the graph before and after.
-pub fn run_all(g: &mut Graph, config: &Config) -> Result<()> {
+/// One rewrite: what it is called, the stages it belongs to, and a function that returns whether it changed anything.
+pub struct Pass {
+    pub name: &'static str,
+    pub stages: &'static [Stage],
+    pub run: fn(&mut Graph, &Config) -> Result<bool>,
+}
+
+const fn rewrite(name: &'static str, run: fn(&mut Graph, &Config) -> Result<bool>) -> Pass {
+    Pass { name, stages: &[Stage::Rewrite], run }
+}
+
+const fn also_before_split(name: &'static str, run: fn(&mut Graph, &Config) -> Result<bool>) -> Pass {
+    Pass { name, stages: &[Stage::BeforeSplit, Stage::Rewrite], run }
+}
+
+/// Everything that changes a graph, in the order in which it runs.
+pub static PASSES: &[Pass] = &[
+    rewrite("pipeline", pipeline::run),
+    // Masks of attention are found by their constants.
+    also_before_split("fold", fold::run),
+    rewrite("dead_code", dead_code::run),
+    rewrite("common", common::run),
+    rewrite("fold_batch_norm", fusion::batch_norm::run),
+    rewrite("channels_last", fusion::channels_last::run),
+    rewrite("precompute", precompute::run),
+    also_before_split("fuse_attention", fusion::attention::run),
+    rewrite("fuse_bag", fusion::bag::run),
+    rewrite("fuse_loss", fusion::loss::run),
+    rewrite("fuse_update", fusion::update::run),
+    rewrite("fuse_cast", fusion::cast::run),
+    rewrite("fuse_residual", fusion::residual::run),
+    rewrite("fuse_linear", fusion::linear::run),
+    rewrite("fuse_norm", fusion::norm::run),
+    rewrite("fuse_chain", fusion::chain::run),
+    rewrite("split_update", split_update::run),
+    Pass { name: "straighten", stages: &[Stage::Order], run: straighten::run },
+];
+
+/// Runs the passes of a stage and returns whether one changed the graph. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) reports the
+/// graph before and after.
+pub fn run(g: &mut Graph, config: &Config, stage: Stage) -> Result<bool> {
     let shown = std::env::var("ONEFLOW_DEBUG_PASS").unwrap_or_default();
-    for (name, pass) in PASSES {
-        let show = shown == "ALL" || shown.split(',').any(|s| s == *name);
+    let mut changed = false;
+    for pass in PASSES.iter().filter(|p| p.stages.contains(&stage)) {
+        let name = pass.name;
+        let show = shown == "ALL" || shown.split(',').any(|s| s == name);
         if show {
-            eprintln!("before {name}:\n{g}");
+            tracing::info!("before {name}:\n{g}");
         }
-        pass(g, config)?;
+        changed |= (pass.run)(g, config)?;
         if show {
-            eprintln!("after {name}:\n{g}");
+            tracing::info!("after {name}:\n{g}");
         }
     }
-    Ok(())
+    Ok(changed)
 }

@@ -3,7 +3,9 @@
 //! Order is free between nodes that do not depend on each other. An update of a memory comes after those who read what
 //! it held; collectives keep their order, since other ranks wait for them.
 
+use crate::Config;
 use crate::ir::{Graph, Node, ValueId};
+use oneflow_base::Result;
 use oneflow_core::Traits;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
@@ -58,10 +60,11 @@ struct Readers {
     left: usize,
 }
 
-/// Reorders the nodes.
-pub fn order(g: &mut Graph, mode: Straighten) {
-    if mode == Straighten::Disable {
-        return;
+/// Reorders the nodes. The order of a pipeline stays, whatever it costs here: it keeps other ranks from waiting.
+pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
+    let mode = config.straighten;
+    if mode == Straighten::Disable || g.is_pipelined() {
+        return Ok(false);
     }
     let facts = facts(g);
     let roots: Vec<SmallVec<[ValueId; 4]>> = g.nodes.iter().map(|n| roots(g, n)).collect();
@@ -131,6 +134,7 @@ pub fn order(g: &mut Graph, mode: Straighten) {
     }
     let mut nodes: Vec<Option<Node>> = std::mem::take(&mut g.nodes).into_iter().map(Some).collect();
     g.nodes = order.into_iter().filter_map(|i| nodes[i].take()).collect();
+    Ok(true)
 }
 
 /// The memories that a node reads, each once.

@@ -13,7 +13,7 @@ fn find(g: &Graph) -> Vec<(usize, ValueId, ValueId)> {
     for (at, n) in g.nodes.iter().enumerate() {
         let (Some(Some(v)), [out]) = (n.ins.first().copied(), n.outs.as_slice()) else { continue };
         let write = g.writes.iter().find(|w| w.target == v);
-        let is_parameter = g.variables.iter().any(|p| p.value == v) && g.meta(v).is_contiguous();
+        let is_parameter = g.variables.of(v).is_some() && g.meta(v).is_contiguous();
         let half = matches!(g.meta(*out).dtype, DType::BF16 | DType::F16) && g.meta(*out).is_contiguous();
         if let Some(w) = write
             && name(n) == "to_copy"
@@ -40,7 +40,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let copy = old.outs[0];
         let m = g.meta(copy).clone();
         let storage = Storage::new(m.device, m.numel() as usize * m.dtype.size())?;
-        let of = g.variables.iter().find(|p| p.value == *v).map_or("", |p| p.name.as_str());
+        let of = g.variables.of(*v).map_or("", |p| p.name.as_str());
         let name = format!("{of}.{}", m.dtype);
         g.variables.push(Variable { name, value: copy, storage, constant: false });
         let cast = node(g, "to_copy", &[Some(*new)], &[Arg::DType(m.dtype), Arg::None], &old)?;

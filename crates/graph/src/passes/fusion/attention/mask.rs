@@ -20,7 +20,7 @@ impl Constants {
         if let Some(filled) = filled(g, v) {
             return sizes.is_empty().then(|| Constants { values: vec![filled], sizes });
         }
-        let c = g.variables.iter().find(|c| c.constant && c.value == x.root)?;
+        let c = g.variables.of(x.root).filter(|c| c.constant)?;
         let (m, storage) = (x.meta.clone(), c.storage.clone());
         let t = Tensor::from_storage(storage, m.dtype, m.sizes, m.strides, x.offset).ok()?;
         let t = copy_to_host(&t.to_copy_with(Some(DType::F32), None).ok()?).ok()?;
