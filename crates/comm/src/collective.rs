@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result};
 
-use crate::engine::{Transport, Turn};
 use crate::reduce;
 use crate::request::{Kind, ReduceOp, Request, Span};
+use crate::transport::{Transport, Turn};
 
 /// Up to this many bytes per peer, all peers are served in one exchange.
 const SHORT: usize = 256 << 10;

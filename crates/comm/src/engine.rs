@@ -14,46 +14,9 @@ use oneflow_base::{Error, Result};
 
 use crate::collective;
 use crate::group::{Counters, ProcessGroup};
-use crate::request::{Kind, Request, Span, Stamp};
+use crate::request::{Kind, Request, Stamp};
+use crate::transport::{Member, PointToPoint, Transport, Turn};
 use crate::work::{Abort, Work};
-
-/// Moves messages between the ranks of one group.
-pub(crate) trait Transport: Send + Sync + Sized + 'static {
-    const NAME: &'static str;
-
-    /// Sends and receives at most one message per peer, all at the same time. `Err` says why it cannot be done; words
-    /// about the operation are added by the caller.
-    fn exchange(
-        &self,
-        stamp: &Stamp,
-        sends: &[(usize, &[u8])],
-        recvs: &mut [(usize, &mut [u8])],
-        deadline: Instant,
-    ) -> Result<(), String>;
-
-    /// Starts a send or a receive that completes `work`.
-    ///
-    /// # Safety
-    /// The promise of `ProcessGroup::issue` holds for the span.
-    unsafe fn post(&self, p2p: PointToPoint);
-
-    /// Ends everything, here and on the other ranks. Only the first cause counts.
-    fn fail(&self, cause: &str);
-    fn failure(&self) -> Option<String>;
-    /// This rank leaves in peace.
-    fn close(&self);
-
-    /// The transport of a new group of `ranks` (ranks of this group), which this rank is a member of.
-    fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self>;
-}
-
-pub(crate) struct PointToPoint {
-    /// A send or a receive.
-    pub stamp: Stamp,
-    pub peer: usize,
-    pub span: Span,
-    pub work: Work,
-}
 
 /// A process group over a transport. Dropping it closes it.
 pub(crate) struct Group<T: Transport>(Arc<Shared<T>>);
@@ -86,42 +49,13 @@ struct Queue {
     worker: Option<JoinHandle<()>>,
 }
 
-/// The right to use the collective lane for one operation.
-pub(crate) struct Turn<'a, T> {
-    group: &'a Shared<T>,
-    stamp: &'a Stamp,
-    deadline: Instant,
-}
-
-impl<T: Transport> Turn<'_, T> {
-    pub fn rank(&self) -> usize {
-        self.group.rank
-    }
-
-    pub fn size(&self) -> usize {
-        self.group.ranks.len()
-    }
-
-    /// Every rank but this one, in order.
-    pub fn peers(&self) -> impl Iterator<Item = usize> + use<T> {
-        let rank = self.rank();
-        (0..self.size()).filter(move |&p| p != rank)
-    }
-
-    pub fn exchange(&self, sends: &[(usize, &[u8])], recvs: &mut [(usize, &mut [u8])]) -> Result<()> {
-        let bytes = sends.iter().map(|(_, data)| data.len()).sum();
-        self.group.counters.add_bytes(self.stamp.kind, bytes);
-        self.group.transport.exchange(self.stamp, sends, recvs, self.deadline).map_err(|cause| {
-            // A cause that another rank reported is already known to all.
-            self.group.transport.fail(&format!("{}: {cause}", self.stamp));
-            self.group.error(self.stamp, &cause)
-        })
-    }
-}
-
 impl<T: Transport> Shared<T> {
+    fn member(&self) -> Member<'_> {
+        Member { group: &self.name, rank: self.rank, size: self.ranks.len() }
+    }
+
     fn error(&self, stamp: &Stamp, cause: &str) -> Error {
-        Error::runtime(format!("{stamp} on rank {} of group '{}': {cause}", self.rank, self.name))
+        self.member().error(stamp, cause)
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -132,8 +66,10 @@ impl<T: Transport> Shared<T> {
         if let Some(cause) = self.transport.failure() {
             return Err(self.error(stamp, &cause));
         }
+        let turn =
+            Turn { transport: &self.transport, counters: &self.counters, member: self.member(), stamp, deadline };
         // SAFETY: the request was checked when it was issued, and its issuer keeps the memory until this is complete.
-        unsafe { collective::run(&Turn { group: self, stamp, deadline }, request) }
+        unsafe { collective::run(&turn, request) }
     }
 
     /// The worker's life: run what is queued whenever the lane is free.

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
-use crate::engine::{Group, PointToPoint, Transport, comm_id};
+use crate::engine::{Group, comm_id};
 use crate::group::ProcessGroup;
 use crate::interrupt;
 use crate::p2p::Inbox;
+use crate::registry::set_thread_group;
 use crate::request::{Header, Kind, Span, Stamp};
+use crate::transport::{PointToPoint, Transport};
 
 /// One connected group per rank; give each to its own thread.
 pub fn groups(n: usize, timeout: Duration) -> Vec<Arc<dyn ProcessGroup>> {
@@ -40,14 +42,14 @@ pub fn run_ranks<R: Send>(
     f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
     let run = |group: Arc<dyn ProcessGroup>| {
-        crate::set_thread_group(Some(group.clone()));
+        set_thread_group(Some(group.clone()));
         let guard = AbortOnPanic(group.clone());
         let result = f(group.clone());
         drop(guard);
         if let Err(error) = &result {
             group.abort(error.text());
         }
-        crate::set_thread_group(None);
+        set_thread_group(None);
         result
     };
     std::thread::scope(|scope| {

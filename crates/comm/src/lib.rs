@@ -27,12 +27,16 @@ mod reduce;
 mod registry;
 pub mod rendezvous;
 mod request;
+mod sockets;
 pub mod store;
 pub mod tcp;
+mod transport;
 mod work;
+mod world;
 
 pub use group::{Counters, ProcessGroup};
 pub use interrupt::set_interrupt_check;
-pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group, world};
+pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group};
 pub use request::{Kind, ReduceOp, Request, Span};
 pub use work::Work;
+pub use world::world;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::PointToPoint;
 use crate::request::Header;
+use crate::transport::PointToPoint;
 
 /// A completed or failed receive, for the caller to announce outside its locks.
 pub(crate) type Outcome = (PointToPoint, Result<(), String>);

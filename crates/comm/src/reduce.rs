@@ -2,47 +2,22 @@
 //!
 //! The order does not depend on the backend or on how the data was cut into pieces, so all backends agree bit for bit.
 
-use oneflow_base::{DType, Error, Result, bf16, f16};
+use oneflow_base::{Bool, DType, bf16, by_dtype, f16};
 
-use crate::request::{Kind, ReduceOp};
+use crate::request::ReduceOp;
 
 /// Elements handled at a time: accumulators stay in the first-level cache.
 const TILE: usize = 512;
 
-/// Whether `op` means something for `dtype`.
-pub(crate) fn check(kind: Kind, dtype: DType, op: ReduceOp) -> Result<()> {
-    use ReduceOp::*;
-    let supported = match op {
-        // Nobody adds numbers of these; they are broadcast and gathered as bytes.
-        _ if dtype.is_limited() => false,
-        Sum => true,
-        Avg => dtype != DType::Bool,
-        Product | Min | Max => !dtype.is_complex(),
-        BitAnd | BitOr | BitXor => dtype.is_int() || dtype == DType::Bool,
-    };
-    if supported {
-        return Ok(());
-    }
-    Err(Error::not_implemented(format!("{kind}: reduce op {op} is not defined for {dtype}")))
-}
-
 /// `own` = the reduction over all ranks. `parts[i]` is rank `i`'s contribution; this rank's stands in `own` itself and
-/// `parts[rank]` is not read. All have the same length; `check` has passed.
+/// `parts[rank]` is not read. All have the same length; `ReduceOp::check` has passed.
 pub(crate) fn in_rank_order(own: &mut [u8], rank: usize, parts: &[&[u8]], dtype: DType, op: ReduceOp) {
     match dtype {
-        DType::Bool => run::<Bool>(own, rank, parts, op),
-        DType::U8 => run::<u8>(own, rank, parts, op),
-        DType::I8 => run::<i8>(own, rank, parts, op),
-        DType::I16 => run::<i16>(own, rank, parts, op),
-        DType::I32 => run::<i32>(own, rank, parts, op),
-        DType::I64 => run::<i64>(own, rank, parts, op),
-        DType::F16 => run::<f16>(own, rank, parts, op),
-        DType::BF16 => run::<bf16>(own, rank, parts, op),
         // Only sum and avg are defined for complex numbers: both act on each part alone.
-        DType::F32 | DType::C64 => run::<f32>(own, rank, parts, op),
-        DType::F64 | DType::C128 => run::<f64>(own, rank, parts, op),
-        // `check` refused the rest.
-        _ => {}
+        DType::C64 => run::<f32>(own, rank, parts, op),
+        DType::C128 => run::<f64>(own, rank, parts, op),
+        // `ReduceOp::check` refused the rest.
+        _ => by_dtype!(dtype, reals, E => run::<E>(own, rank, parts, op), _ => {}),
     }
 }
 
@@ -106,7 +81,7 @@ trait Acc: Copy + Default {
     fn min(self, o: Self) -> Self;
     fn max(self, o: Self) -> Self;
     fn over(self, n: usize) -> Self;
-    /// Bit operations are refused for floats by `check`; the default keeps them total.
+    /// Bit operations are refused for floats by `ReduceOp::check`; the default keeps them total.
     fn and(self, _: Self) -> Self {
         self
     }
@@ -180,10 +155,7 @@ impl Elem for bf16 {
     }
 }
 
-/// A bool as stored: any non-zero byte is true on the way in, 0 or 1 on the way out.
-#[derive(Clone, Copy, Default)]
-struct Bool(u8);
-
+/// Any non-zero byte is true on the way in; 0 or 1 on the way out.
 impl Elem for Bool {
     type Acc = bool;
     fn up(self) -> bool {
@@ -224,6 +196,7 @@ impl Acc for bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Kind;
 
     fn bytes<T: Copy>(v: &[T]) -> Vec<u8> {
         // SAFETY: plain numbers without padding, read as bytes.
@@ -232,7 +205,7 @@ mod tests {
 
     /// Rank 1 of 3 reduces; all ranks bring one vector each.
     fn check_op<T: Copy>(dtype: DType, op: ReduceOp, ranks: [&[T]; 3], expected: &[T]) {
-        check(Kind::AllReduce, dtype, op).unwrap();
+        op.check(Kind::AllReduce, dtype).unwrap();
         let parts = ranks.map(bytes);
         let mut own = parts[1].clone();
         in_rank_order(&mut own, 1, &[&parts[0], &[], &parts[2]], dtype, op);
@@ -289,8 +262,8 @@ mod tests {
 
     #[test]
     fn ops_without_meaning_are_refused() {
-        assert!(check(Kind::AllReduce, DType::F32, ReduceOp::BitAnd).is_err());
-        assert!(check(Kind::AllReduce, DType::C64, ReduceOp::Max).is_err());
-        assert!(check(Kind::AllReduce, DType::Bool, ReduceOp::Avg).is_err());
+        assert!(ReduceOp::BitAnd.check(Kind::AllReduce, DType::F32).is_err());
+        assert!(ReduceOp::Max.check(Kind::AllReduce, DType::C64).is_err());
+        assert!(ReduceOp::Avg.check(Kind::AllReduce, DType::Bool).is_err());
     }
 }

@@ -1,10 +1,9 @@
-//! Which group "the world" is, for this thread or for the whole process.
+//! The group that a thread, or the whole process, was given as its world.
 
 use std::cell::RefCell;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::fake;
 use crate::group::ProcessGroup;
 
 /// The deadline of collectives on the CPU when nobody asks for another.
@@ -28,14 +27,8 @@ pub fn set_process_group(group: Option<Shared>) -> Option<Shared> {
     std::mem::replace(&mut *PROCESS.write().unwrap_or_else(PoisonError::into_inner), group)
 }
 
-/// The group of all ranks: this thread's, else the process's, else a group of one.
-pub fn world() -> Shared {
-    if let Some(group) = THREAD.with(|slot| slot.borrow().clone()) {
-        return group;
-    }
-    if let Some(group) = &*PROCESS.read().unwrap_or_else(PoisonError::into_inner) {
-        return group.clone();
-    }
-    static ALONE: OnceLock<Shared> = OnceLock::new();
-    ALONE.get_or_init(|| fake::single(DEFAULT_TIMEOUT)).clone()
+/// The group that this thread or this process was given.
+pub(crate) fn given() -> Option<Shared> {
+    let of_thread = THREAD.with(|slot| slot.borrow().clone());
+    of_thread.or_else(|| PROCESS.read().unwrap_or_else(PoisonError::into_inner).clone())
 }

@@ -35,6 +35,23 @@ impl ReduceOp {
     pub fn from_name(name: &str) -> Option<ReduceOp> {
         Self::ALL.into_iter().find(|op| op.name().eq_ignore_ascii_case(name))
     }
+
+    /// Whether it means something for a dtype.
+    pub(crate) fn check(self, kind: Kind, dtype: DType) -> Result<()> {
+        use ReduceOp::*;
+        let supported = match self {
+            // Nobody adds numbers of these; they are broadcast and gathered as bytes.
+            _ if dtype.is_limited() => false,
+            Sum => true,
+            Avg => dtype != DType::Bool,
+            Product | Min | Max => !dtype.is_complex(),
+            BitAnd | BitOr | BitXor => dtype.is_int() || dtype == DType::Bool,
+        };
+        if supported {
+            return Ok(());
+        }
+        Err(Error::not_implemented(format!("{kind}: reduce op {self} is not defined for {dtype}")))
+    }
 }
 
 impl fmt::Display for ReduceOp {
@@ -237,7 +254,7 @@ impl Request {
         let kind = self.kind();
         match self {
             Request::AllReduce { data, dtype, op } => {
-                crate::reduce::check(kind, *dtype, *op)?;
+                op.check(kind, *dtype)?;
                 whole(kind, "data", *data, *dtype)
             }
             Request::AllGather { output, input, counts, dtype } => {
@@ -246,7 +263,7 @@ impl Request {
                 sized(kind, "input", *input, counts[rank], *dtype)
             }
             Request::ReduceScatter { output, input, counts, dtype, op } => {
-                crate::reduce::check(kind, *dtype, *op)?;
+                op.check(kind, *dtype)?;
                 let total = total(kind, "counts", counts, size)?;
                 sized(kind, "input", *input, total, *dtype)?;
                 sized(kind, "output", *output, counts[rank], *dtype)
@@ -269,7 +286,7 @@ impl Request {
                 whole(kind, "data", *data, *dtype)
             }
             Request::Reduce { data, dtype, op, root } => {
-                crate::reduce::check(kind, *dtype, *op)?;
+                op.check(kind, *dtype)?;
                 member(kind, "root", *root, size)?;
                 whole(kind, "data", *data, *dtype)
             }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::mesh::timespec;
 use super::shm::Shm;
 use crate::engine::comm_id;
 use crate::interrupt;
+use crate::sockets::timespec;
 use crate::store::Store;
 
 /// What sub-groups are formed with.

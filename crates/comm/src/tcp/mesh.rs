@@ -1,21 +1,22 @@
 //! The collective lane: one exchange of messages at a time, all its sends and receives progressing together.
 
-use std::io::{ErrorKind, IoSlice, Read};
+use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendFlags, send};
 
 use super::form::{self, Lanes, Site};
 use super::monitor::{Link, Monitor};
 use super::shm::Shm;
-use crate::engine::{PointToPoint, Transport};
 use crate::interrupt;
 use crate::request::{Header, Stamp};
+use crate::sockets::{send_some, timespec};
+use crate::transport::{PointToPoint, Transport};
 
 /// The connections of this rank with the others of one group.
 pub(crate) struct Mesh {
@@ -308,29 +309,6 @@ impl Transport for Mesh {
         let timeout = self.site.as_ref().map_or(timeout, |site| super::store_timeout(site, timeout));
         Mesh::form(self.site.clone(), name, rank, ranks.len(), timeout)
     }
-}
-
-/// Sends what the socket takes of header and payload from position `at` on. A closed peer is an error, not a signal.
-pub(super) fn send_some(
-    stream: &TcpStream,
-    header: &[u8; Header::LEN],
-    data: &[u8],
-    at: usize,
-) -> std::io::Result<usize> {
-    let head = IoSlice::new(&header[at.min(Header::LEN)..]);
-    let rest = IoSlice::new(&data[at.saturating_sub(Header::LEN)..]);
-    let slices = if at < Header::LEN { &[head, rest][..] } else { &[rest][..] };
-    loop {
-        match sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => return Ok(other?),
-        }
-    }
-}
-
-pub(crate) fn timespec(duration: Duration) -> Timespec {
-    let tv_sec = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    Timespec { tv_sec, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use crate::store::Store;
 use form::Site;
 pub(crate) use form::random;
 use mesh::Mesh;
-pub(crate) use mesh::timespec;
 
 /// Joins the world group of `size` processes. All of them pass the same `generation`, which changes when a job restarts
 /// over the same store: members of an earlier attempt are refused. `local_ip` is where the others can reach this process.

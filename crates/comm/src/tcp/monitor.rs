@@ -13,11 +13,11 @@ use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
-use super::mesh::{send_some, timespec};
 use super::pulse::Pulse;
-use crate::engine::PointToPoint;
 use crate::p2p::{Inbox, Outcome, fits};
 use crate::request::{Header, Kind};
+use crate::sockets::{send_some, timespec};
+use crate::transport::PointToPoint;
 
 /// Unasked messages of one peer are kept up to this size together; a longer one waits in the sender's socket.
 const MAX_EARLY: usize = 64 << 20;

@@ -1,0 +1,97 @@
+//! What moves messages between the ranks of a group, and the turn that a collective has on it. Order and bookkeeping are the
+//! engine's, bytes are the transport's.
+
+use std::time::{Duration, Instant};
+
+use oneflow_base::{Error, Result};
+
+use crate::group::Counters;
+use crate::request::{Span, Stamp};
+use crate::work::Work;
+
+/// Moves messages between the ranks of one group.
+pub(crate) trait Transport: Send + Sync + Sized + 'static {
+    const NAME: &'static str;
+
+    /// Sends and receives at most one message per peer, all at the same time. `Err` says why it cannot be done; words
+    /// about the operation are added by the caller.
+    fn exchange(
+        &self,
+        stamp: &Stamp,
+        sends: &[(usize, &[u8])],
+        recvs: &mut [(usize, &mut [u8])],
+        deadline: Instant,
+    ) -> Result<(), String>;
+
+    /// Starts a send or a receive that completes `work`.
+    ///
+    /// # Safety
+    /// The promise of `ProcessGroup::issue` holds for the span.
+    unsafe fn post(&self, p2p: PointToPoint);
+
+    /// Ends everything, here and on the other ranks. Only the first cause counts.
+    fn fail(&self, cause: &str);
+    fn failure(&self) -> Option<String>;
+    /// This rank leaves in peace.
+    fn close(&self);
+
+    /// The transport of a new group of `ranks` (ranks of this group), which this rank is a member of.
+    fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self>;
+}
+
+pub(crate) struct PointToPoint {
+    /// A send or a receive.
+    pub stamp: Stamp,
+    pub peer: usize,
+    pub span: Span,
+    pub work: Work,
+}
+
+/// This process's place in a group.
+#[derive(Clone, Copy)]
+pub(crate) struct Member<'a> {
+    pub group: &'a str,
+    pub rank: usize,
+    pub size: usize,
+}
+
+impl Member<'_> {
+    pub fn error(&self, stamp: &Stamp, cause: &str) -> Error {
+        Error::runtime(format!("{stamp} on rank {} of group '{}': {cause}", self.rank, self.group))
+    }
+}
+
+/// The right to use the collective lane for one operation.
+pub(crate) struct Turn<'a, T> {
+    pub transport: &'a T,
+    pub counters: &'a Counters,
+    pub member: Member<'a>,
+    pub stamp: &'a Stamp,
+    pub deadline: Instant,
+}
+
+impl<T: Transport> Turn<'_, T> {
+    pub fn rank(&self) -> usize {
+        self.member.rank
+    }
+
+    pub fn size(&self) -> usize {
+        self.member.size
+    }
+
+    /// Every rank but this one, in order.
+    pub fn peers(&self) -> impl Iterator<Item = usize> + use<T> {
+        let rank = self.rank();
+        (0..self.size()).filter(move |&p| p != rank)
+    }
+
+    pub fn exchange(&self, sends: &[(usize, &[u8])], recvs: &mut [(usize, &mut [u8])]) -> Result<()> {
+        let bytes = sends.iter().map(|(_, data)| data.len()).sum();
+        self.counters.add_bytes(self.stamp.kind, bytes);
+        self.transport.exchange(self.stamp, sends, recvs, self.deadline).map_err(|cause| {
+            // A cause that another rank reported is already known to all.
+            self.transport.fail(&format!("{}: {cause}", self.stamp));
+            self.member.error(self.stamp, &cause)
+        })
+    }
+}
