@@ -1,7 +1,8 @@
 //! On request, a parameter that a step reads in a half type is kept in that type too: the cast follows the update, while the
 //! parameter is at hand, and no step begins with casts.
 
-use super::pattern::{Uses, name, node};
+use super::ops;
+use super::pattern::{Uses, is, node};
 use crate::Config;
 use crate::ir::{Derived, Graph, ValueId, Variable, Write};
 use oneflow_base::{Arg, DType, Result};
@@ -16,7 +17,7 @@ fn find(g: &Graph) -> Vec<(usize, ValueId, ValueId)> {
         let is_parameter = g.variables.of(v).is_some() && g.meta(v).is_contiguous();
         let half = matches!(g.meta(*out).dtype, DType::BF16 | DType::F16) && g.meta(*out).is_contiguous();
         if let Some(w) = write
-            && name(n) == "to_copy"
+            && is(n, &ops::TO_COPY)
             && is_parameter
             && half
             && g.is_root(*out)
@@ -43,7 +44,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let of = g.variables.of(*v).map_or("", |p| p.name.as_str());
         let name = format!("{of}.{}", m.dtype);
         g.variables.push(Variable { name, value: copy, storage, constant: false });
-        let cast = node(g, "to_copy", &[Some(*new)], &[Arg::DType(m.dtype), Arg::None], &old)?;
+        let cast = node(g, &ops::TO_COPY, &[Some(*new)], &[Arg::DType(m.dtype), Arg::None], &old)?;
         g.writes.push(Write { target: copy, value: cast.outs[0] });
         g.derived.push(Derived { value: copy, made: copy, from: vec![*v], nodes: vec![old] });
         later.push((*new, cast));

@@ -3,6 +3,7 @@
 //! Values inside a chain are kept in the compute dtype, so float32 and float64 results are bit for bit those of the single
 //! ops, and half types round once instead of at each step.
 
+use super::ops;
 use crate::Config;
 use crate::ir::{ChainStep, Graph, Kind, Node, ValueId};
 use oneflow_base::{DType, Meta, Result};
@@ -86,7 +87,7 @@ fn count_readers(g: &Graph) -> HashMap<ValueId, usize> {
 /// The dtype an elementwise node computes in; `None` for nodes that cannot be part of a chain.
 fn compute_dtype(g: &Graph, n: &Node, config: &Config) -> Result<Option<DType>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
-    let cast = config.fuse_cast && op.name() == "to_copy";
+    let cast = config.fuse_cast && std::ptr::eq(*op, &ops::TO_COPY);
     if !(cast || matches!(op.kernel, Kernel::Elementwise(_))) || n.outs.len() != 1 {
         return Ok(None);
     }

@@ -4,19 +4,25 @@
 //! the traced layout: a view, a result of the graph. The numbers are the same. Where more would be copied than is gained,
 //! the graph stays as it was.
 
-use super::pattern::{name, node, node_of, runs};
+use super::ops;
+use super::pattern::{is, node, runs};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::passes::precompute;
 use oneflow_base::{Arg, DType, Meta, Result, intern};
-use oneflow_core::{Kernel, Traits};
+use oneflow_core::{Kernel, OpDef, Traits};
 use std::collections::{HashMap, HashSet};
 
 /// Copies that as many convolutions make up for.
 const CONVOLUTIONS_A_COPY: usize = 3;
 
+/// A graph that trains keeps its layouts.
+static CONV_BACKWARDS: [&OpDef; 2] = [&ops::CONV_BACKWARD_INPUT, &ops::CONV_BACKWARD_WEIGHT];
+
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
-    if !config.fuse || !config.precompute || g.nodes.iter().any(|n| n.again > 0 || name(n).starts_with("conv_backward"))
+    if !config.fuse
+        || !config.precompute
+        || g.nodes.iter().any(|n| n.again > 0 || CONV_BACKWARDS.iter().any(|op| is(n, op)))
     {
         return Ok(false);
     }
@@ -55,7 +61,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
 fn is_chosen(g: &Graph, n: &Node, known: &HashMap<ValueId, usize>) -> bool {
     let [Some(x), Some(w), _] = *n.ins.as_slice() else { return false };
     let (image, weight) = (g.meta(x), g.meta(w));
-    name(n) == "native_conv"
+    is(n, &ops::NATIVE_CONV)
         && image.sizes.len() == 4
         && image.sizes[2..] != [1, 1]
         && image.device.is_cpu()
@@ -103,7 +109,7 @@ impl Walk {
             };
         }
         let args = attrs.args();
-        let made = match node_of(&mut self.g, op, &ins, &args, n) {
+        let made = match node(&mut self.g, op, &ins, &args, n) {
             Ok(made) if runs(&self.g, &made)? => self.settle(n, made),
             _ => None,
         };
@@ -111,7 +117,7 @@ impl Walk {
         match made {
             Some(made) => {
                 // Rows of channels are joined piece by piece, where whole planes were.
-                self.copies += (op.name() == "cat") as usize;
+                self.copies += std::ptr::eq(*op, &ops::CAT) as usize;
                 self.g.nodes.push(made);
             }
             None => {
@@ -147,7 +153,7 @@ impl Walk {
             return Ok(v);
         }
         let format = Arg::Sym(intern("channels_last"));
-        let copy = node(&mut self.g, "clone_contiguous", &[Some(v)], &[format], like)?;
+        let copy = node(&mut self.g, &ops::CLONE_CONTIGUOUS, &[Some(v)], &[format], like)?;
         let twin = copy.outs[0];
         self.g.nodes.push(copy);
         self.copies += is_image as usize;
@@ -171,7 +177,7 @@ impl Walk {
     fn restore(&mut self, v: ValueId, like: &Node) -> Result<()> {
         let Some(twin) = self.twins.get(&v).copied() else { return Ok(()) };
         if self.restored.insert(v) {
-            let mut copy = node(&mut self.g, "clone_contiguous", &[Some(twin)], &[Arg::None], like)?;
+            let mut copy = node(&mut self.g, &ops::CLONE_CONTIGUOUS, &[Some(twin)], &[Arg::None], like)?;
             copy.outs[0] = v;
             self.g.nodes.push(copy);
             self.copies += 1;

@@ -1,10 +1,12 @@
 //! Values as layouts of memories: who reads a memory, which of its values are the same matrices, and copies that only
 //! change a layout.
 
-use super::pattern::name;
+use super::ops;
+use super::pattern::is;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{Arg, Meta, Result};
-use oneflow_core::{Call, Outs, Tensor, Traits, op_by_name};
+use oneflow_core::{Call, OpDef, Outs, Tensor, Traits};
+use oneflow_ops::view::as_strided;
 use oneflow_runtime::{can_lower, shell};
 use std::collections::{HashMap, HashSet};
 
@@ -124,10 +126,9 @@ pub fn forgo_copy(g: &mut Graph, at: usize) -> Result<bool> {
             return Ok(false);
         }
     }
-    let Some(view) = op_by_name("as_strided") else { return Ok(false) };
     let (meta, offset) = &layouts[&copy];
     let args = [Arg::Ints(&meta.sizes), Arg::Ints(&meta.strides), Arg::Int(*offset)];
-    g.nodes[at].kind = Kind::Op { op: view, attrs: oneflow_base::Attrs::new(&args) };
+    g.nodes[at].kind = Kind::Op { op: &ops::AS_STRIDED, attrs: oneflow_base::Attrs::new(&args) };
     for (v, (meta, offset)) in layouts {
         (g.values[v as usize].meta, g.values[v as usize].offset) = (meta, offset);
     }
@@ -135,11 +136,15 @@ pub fn forgo_copy(g: &mut Graph, at: usize) -> Result<bool> {
     Ok(true)
 }
 
+/// Ops whose arguments speak of the memory of their input, not of its value.
+static LAID_OUT: [&OpDef; 4] =
+    [&ops::AS_STRIDED, &as_strided::SCATTER, &as_strided::FROM_FIRST, &as_strided::SCATTER_FROM_FIRST];
+
 /// What a node makes of inputs in these layouts, if it takes them.
 fn results(g: &Graph, n: &Node, layouts: &HashMap<ValueId, (Meta, i64)>) -> Result<Option<Vec<(Meta, i64)>>> {
     let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
     // Its arguments speak of the memory, not of the value.
-    if name(n).contains("as_strided") {
+    if LAID_OUT.iter().any(|op| is(n, op)) {
         return Ok(None);
     }
     let layout = |v: ValueId| match layouts.get(&v) {

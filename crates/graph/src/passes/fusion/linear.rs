@@ -1,19 +1,21 @@
 //! `linear` followed by an activation becomes one product with the activation in its epilogue. Where somebody else reads the
 //! value in between (in training the backward does), the product gives that too.
 
-use super::pattern::{Edits, Uses, arg, name, node};
+use super::ops;
+use super::pattern::{Edits, Uses, arg, is, node, runs};
 use crate::Config;
 use crate::ir::{Graph, Node};
 use oneflow_base::{Arg, Result, intern};
+use oneflow_ops::named::gelu;
 
 /// The epilogue that computes this node, if there is one.
 fn activation(n: &Node) -> Option<&'static str> {
-    match name(n) {
-        "relu" => Some("relu"),
-        "silu" => Some("silu"),
-        "gelu" if arg(n, 0).str() == Some("tanh") => Some("gelu_tanh"),
-        "gelu" => Some("gelu"),
-        _ => None,
+    match () {
+        () if is(n, &ops::RELU) => Some("relu"),
+        () if is(n, &ops::SILU) => Some("silu"),
+        () if !is(n, &ops::GELU) => None,
+        () if arg(n, gelu::APPROXIMATE).str() == Some("tanh") => Some("gelu_tanh"),
+        () => Some("gelu"),
     }
 }
 
@@ -32,7 +34,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     for at in 0..g.nodes.len() {
         let n = g.nodes[at].clone();
         let Some(epilogue) = activation(&n) else { continue };
-        let (Some(x), Some(p)) = (n.ins[0], uses.maker(g, n.ins[0], "linear")) else { continue };
+        let (Some(x), Some(p)) = (n.ins[0], uses.maker(g, n.ins[0], &ops::LINEAR)) else { continue };
         let product = g.nodes[p].clone();
         if edits.touched(p) || !g.is_root(x) || !g.meta(n.outs[0]).is_contiguous() || !g.meta(x).dtype.is_float() {
             continue;
@@ -43,17 +45,20 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         if uses.once(x) {
             // Its readers come after the activation, so the product may wait until there, unless an update lies between.
             if product.again == n.again && g.nodes[p..at].iter().all(|n| n.updates.is_empty()) {
-                let mut fused = node(g, "fused_linear", &ins, &args, &n)?;
+                let mut fused = node(g, &ops::FUSED_LINEAR, &ins, &args, &n)?;
                 fused.outs = n.outs.clone();
                 edits.replace(p, Vec::new());
                 edits.replace(at, vec![fused]);
             }
-        } else if product.again == n.again && g.meta(x).device.is_cpu() && is_small(g, &product) {
+        } else if product.again == n.again && is_small(g, &product) {
             // The activation reads nothing else, so it may come as early as the product.
-            let mut fused = node(g, "fused_linear_keep", &ins, &args, &product)?;
+            let mut fused = node(g, &ops::FUSED_LINEAR_KEEP, &ins, &args, &product)?;
             fused.outs = [n.outs[0], x].into_iter().collect();
-            edits.replace(p, vec![fused]);
-            edits.replace(at, Vec::new());
+            // Not every device's product gives what its activation was given.
+            if runs(g, &fused)? {
+                edits.replace(p, vec![fused]);
+                edits.replace(at, Vec::new());
+            }
         }
     }
     Ok(edits.apply(g))

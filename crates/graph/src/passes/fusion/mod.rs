@@ -10,6 +10,7 @@ mod layout;
 pub mod linear;
 pub mod loss;
 pub mod norm;
+mod ops;
 mod pattern;
 pub mod residual;
 pub mod update;

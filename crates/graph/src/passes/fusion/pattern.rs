@@ -1,8 +1,8 @@
 //! What patterns are found and replaced with: who makes and who reads a value, new nodes, and edits of the list.
 
 use crate::ir::{Graph, Kind, Node, Value, ValueId};
-use oneflow_base::{Arg, Attrs, Error, Result};
-use oneflow_core::{Call, OpDef, Outs, Tensor, op_by_name};
+use oneflow_base::{Arg, Attrs, Result};
+use oneflow_core::{AnyArg, Call, OpDef, Outs, Tensor};
 use oneflow_runtime::{can_lower, shell};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -30,9 +30,9 @@ impl Uses {
         u
     }
     /// The node that makes a value, by this op.
-    pub fn maker(&self, g: &Graph, v: Option<ValueId>, op: &str) -> Option<usize> {
+    pub fn maker(&self, g: &Graph, v: Option<ValueId>, op: &OpDef) -> Option<usize> {
         let i = *self.made.get(&v?)?;
-        (name(&g.nodes[i]) == op).then_some(i)
+        is(&g.nodes[i], op).then_some(i)
     }
     pub fn made_at(&self, v: ValueId) -> Option<usize> {
         self.made.get(&v).copied()
@@ -50,32 +50,21 @@ impl Uses {
     }
 }
 
-/// The op's name; nothing for chains.
-pub fn name(n: &Node) -> &'static str {
-    n.op().map_or("", OpDef::name)
+/// Whether a node is of an op.
+pub fn is(n: &Node, op: &OpDef) -> bool {
+    n.op().is_some_and(|of| std::ptr::eq(of, op))
 }
 
-pub fn arg<'a>(n: &'a Node, i: usize) -> Arg<'a> {
+/// An argument, by its name in the op's signature.
+pub fn arg<'a>(n: &'a Node, at: impl Into<AnyArg>) -> Arg<'a> {
     match &n.kind {
-        Kind::Op { attrs, .. } => attrs.args().get(i).copied().unwrap_or(Arg::None),
+        Kind::Op { attrs, .. } => attrs.args().get(at.into().index()).copied().unwrap_or(Arg::None),
         Kind::Chain(_) => Arg::None,
     }
 }
 
 /// A node of an op with fresh results, in the place and the part of `like`.
-pub fn node(g: &mut Graph, op: &str, ins: &[Option<ValueId>], args: &[Arg<'_>], like: &Node) -> Result<Node> {
-    let op = op_by_name(op).ok_or_else(|| Error::runtime(format!("graph: there is no op {op:?}")))?;
-    node_of(g, op, ins, args, like)
-}
-
-/// As `node`, of a known op.
-pub fn node_of(
-    g: &mut Graph,
-    op: &'static OpDef,
-    ins: &[Option<ValueId>],
-    args: &[Arg<'_>],
-    like: &Node,
-) -> Result<Node> {
+pub fn node(g: &mut Graph, op: &'static OpDef, ins: &[Option<ValueId>], args: &[Arg<'_>], like: &Node) -> Result<Node> {
     let shells = shells(g, ins)?;
     let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
     let mut outs = Outs::new();

@@ -1,32 +1,27 @@
 //! A product that is added to something becomes one product with that in its epilogue, where nobody else reads the product.
 
-use super::pattern::{Edits, Uses, arg, name};
+use super::ops;
+use super::pattern::{Edits, Uses, arg, is};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{Arg, Attrs, Result};
 use oneflow_ops::matmul::{linear, matmul};
+use oneflow_ops::named::add;
 
 /// Whether the node adds two tensors of the same meta as its result, which a product's epilogue can do.
 pub fn is_plain_add(g: &Graph, n: &Node) -> bool {
-    let one = match arg(n, n_args(n).saturating_sub(1)) {
+    let one = match arg(n, add::ALPHA) {
         Arg::Int(a) => a == 1,
         Arg::Float(a) => a == 1.0,
         Arg::None => true,
         _ => false,
     };
     let out = n.outs.first().map(|v| g.meta(*v));
-    name(n) == "add"
+    is(n, &ops::ADD)
         && one
         && n.ins.len() == 2
         && n.ins.iter().all(|v| v.map(|v| g.meta(v)) == out)
         && out.is_some_and(|m| m.is_contiguous() && m.dtype.is_float())
-}
-
-fn n_args(n: &Node) -> usize {
-    match &n.kind {
-        Kind::Op { attrs, .. } => attrs.args().len(),
-        Kind::Chain(_) => 0,
-    }
 }
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
@@ -42,7 +37,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         // The later product first: the other summand is there by then.
         let mut found: Option<(usize, ValueId)> = None;
         for (mine, other) in [(n.ins[0], n.ins[1]), (n.ins[1], n.ins[0])] {
-            let p = uses.maker(g, mine, "linear").or_else(|| uses.maker(g, mine, "matmul"));
+            let p = uses.maker(g, mine, &ops::LINEAR).or_else(|| uses.maker(g, mine, &ops::MATMUL));
             let (Some(p), Some(v), Some(other)) = (p, mine, other) else { continue };
             // It runs where the sum did: no update of what it reads may lie between.
             let moved = g.nodes[p].again == n.again && g.nodes[p..at].iter().all(|n| n.updates.is_empty());
@@ -52,10 +47,8 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         }
         let Some((p, residual)) = found else { continue };
         let product = &g.nodes[p];
-        let (op, mut ins) = match name(product) {
-            "linear" => (&linear::FUSED_ADD, product.ins.clone()),
-            _ => (&matmul::FUSED_ADD, product.ins.clone()),
-        };
+        let op = if is(product, &ops::LINEAR) { &linear::FUSED_ADD } else { &matmul::FUSED_ADD };
+        let mut ins = product.ins.clone();
         ins.push(Some(residual));
         let fused = Node { kind: Kind::Op { op, attrs: Attrs::new(&[]) }, ins, ..n.clone() };
         edits.replace(p, Vec::new());

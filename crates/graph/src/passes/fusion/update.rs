@@ -1,18 +1,21 @@
 //! What is done to gradients just before an optimizer's update becomes part of the update: factors (of clipping, of a mean
 //! over micro-batches, of a loss that was scaled), and tables of which a step touches few rows.
 
-use super::pattern::{Edits, Uses, arg, name, node};
+use super::ops;
+use super::pattern::{Edits, Uses, arg, is, node};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::passes::dead_code;
 use oneflow_base::{Arg, Attrs, DType, Device, Result};
+use oneflow_core::At;
+use oneflow_ops::named::{_fused_sgd_, div, embedding_backward, mul};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
 /// The ops that update lists of parameters: lists first, their lengths first among the arguments, `grad_scale` and
 /// `found_inf` last among the inputs.
 pub fn is_update(n: &Node) -> bool {
-    matches!(name(n), "_fused_update_" | "_fused_adamw_" | "_fused_adam_" | "_fused_sgd_")
+    [&ops::FUSED_UPDATE, &ops::FUSED_ADAMW, &ops::FUSED_ADAM, &ops::FUSED_SGD].into_iter().any(|op| is(n, op))
 }
 
 /// Lengths of a node's lists.
@@ -57,16 +60,16 @@ enum Factor {
 
 /// A factor of one gradient, whether it divides, and the gradient without it.
 fn factor_of(g: &Graph, uses: &Uses, v: ValueId) -> Option<(Factor, bool, ValueId)> {
-    let by = uses.maker(g, Some(v), "div");
-    let m = &g.nodes[by.or_else(|| uses.maker(g, Some(v), "mul"))?];
+    let by = uses.maker(g, Some(v), &ops::DIV);
+    let m = &g.nodes[by.or_else(|| uses.maker(g, Some(v), &ops::MUL))?];
     let number = |x: ValueId| g.meta(x).sizes.is_empty() && g.meta(x).dtype.is_float();
     let (factor, x) = match (m.ins[0]?, m.ins.get(1).copied().flatten()) {
-        (a, None) => (Factor::Number(arg(m, 0).float()?), a),
+        (a, None) => (Factor::Number(arg(m, mul::OTHER_SCALAR).float()?), a),
         (a, Some(b)) if number(b) => (Factor::Tensor(b), a),
         (a, Some(b)) if number(a) && by.is_none() => (Factor::Tensor(a), b),
         _ => return None,
     };
-    let rounded = by.is_some() && !arg(m, 1).is_none();
+    let rounded = by.is_some() && !arg(m, div::ROUNDING_MODE).is_none();
     let fits = !rounded && factor != Factor::Number(0.0) && g.meta(x) == g.meta(v) && uses.once(v);
     fits.then_some((factor, by.is_some(), x))
 }
@@ -87,15 +90,15 @@ fn scale(
     divides: bool,
     n: &Node,
 ) -> Result<(ValueId, Option<Node>)> {
-    let op = if divides { "mul" } else { "div" };
+    let op = if divides { &ops::MUL } else { &ops::DIV };
     let made = match (old, factor) {
         (None, Factor::Tensor(c)) if divides => return Ok((c, None)),
-        (None, Factor::Tensor(c)) => node(g, "reciprocal", &[Some(c)], &[], n)?,
+        (None, Factor::Tensor(c)) => node(g, &ops::RECIPROCAL, &[Some(c)], &[], n)?,
         (None, Factor::Number(c)) => {
             let device = n.ins[0].map_or(Device::CPU, |v| g.meta(v).device);
             let value = Arg::Float(if divides { c } else { 1.0 / c });
             let args = [Arg::Ints(&[]), value, Arg::DType(DType::F64), Arg::Device(device), Arg::Bool(false)];
-            node(g, "full", &[], &args, n)?
+            node(g, &ops::FULL, &[], &args, n)?
         }
         (Some(s), f) => {
             let (c, number) = match f {
@@ -119,11 +122,14 @@ struct Lookup {
 
 fn lookup(g: &Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Option<Lookup> {
     let (table, grad) = (n.ins[k]?, n.ins[count + k]?);
-    let back = &g.nodes[uses.maker(g, Some(grad), "embedding_backward").filter(|_| uses.once(grad))?];
+    let back = &g.nodes[uses.maker(g, Some(grad), &ops::EMBEDDING_BACKWARD).filter(|_| uses.once(grad))?];
     let (grad, index) = (back.ins[0]?, back.ins[1]?);
-    let int = |i| arg(back, i).int();
+    let int = |at: At<i64>| arg(back, at).int();
     let total = g.meta(table).sizes[0];
-    let whole = int(0) == Some(total) && int(1) == Some(-1) && int(2) == Some(0) && int(3) == Some(total);
+    let whole = int(embedding_backward::NUM_ROWS) == Some(total)
+        && int(embedding_backward::PADDING_IDX) == Some(-1)
+        && int(embedding_backward::START) == Some(0)
+        && int(embedding_backward::TOTAL) == Some(total);
     let fits = whole
         && g.is_root(table)
         && g.meta(index).dtype == DType::I64
@@ -137,7 +143,7 @@ fn lookup(g: &Graph, uses: &Uses, n: &Node, k: usize, count: usize) -> Option<Lo
 /// is more than they are.
 fn add_rows(g: &mut Graph, n: &Node, count: usize, lookups: Vec<Lookup>) -> Result<Vec<Node>> {
     let Some(lr) = n.ins[2 * count].filter(|_| !lookups.is_empty()) else { return Ok(Vec::new()) };
-    let rate = node(g, "neg", &[Some(lr)], &[], n)?;
+    let rate = node(g, &ops::NEG, &[Some(lr)], &[], n)?;
     let rate_value = rate.outs[0];
     let mut with = vec![rate];
     let mut wanted: HashMap<ValueId, i64> = HashMap::new();
@@ -155,7 +161,7 @@ fn add_rows(g: &mut Graph, n: &Node, count: usize, lookups: Vec<Lookup>) -> Resu
         let product = match scaled.get(&from) {
             Some(v) => *v,
             None => {
-                let product = node(g, "mul", &[Some(from), Some(rate_value)], &[Arg::None], n)?;
+                let product = node(g, &ops::MUL, &[Some(from), Some(rate_value)], &[Arg::None], n)?;
                 let v = product.outs[0];
                 scaled.insert(from, v);
                 with.push(product);
@@ -165,12 +171,12 @@ fn add_rows(g: &mut Graph, n: &Node, count: usize, lookups: Vec<Lookup>) -> Resu
         let mut rows = product;
         if whole && from != l.grad {
             let layout = [Arg::Ints(&m.sizes), Arg::Ints(&m.strides), Arg::Int(offset)];
-            let view = node(g, "as_strided", &[Some(product)], &layout, n)?;
+            let view = node(g, &ops::AS_STRIDED, &[Some(product)], &layout, n)?;
             rows = view.outs[0];
             with.push(view);
         }
         let ins = [n.ins[l.k], Some(l.index), Some(rows)];
-        let mut add = node(g, "index_put", &ins, &[Arg::Len(1), Arg::Bool(true)], n)?;
+        let mut add = node(g, &ops::INDEX_PUT, &ins, &[Arg::Len(1), Arg::Bool(true)], n)?;
         add.outs[0] = l.out;
         with.push(add);
     }
@@ -199,11 +205,10 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
             changed = true;
             with.extend(made);
         }
-        let option = |i: usize| arg(&n, i);
-        let plain_descent = name(&n) == "_fused_sgd_"
+        let plain_descent = is(&n, &ops::FUSED_SGD)
             && lens[2] == 0
-            && option(5).float() == Some(0.0)
-            && !option(7).bool()
+            && arg(&n, _fused_sgd_::WEIGHT_DECAY).float() == Some(0.0)
+            && !arg(&n, _fused_sgd_::MAXIMIZE).bool()
             && n.ins[n.ins.len() - 2..].iter().all(Option::is_none);
         let mut keep: Vec<usize> = (0..count).collect();
         if plain_descent {

@@ -4,8 +4,11 @@
 use super::mask::Constants;
 use crate::ir::{Graph, Node, ValueId};
 use crate::passes::fusion::layout::{Memories, is_columns, is_rows, is_transpose, same};
-use crate::passes::fusion::pattern::{arg, name};
-use oneflow_base::{Arg, DType};
+use crate::passes::fusion::ops;
+use crate::passes::fusion::pattern::{arg, is};
+use oneflow_base::{Arg, DType, Scalar};
+use oneflow_core::{At, In, OpDef};
+use oneflow_ops::named::{add, div, masked_fill, mul, native_dropout, softmax, where_};
 
 /// What happens to scores on their way from the product to the softmax.
 #[derive(Clone, Copy, Debug)]
@@ -83,9 +86,9 @@ pub fn find(g: &Graph, memories: &Memories, probabilities: ValueId) -> Option<Ma
     let softmax = &g.nodes[at];
     let (x, sizes) = (softmax.ins[0]?, g.meta(probabilities).sizes.to_vec());
     let n = sizes.len();
-    let last = arg(softmax, 0).int().is_some_and(|d| d == -1 || d == n as i64 - 1);
+    let last = arg(softmax, softmax::DIM).int().is_some_and(|d| d == -1 || d == n as i64 - 1);
     let [lead @ .., rows, keys] = sizes.as_slice() else { return None };
-    if name(softmax) != "softmax" || !last || lead.is_empty() || rows * keys < 2 || sizes.contains(&0) {
+    if !is(softmax, &ops::SOFTMAX) || !last || lead.is_empty() || rows * keys < 2 || sizes.contains(&0) {
         return None;
     }
     let s = Search { g, memories, again: softmax.again };
@@ -171,15 +174,16 @@ impl Search<'_> {
             return None;
         }
         let masked = g.meta(made).sizes.as_slice() == scores;
-        let step = match name(n) {
-            "matmul" => return Some(at),
-            "mul" | "div" => Step::Factor(factor(g, n).filter(|f| f.is_finite())?),
-            "to_copy" if is_float_cast(g, n) => Step::Cast,
-            "masked_fill" | "where" if masked => {
+        let of = |op: &OpDef| is(n, op);
+        let step = match () {
+            () if of(&ops::MATMUL) => return Some(at),
+            () if of(&ops::MUL) || of(&ops::DIV) => Step::Factor(factor(g, n).filter(|f| f.is_finite())?),
+            () if of(&ops::TO_COPY) && is_float_cast(g, n) => Step::Cast,
+            () if (of(&ops::MASKED_FILL) || of(&ops::WHERE)) && masked => {
                 let (_, mask, keeps, value) = fill(g, n)?;
                 Step::Fill { mask, keeps, value }
             }
-            "add" if masked && n.ins.len() == 2 && adds_once(n) => {
+            () if of(&ops::ADD) && masked && n.ins.len() == 2 && adds_once(n) => {
                 return [(0, 1), (1, 0)].into_iter().find_map(|(mine, other)| {
                     let start = steps.len();
                     steps.push(Step::Add(n.ins[other]?));
@@ -190,7 +194,7 @@ impl Search<'_> {
                     found
                 });
             }
-            _ => return None,
+            () => return None,
         };
         let x = fill(g, n).map_or(n.ins[0], |f| Some(f.0))?;
         steps.push(step);
@@ -209,15 +213,20 @@ impl Search<'_> {
             for &r in self.memories.readers(g, now) {
                 let n = &g.nodes[r];
                 let first = n.ins[0].filter(|v| g.root(*v) == g.root(now));
-                let role = match name(n) {
-                    "softmax_backward" if now == probabilities && first.is_none() && n.ins[1] == Some(now) => {
+                let of = |op: &OpDef| is(n, op);
+                let role = match () {
+                    () if of(&ops::SOFTMAX_BACKWARD)
+                        && now == probabilities
+                        && first.is_none()
+                        && n.ins[1] == Some(now) =>
+                    {
                         &mut softmax_backward
                     }
-                    "native_dropout" | "to_copy" if is_rows(g, first?) => &mut next,
-                    "matmul" if g.root(n.ins[1]?) == g.root(now) => return None,
-                    "matmul" if is_rows(g, first?) => &mut forward,
-                    "matmul" if is_columns(g, first?) => &mut grad_value,
-                    _ => return None,
+                    () if (of(&ops::NATIVE_DROPOUT) || of(&ops::TO_COPY)) && is_rows(g, first?) => &mut next,
+                    () if !of(&ops::MATMUL) || g.root(n.ins[1]?) == g.root(now) => return None,
+                    () if is_rows(g, first?) => &mut forward,
+                    () if is_columns(g, first?) => &mut grad_value,
+                    () => return None,
                 };
                 if role.replace(r).is_some() {
                     return None;
@@ -231,14 +240,17 @@ impl Search<'_> {
             if forward.is_some() || grad_value.is_some() {
                 return None;
             }
-            after.push(match name(n) {
-                "to_copy" if is_float_cast(g, n) => After::Cast,
-                "native_dropout" if dropout.is_none() => {
-                    let (Some(p), Arg::Rng { seed, offset }) = (arg(n, 0).float(), arg(n, 1)) else { return None };
+            after.push(match () {
+                () if is(n, &ops::TO_COPY) && is_float_cast(g, n) => After::Cast,
+                () if is(n, &ops::NATIVE_DROPOUT) && dropout.is_none() => {
+                    let rng = arg(n, native_dropout::GENERATOR);
+                    let (Some(p), Arg::Rng { seed, offset }) = (arg(n, native_dropout::P).float(), rng) else {
+                        return None;
+                    };
                     dropout = Some((p, Arg::Rng { seed, offset }));
                     After::Dropout { p, mask: n.outs[1] }
                 }
-                _ => return None,
+                () => return None,
             });
             now = n.outs[0];
         }
@@ -261,10 +273,10 @@ impl Search<'_> {
             let n = &g.nodes[once(x)?];
             x = match after {
                 After::Cast if is_float_cast(g, n) => n.ins[0]?,
-                After::Dropout { p, mask } if name(n) == "mul" => {
+                After::Dropout { p, mask } if is(n, &ops::MUL) => {
                     let kept = if *p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
                     let hides = &g.nodes[once(n.ins[0]?)?];
-                    let fits = factor(g, n) == Some(kept) && name(hides) == "mul" && hides.ins.len() == 2;
+                    let fits = factor(g, n) == Some(kept) && is(hides, &ops::MUL) && hides.ins.len() == 2;
                     // Nobody else may ask which were dropped.
                     memories.reader(g, *mask).filter(|_| fits)?;
                     let of_mask = |i: usize| hides.ins[i].is_some_and(|v| g.root(v) == *mask && is_rows(g, v));
@@ -276,7 +288,7 @@ impl Search<'_> {
         let of_weights = once(x)?;
         let n = &g.nodes[of_weights];
         let grad_out = n.ins[0]?;
-        let reads_value = name(n) == "matmul" && is_transpose(g, value, n.ins[1]?);
+        let reads_value = is(n, &ops::MATMUL) && is_transpose(g, value, n.ins[1]?);
         let same_grad = down.grad_value.is_none_or(|at| g.nodes[at].ins[1].is_some_and(|v| same(g, v, grad_out)));
         if !reads_value || !same_grad {
             return None;
@@ -300,7 +312,7 @@ impl Search<'_> {
         let product = |i: usize, other: ValueId| {
             let fits = |n: &Node| {
                 let mine = n.ins.get(i).copied().flatten().is_some_and(|v| g.root(v) == g.root(x) && is_rows(g, v));
-                name(n) == "matmul" && mine && n.ins[1 - i].is_some_and(|v| is_transpose(g, other, v))
+                is(n, &ops::MATMUL) && mine && n.ins[1 - i].is_some_and(|v| is_transpose(g, other, v))
             };
             memories.readers(g, x).iter().copied().find(|at| fits(&g.nodes[*at]))
         };
@@ -326,7 +338,7 @@ fn undoes(g: &Graph, n: &Node, step: &Step, x: ValueId) -> bool {
     let reads = |v: Option<ValueId>| v.is_some_and(|v| g.root(v) == g.root(x) && is_rows(g, v));
     match *step {
         Step::Factor(f) => factor(g, n) == Some(f) && reads(n.ins[0]),
-        Step::Cast => name(n) == "to_copy" && is_float_cast(g, n) && reads(n.ins[0]),
+        Step::Cast => is(n, &ops::TO_COPY) && is_float_cast(g, n) && reads(n.ins[0]),
         Step::Fill { mask, keeps, .. } => {
             fill(g, n).is_some_and(|(v, m, k, zero)| reads(Some(v)) && same(g, m, mask) && k == keeps && zero == 0.0)
         }
@@ -336,17 +348,18 @@ fn undoes(g: &Graph, n: &Node, step: &Step, x: ValueId) -> bool {
 
 /// The number that a node multiplies with.
 fn factor(g: &Graph, n: &Node) -> Option<f64> {
-    let number = || number(g, n, 1, 0);
-    match name(n) {
-        "mul" => number(),
-        "div" if arg(n, 1).is_none() => number().map(|x| 1.0 / x),
-        _ => None,
+    match () {
+        () if is(n, &ops::MUL) => number(g, n, mul::OTHER, mul::OTHER_SCALAR),
+        () if is(n, &ops::DIV) && arg(n, div::ROUNDING_MODE).is_none() => {
+            number(g, n, div::OTHER, div::OTHER_SCALAR).map(|x| 1.0 / x)
+        }
+        () => None,
     }
 }
 
 /// A scalar operand: an argument, or a value that is known.
-fn number(g: &Graph, n: &Node, i: usize, argument: usize) -> Option<f64> {
-    match n.ins.get(i).copied().flatten() {
+fn number(g: &Graph, n: &Node, at: In, argument: At<Scalar>) -> Option<f64> {
+    match n.ins.get(at.index()).copied().flatten() {
         None => arg(n, argument).float(),
         Some(v) if g.meta(v).sizes.is_empty() => Constants::of(g, v)?.number(),
         Some(_) => None,
@@ -355,18 +368,27 @@ fn number(g: &Graph, n: &Node, i: usize, argument: usize) -> Option<f64> {
 
 /// What a node fills, the mask, whether it keeps what the mask names, and with what it fills the rest.
 fn fill(g: &Graph, n: &Node) -> Option<(ValueId, ValueId, bool, f64)> {
-    match name(n) {
-        "masked_fill" => Some((n.ins[0]?, n.ins[1]?, false, number(g, n, 2, 0)?)),
-        "where" => match number(g, n, 2, 1) {
-            Some(x) => Some((n.ins[1]?, n.ins[0]?, true, x)),
-            None => Some((n.ins[2]?, n.ins[0]?, false, number(g, n, 1, 0)?)),
-        },
-        _ => None,
+    let input = |at: In| n.ins[at.index()];
+    if is(n, &ops::MASKED_FILL) {
+        let value = number(g, n, masked_fill::VALUE, masked_fill::VALUE_SCALAR)?;
+        return Some((input(masked_fill::INPUT)?, input(masked_fill::MASK)?, false, value));
+    }
+    if !is(n, &ops::WHERE) {
+        return None;
+    }
+    let condition = input(where_::CONDITION)?;
+    match number(g, n, where_::OTHER, where_::OTHER_SCALAR) {
+        Some(x) => Some((input(where_::INPUT)?, condition, true, x)),
+        None => {
+            let kept = number(g, n, where_::INPUT, where_::INPUT_SCALAR)?;
+            Some((input(where_::OTHER)?, condition, false, kept))
+        }
     }
 }
 
 fn adds_once(n: &Node) -> bool {
-    matches!(arg(n, 1), Arg::None | Arg::Int(1)) || arg(n, 1).float() == Some(1.0)
+    let alpha = arg(n, add::ALPHA);
+    matches!(alpha, Arg::None | Arg::Int(1)) || alpha.float() == Some(1.0)
 }
 
 /// Whether a node casts between the types that the fused op computes alike.

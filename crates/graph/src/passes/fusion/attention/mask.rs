@@ -3,10 +3,12 @@
 use super::Writer;
 use super::find::{Match, Step};
 use crate::ir::{Graph, ValueId};
-use crate::passes::fusion::pattern::{arg, name};
+use crate::passes::fusion::ops;
+use crate::passes::fusion::pattern::{arg, is};
 use oneflow_base::{Arg, DType, Result};
 use oneflow_core::{Tensor, copy_to_host};
 use oneflow_ops::TensorOps;
+use oneflow_ops::named::{eq, full};
 
 /// The elements of a value that is known while compiling.
 pub struct Constants {
@@ -52,8 +54,8 @@ impl Constants {
 
 /// The number that all elements of a value are, if a node of the program fills it.
 fn filled(g: &Graph, v: ValueId) -> Option<f32> {
-    let n = g.nodes.iter().find(|n| n.outs.contains(&v)).filter(|n| name(n) == "full")?;
-    arg(n, 1).float().map(|x| x as f32)
+    let n = g.nodes.iter().find(|n| n.outs.contains(&v)).filter(|n| is(n, &ops::FULL))?;
+    arg(n, full::FILL_VALUE).float().map(|x| x as f32)
 }
 
 /// Whether the op's own causal mask is one of the match's, and the mask that is left, seen with the scores' four dimensions.
@@ -72,7 +74,7 @@ pub fn combined(w: &mut Writer<'_>, m: &Match) -> Result<Option<(bool, Option<Va
                 let Some(visible) = visible.map(|v| aligned(w, m, v)).transpose()?.flatten() else { return Ok(None) };
                 shown = match shown {
                     None => Some(visible),
-                    Some(other) => w.one("logical_and", &[other, visible], &[])?,
+                    Some(other) => w.one(&ops::LOGICAL_AND, &[other, visible], &[])?,
                 };
             }
             Step::Add(mask) => {
@@ -92,7 +94,7 @@ pub fn combined(w: &mut Writer<'_>, m: &Match) -> Result<Option<(bool, Option<Va
     let mask = match (shown, added) {
         (Some(shown), Some(added)) => {
             let least = [Arg::None, Arg::Float(f64::NEG_INFINITY)];
-            let Some(outs) = w.push("where", &[Some(shown), Some(added), None], &least)? else { return Ok(None) };
+            let Some(outs) = w.push(&ops::WHERE, &[Some(shown), Some(added), None], &least)? else { return Ok(None) };
             Some(outs[0])
         }
         (shown, added) => shown.or(added),
@@ -103,17 +105,17 @@ pub fn combined(w: &mut Writer<'_>, m: &Match) -> Result<Option<(bool, Option<Va
 /// The mask that names what this one does not.
 fn opposite(w: &mut Writer<'_>, mask: ValueId) -> Result<Option<ValueId>> {
     let maker = w.g.nodes.iter().find(|n| n.outs.contains(&mask)).cloned();
-    if let Some(n) = maker.filter(|n| name(n) == "eq") {
+    if let Some(n) = maker.filter(|n| is(n, &ops::EQ)) {
         let ins: Vec<_> = n.ins.to_vec();
-        return Ok(w.push("ne", &ins, &[arg(&n, 0)])?.map(|outs| outs[0]));
+        return Ok(w.push(&ops::NE, &ins, &[arg(&n, eq::OTHER_SCALAR)])?.map(|outs| outs[0]));
     }
-    w.one("logical_not", &[mask], &[])
+    w.one(&ops::LOGICAL_NOT, &[mask], &[])
 }
 
 /// A mask against scores of four dimensions. Those of three have their heads in the first.
 fn aligned(w: &mut Writer<'_>, m: &Match, mask: ValueId) -> Result<Option<ValueId>> {
     match (m.scores.len(), w.g.meta(mask).sizes.len()) {
-        (3, 3) => w.one("unsqueeze", &[mask], &[Arg::Int(1)]),
+        (3, 3) => w.one(&ops::UNSQUEEZE, &[mask], &[Arg::Int(1)]),
         (4, _) | (_, ..=2) => Ok(Some(mask)),
         (5.., 3) => Ok(Some(mask)),
         _ => Ok(None),

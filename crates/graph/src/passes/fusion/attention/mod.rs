@@ -10,18 +10,20 @@ mod find;
 mod mask;
 
 use super::layout::{Memories, forgo_copy, is_rows};
-use super::pattern::{Edits, name, node, runs};
+use super::ops;
+use super::pattern::{Edits, is, node, runs};
 use crate::Config;
 use crate::ir::{Graph, Node, ValueId};
 use crate::passes::dead_code;
 use find::{Backward, Match};
 use oneflow_base::{Arg, Result};
+use oneflow_core::OpDef;
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     if !config.fuse || !config.fuse_attention {
         return Ok(false);
     }
-    let results: Vec<ValueId> = g.nodes.iter().filter(|n| name(n) == "softmax").map(|n| n.outs[0]).collect();
+    let results: Vec<ValueId> = g.nodes.iter().filter(|n| is(n, &ops::SOFTMAX)).map(|n| n.outs[0]).collect();
     let mut changed = false;
     let mut memories = Memories::of(g);
     for probabilities in results {
@@ -49,7 +51,7 @@ fn rewrite(g: &mut Graph, m: &Match) -> Result<bool> {
     let Some((causal, mask)) = mask::combined(&mut w, m)? else { return Ok(false) };
     let (p, rng) = m.dropout.unwrap_or((0.0, Arg::None));
     let (p, causal, scale) = (Arg::Float(p), Arg::Bool(causal), Arg::Float(m.scale));
-    let Some(forward) = w.push("native_attention", &[Some(q), Some(k), Some(v), mask], &[p, causal, scale, rng])?
+    let Some(forward) = w.push(&ops::NATIVE_ATTENTION, &[Some(q), Some(k), Some(v), mask], &[p, causal, scale, rng])?
     else {
         return Ok(false);
     };
@@ -63,7 +65,7 @@ fn rewrite(g: &mut Graph, m: &Match) -> Result<bool> {
         let Some(grad) = w.heads(b.grad_out, m.value_width)? else { return Ok(false) };
         let ins = [Some(grad), Some(q), Some(k), Some(v), mask, Some(out), Some(stats)];
         let args = [p, causal, scale, Arg::Bool(b.mask.is_some()), rng];
-        let Some(grads) = w.push("native_attention_backward", &ins, &args)? else { return Ok(false) };
+        let Some(grads) = w.push(&ops::NATIVE_ATTENTION_BACKWARD, &ins, &args)? else { return Ok(false) };
         w.gradients(b, &grads)?;
         edits.replace(b.at, std::mem::take(&mut w.nodes));
         let gone = [b.query, b.key, b.value, b.mask].into_iter().flatten();
@@ -83,7 +85,12 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     /// A node with fresh results, if its op has a kernel for these inputs.
-    pub fn push(&mut self, op: &str, ins: &[Option<ValueId>], args: &[Arg<'_>]) -> Result<Option<Vec<ValueId>>> {
+    pub fn push(
+        &mut self,
+        op: &'static OpDef,
+        ins: &[Option<ValueId>],
+        args: &[Arg<'_>],
+    ) -> Result<Option<Vec<ValueId>>> {
         let n = node(self.g, op, ins, args, &self.like)?;
         if !n.is_view() && !runs(self.g, &n)? {
             return Ok(None);
@@ -94,20 +101,20 @@ impl Writer<'_> {
     }
 
     /// One result of an op that every device has.
-    pub fn one(&mut self, op: &str, ins: &[ValueId], args: &[Arg<'_>]) -> Result<Option<ValueId>> {
+    pub fn one(&mut self, op: &'static OpDef, ins: &[ValueId], args: &[Arg<'_>]) -> Result<Option<ValueId>> {
         let ins: Vec<_> = ins.iter().copied().map(Some).collect();
         Ok(self.push(op, &ins, args)?.map(|outs| outs[0]))
     }
 
     pub fn transposed(&mut self, v: ValueId) -> Result<Option<ValueId>> {
-        self.one("transpose", &[v], &[Arg::Int(-2), Arg::Int(-1)])
+        self.one(&ops::TRANSPOSE, &[v], &[Arg::Int(-2), Arg::Int(-1)])
     }
 
     /// What a value was copied from, where it is only denser than that: the fused op reads any layout.
     fn before_copy(&self, v: ValueId, at: usize) -> ValueId {
         let g = &self.g;
         let root = g.root(v);
-        let made = g.nodes[..at].iter().position(|n| n.outs.contains(&root) && name(n) == "clone_contiguous");
+        let made = g.nodes[..at].iter().position(|n| n.outs.contains(&root) && is(n, &ops::CLONE_CONTIGUOUS));
         let from = made.filter(|_| is_rows(g, v)).and_then(|made| g.nodes[made].ins[0]);
         let mut sizes = self.sizes[..2].to_vec();
         sizes.extend(g.meta(v).sizes.iter().rev().take(2).rev());
@@ -128,7 +135,7 @@ impl Writer<'_> {
         if self.g.meta(v).sizes.as_slice() == sizes {
             return Ok(Some(v));
         }
-        let Ok(n) = node(self.g, "view", &[Some(v)], &[Arg::Ints(sizes)], &self.like) else { return Ok(None) };
+        let Ok(n) = node(self.g, &ops::VIEW, &[Some(v)], &[Arg::Ints(sizes)], &self.like) else { return Ok(None) };
         let out = n.outs[0];
         self.nodes.push(n);
         Ok(Some(out))
@@ -137,7 +144,7 @@ impl Writer<'_> {
     /// Lets `new`, up to the grouping of its dimensions, be what `old` was: a copy in the layout of `old`.
     fn stands_for(&mut self, new: ValueId, old: ValueId) -> Result<()> {
         let sizes = self.g.meta(old).sizes.clone();
-        let copy_of = |w: &mut Self, v| node(w.g, "clone_contiguous", &[Some(v)], &[Arg::None], &w.like);
+        let copy_of = |w: &mut Self, v| node(w.g, &ops::CLONE_CONTIGUOUS, &[Some(v)], &[Arg::None], &w.like);
         match self.view(new, &sizes)? {
             Some(seen) => {
                 let mut copy = copy_of(self, seen)?;
@@ -147,7 +154,7 @@ impl Writer<'_> {
             None => {
                 // Dimensions group only once they lie densely.
                 let dense = copy_of(self, new)?;
-                let mut view = node(self.g, "view", &[Some(dense.outs[0])], &[Arg::Ints(&sizes)], &self.like)?;
+                let mut view = node(self.g, &ops::VIEW, &[Some(dense.outs[0])], &[Arg::Ints(&sizes)], &self.like)?;
                 view.outs[0] = old;
                 let root = dense.outs[0];
                 self.g.values.iter_mut().filter(|v| v.root == old).for_each(|v| v.root = root);
@@ -175,9 +182,13 @@ impl Writer<'_> {
 
 /// Copies of what the fused ops make whose readers take it as it lies.
 fn forgo_copies(g: &mut Graph) -> Result<()> {
-    let made: Vec<ValueId> =
-        g.nodes.iter().filter(|n| name(n).starts_with("native_attention")).flat_map(|n| n.outs.to_vec()).collect();
-    let copies: Vec<ValueId> = g.nodes.iter().filter(|n| name(n) == "clone_contiguous").map(|n| n.outs[0]).collect();
+    let made: Vec<ValueId> = g
+        .nodes
+        .iter()
+        .filter(|n| is(n, &ops::NATIVE_ATTENTION) || is(n, &ops::NATIVE_ATTENTION_BACKWARD))
+        .flat_map(|n| n.outs.to_vec())
+        .collect();
+    let copies: Vec<ValueId> = g.nodes.iter().filter(|n| is(n, &ops::CLONE_CONTIGUOUS)).map(|n| n.outs[0]).collect();
     for copy in copies {
         // Those before it may have changed the root of what it copies.
         let at = g.nodes.iter().position(|n| n.outs.first() == Some(&copy));

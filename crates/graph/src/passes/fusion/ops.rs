@@ -1,0 +1,64 @@
+//! The ops that fusions look for and write, by the names that programs know them under.
+//!
+//! A fusion compares definitions (`pattern::is`), reads arguments by the names of their signatures (`oneflow_ops::named`), and
+//! knows no op by a string.
+
+pub use oneflow_ops::attention::fused::BACKWARD as NATIVE_ATTENTION_BACKWARD;
+pub use oneflow_ops::attention::fused::NATIVE as NATIVE_ATTENTION;
+pub use oneflow_ops::conv::convolution::BACKWARD_INPUT as CONV_BACKWARD_INPUT;
+pub use oneflow_ops::conv::convolution::BACKWARD_WEIGHT as CONV_BACKWARD_WEIGHT;
+pub use oneflow_ops::conv::convolution::OP as NATIVE_CONV;
+pub use oneflow_ops::creation::contiguous::COPY_OP as CLONE_CONTIGUOUS;
+pub use oneflow_ops::creation::full::FULL;
+pub use oneflow_ops::creation::new::NEW_ZEROS;
+pub use oneflow_ops::creation::to::OP as TO_COPY;
+pub use oneflow_ops::elementwise::add::OP as ADD;
+pub use oneflow_ops::elementwise::div::OP as DIV;
+pub use oneflow_ops::elementwise::eq::OP as EQ;
+pub use oneflow_ops::elementwise::gelu::OP as GELU;
+pub use oneflow_ops::elementwise::logical_and::OP as LOGICAL_AND;
+pub use oneflow_ops::elementwise::logical_not::OP as LOGICAL_NOT;
+pub use oneflow_ops::elementwise::mul::OP as MUL;
+pub use oneflow_ops::elementwise::ne::OP as NE;
+pub use oneflow_ops::elementwise::neg::OP as NEG;
+pub use oneflow_ops::elementwise::reciprocal::OP as RECIPROCAL;
+pub use oneflow_ops::elementwise::relu::OP as RELU;
+pub use oneflow_ops::elementwise::rsqrt::OP as RSQRT;
+pub use oneflow_ops::elementwise::silu::OP as SILU;
+pub use oneflow_ops::elementwise::sub::OP as SUB;
+pub use oneflow_ops::elementwise::where_::MASKED_FILL;
+pub use oneflow_ops::elementwise::where_::OP as WHERE;
+pub use oneflow_ops::index::gather::GATHER_OP as GATHER;
+pub use oneflow_ops::index::gather::SCATTER_ADD;
+pub use oneflow_ops::index::index::PUT as INDEX_PUT;
+pub use oneflow_ops::matmul::linear::FUSED as FUSED_LINEAR;
+pub use oneflow_ops::matmul::linear::FUSED_KEEP as FUSED_LINEAR_KEEP;
+pub use oneflow_ops::matmul::linear::OP as LINEAR;
+pub use oneflow_ops::matmul::matmul::OP as MATMUL;
+pub use oneflow_ops::nn::batch_norm::INFERENCE as BATCH_NORM_INFERENCE;
+pub use oneflow_ops::nn::cross_entropy::BACKWARD as CROSS_ENTROPY_BACKWARD;
+pub use oneflow_ops::nn::cross_entropy::OP as NATIVE_CROSS_ENTROPY;
+pub use oneflow_ops::nn::embedding::BACKWARD as EMBEDDING_BACKWARD;
+pub use oneflow_ops::nn::embedding::OP as EMBEDDING;
+pub use oneflow_ops::nn::embedding_bag::OP as NATIVE_EMBEDDING_BAG;
+pub use oneflow_ops::nn::layer_norm::BACKWARD as LAYER_NORM_BACKWARD;
+pub use oneflow_ops::nn::layer_norm::FUSED_ADD as FUSED_ADD_LAYER_NORM;
+pub use oneflow_ops::nn::layer_norm::NATIVE as NATIVE_LAYER_NORM;
+pub use oneflow_ops::nn::rms_norm::BACKWARD as RMS_NORM_BACKWARD;
+pub use oneflow_ops::nn::rms_norm::FUSED_ADD as FUSED_ADD_RMS_NORM;
+pub use oneflow_ops::nn::rms_norm::NATIVE as NATIVE_RMS_NORM;
+pub use oneflow_ops::nn::softmax::BACKWARD as SOFTMAX_BACKWARD;
+pub use oneflow_ops::nn::softmax::LOG as LOG_SOFTMAX;
+pub use oneflow_ops::nn::softmax::OP as SOFTMAX;
+pub use oneflow_ops::optim::update::ADAM_OP as FUSED_ADAM;
+pub use oneflow_ops::optim::update::ADAMW as FUSED_ADAMW;
+pub use oneflow_ops::optim::update::SGD_OP as FUSED_SGD;
+pub use oneflow_ops::optim::update::UPDATE_OP as FUSED_UPDATE;
+pub use oneflow_ops::random::dropout::OP as NATIVE_DROPOUT;
+pub use oneflow_ops::reduce::sum::OP as SUM;
+pub use oneflow_ops::view::as_strided::OP as AS_STRIDED;
+pub use oneflow_ops::view::cat::OP as CAT;
+pub use oneflow_ops::view::squeeze::DIM as SQUEEZE_DIM;
+pub use oneflow_ops::view::transpose::OP as TRANSPOSE;
+pub use oneflow_ops::view::unsqueeze::OP as UNSQUEEZE;
+pub use oneflow_ops::view::view::OP as VIEW;
