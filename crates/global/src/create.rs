@@ -4,24 +4,25 @@
 
 use crate::boxing::bytes::{local_only, zeros};
 use crate::mesh::{my_coords, part};
+use crate::named::{empty_global, full_global, ones_global, rand_global, randint_global, randn_global, zeros_global};
 use crate::tensor::{Spread, logical_device, wrap};
-use oneflow_base::{Arg, DType, Device, Dims, Error, Result, contiguous_strides};
+use oneflow_base::{Arg, DType, Device, Dims, Error, NdSbpId, PlacementId, Result, contiguous_strides};
 use oneflow_core::{
-    AnyArg, At, Call, Dest, Faces, Kernel, OpDef, Outs, Sig, Tensor, Traits, default_dtype, op_by_name, redispatch,
+    At, Call, Dest, Faces, Kernel, OpDef, Outs, Rng, Sig, Tensor, Traits, default_dtype, op_by_name, redispatch,
 };
 
 /// The arguments of the local op for a shard of this size on this device; the shard's window stands in the generator's argument.
 type Local = for<'a> fn(&Call<'a>, &'a [i64], Arg<'a>, Device) -> Vec<Arg<'a>>;
 
-/// Argument slots of a creation op: its sizes, placement, sbp, generator.
+/// Arguments of a creation op: its sizes, its layout, its generator.
 struct Slots {
-    sizes: usize,
-    placement: usize,
-    rng: Option<usize>,
+    sizes: At<[i64]>,
+    layout: (At<PlacementId>, At<NdSbpId>),
+    rng: Option<At<Rng>>,
 }
 
-fn spread(c: &Call<'_>, at: usize, ndim: usize) -> Result<Spread> {
-    match (c.arg(AnyArg::nth(at)), c.arg(AnyArg::nth(at + 1))) {
+fn spread(c: &Call<'_>, (placement, sbp): (At<PlacementId>, At<NdSbpId>), ndim: usize) -> Result<Spread> {
+    match (c.arg(placement), c.arg(sbp)) {
         (Arg::Placement(p), Arg::Sbp(s)) => {
             let sizes = vec![1; ndim];
             Spread::new(p, s)?.check(&sizes, &format!("{}()", c.name()))
@@ -36,8 +37,8 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
     if !matches!(c.dest, Dest::Fresh) {
         return Err(Error::runtime(format!("{}(): has no out= form with a placement", c.name())));
     }
-    let sizes = c.ints(At::nth(slots.sizes))?;
-    let to = spread(c, slots.placement, sizes.len())?;
+    let sizes = c.ints(slots.sizes)?;
+    let to = spread(c, slots.layout, sizes.len())?;
     let device = logical_device(to.placement.kind);
     let shell = Tensor::shell(dtype, device, Dims::from_slice(sizes), contiguous_strides(sizes))?;
     let local = match my_coords(to.placement) {
@@ -48,8 +49,8 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
             let holds = to.sbp.iter().zip(&coords).all(|(s, c)| !s.is_partial() || *c == 0);
             let window: Dims = sizes.iter().chain(&mine.starts).copied().collect();
             let rng = match slots.rng {
-                Some(i) => {
-                    let (seed, offset) = c.arg(AnyArg::nth(i)).rng()?;
+                Some(at) => {
+                    let (seed, offset) = c.arg(at).rng()?;
                     Arg::RngAt { seed, offset, window: &window }
                 }
                 None => Arg::None,
@@ -75,29 +76,35 @@ fn run(base: &str, args: &[Arg<'_>]) -> Result<Tensor> {
     outs.into_tensors().pop().ok_or_else(|| Error::runtime(format!("{base}(): gave no result")))
 }
 
-fn infer_sized(c: &Call<'_>, sizes: usize, placement: usize, dtype: DType, outs: &mut Outs) -> Result<()> {
-    let sizes = c.ints(At::nth(sizes))?;
-    outs.push(dtype, logical_device(spread(c, placement, sizes.len())?.placement.kind), sizes)
+fn infer_sized(c: &Call<'_>, slots: Slots, dtype: DType, outs: &mut Outs) -> Result<()> {
+    let sizes = c.ints(slots.sizes)?;
+    outs.push(dtype, logical_device(spread(c, slots.layout, sizes.len())?.placement.kind), sizes)
 }
 
-fn dtype_at(c: &Call<'_>, i: usize) -> DType {
-    c.dtype_or(At::nth(i), default_dtype())
+/// Where an op has its sizes and its layout, and the generator of those that draw.
+macro_rules! slots {
+    ($at:ident) => {
+        Slots { sizes: $at::SIZE, layout: ($at::PLACEMENT, $at::SBP), rng: None }
+    };
+    ($at:ident draws) => {
+        Slots { rng: Some($at::GENERATOR), ..slots!($at) }
+    };
 }
 
 /// `name.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype, bool requires_grad)`.
 macro_rules! sized {
-    ($text:literal) => {
+    ($at:ident, $text:literal) => {
         OpDef {
             sig: Sig::parse($text),
             doc: "With `placement` and `sbp`: a global tensor, of which every rank makes its shard.",
             faces: Faces::FN,
-            infer: |c, outs| infer_sized(c, 0, 1, dtype_at(c, 3), outs),
+            infer: |c, outs| infer_sized(c, slots!($at), c.dtype_or($at::DTYPE, default_dtype()), outs),
             kernel: Kernel::Layer(|c, outs| {
-                let slots = Slots { sizes: 0, placement: 1, rng: None };
                 let args: Local = |c, n, _, d| {
-                    vec![Arg::Ints(n), Arg::DType(dtype_at(c, 3)), Arg::Device(d), Arg::Bool(false), Arg::None]
+                    let dtype = Arg::DType(c.dtype_or($at::DTYPE, default_dtype()));
+                    vec![Arg::Ints(n), dtype, Arg::Device(d), Arg::Bool(false), Arg::None]
                 };
-                create(c, "", dtype_at(c, 3), slots, args, outs)
+                create(c, "", c.dtype_or($at::DTYPE, default_dtype()), slots!($at), args, outs)
             }),
             ..OpDef::BASE
         }
@@ -106,19 +113,19 @@ macro_rules! sized {
 
 /// `name.global(int[] size, *, Generator? generator, Placement placement, Sbp sbp, DType? dtype, bool requires_grad)`.
 macro_rules! random {
-    ($text:literal) => {
+    ($at:ident, $text:literal) => {
         OpDef {
             sig: Sig::parse($text),
             doc: "With `placement` and `sbp`: a global tensor, of which every rank draws its part of the one stream.",
             faces: Faces::FN,
             traits: Traits::RANDOM,
-            infer: |c, outs| infer_sized(c, 0, 2, dtype_at(c, 4), outs),
+            infer: |c, outs| infer_sized(c, slots!($at), c.dtype_or($at::DTYPE, default_dtype()), outs),
             kernel: Kernel::Layer(|c, outs| {
-                let slots = Slots { sizes: 0, placement: 2, rng: Some(1) };
                 let args: Local = |c, n, rng, d| {
-                    vec![Arg::Ints(n), rng, Arg::DType(dtype_at(c, 4)), Arg::Device(d), Arg::Bool(false)]
+                    let dtype = Arg::DType(c.dtype_or($at::DTYPE, default_dtype()));
+                    vec![Arg::Ints(n), rng, dtype, Arg::Device(d), Arg::Bool(false)]
                 };
-                create(c, "", dtype_at(c, 4), slots, args, outs)
+                create(c, "", c.dtype_or($at::DTYPE, default_dtype()), slots!($at draws), args, outs)
             }),
             ..OpDef::BASE
         }
@@ -126,27 +133,32 @@ macro_rules! random {
 }
 
 static ZEROS: OpDef = sized!(
+    zeros_global,
     "zeros.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static ONES: OpDef = sized!(
+    ones_global,
     "ones.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static EMPTY: OpDef = sized!(
+    empty_global,
     "empty.global(int[] size, *, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static RAND: OpDef = random!(
+    rand_global,
     "rand.global(int[] size, *, Generator? generator=None, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 static RANDN: OpDef = random!(
+    randn_global,
     "randn.global(int[] size, *, Generator? generator=None, Placement placement, Sbp sbp, DType? dtype=None, bool requires_grad=False) -> Tensor"
 );
 
 fn full_dtype(c: &Call<'_>) -> Result<DType> {
     let v = c
-        .arg(AnyArg::nth(1))
+        .arg(full_global::FILL_VALUE)
         .scalar()
         .ok_or_else(|| Error::type_(format!("{}(): fill_value must be a number", c.name())))?;
-    Ok(c.arg(AnyArg::nth(4)).dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
+    Ok(c.arg(full_global::DTYPE).dtype().unwrap_or_else(|| v.natural_dtype(default_dtype())))
 }
 
 static FULL: OpDef = OpDef {
@@ -155,15 +167,14 @@ static FULL: OpDef = OpDef {
     ),
     doc: "With `placement` and `sbp`: a global tensor, of which every rank makes its shard.",
     faces: Faces::FN,
-    infer: |c, outs| infer_sized(c, 0, 2, full_dtype(c)?, outs),
+    infer: |c, outs| infer_sized(c, slots!(full_global), full_dtype(c)?, outs),
     kernel: Kernel::Layer(|c, outs| {
-        let slots = Slots { sizes: 0, placement: 2, rng: None };
         let dtype = full_dtype(c)?;
         let args: Local = |c, n, _, d| {
             let dtype = full_dtype(c).map_or(Arg::None, Arg::DType);
-            vec![Arg::Ints(n), c.arg(AnyArg::nth(1)), dtype, Arg::Device(d), Arg::Bool(false)]
+            vec![Arg::Ints(n), c.arg(full_global::FILL_VALUE), dtype, Arg::Device(d), Arg::Bool(false)]
         };
-        create(c, "", dtype, slots, args, outs)
+        create(c, "", dtype, slots!(full_global), args, outs)
     }),
     ..OpDef::BASE
 };
@@ -175,14 +186,13 @@ static RANDINT: OpDef = OpDef {
     doc: "With `placement` and `sbp`: a global tensor, of which every rank draws its part of the one stream.",
     faces: Faces::FN,
     traits: Traits::RANDOM,
-    infer: |c, outs| infer_sized(c, 2, 4, c.dtype_or(At::nth(6), DType::I64), outs),
+    infer: |c, outs| infer_sized(c, slots!(randint_global), c.dtype_or(randint_global::DTYPE, DType::I64), outs),
     kernel: Kernel::Layer(|c, outs| {
-        let slots = Slots { sizes: 2, placement: 4, rng: Some(3) };
         let args: Local = |c, n, rng, d| {
-            let dtype = Arg::DType(c.dtype_or(At::nth(6), DType::I64));
+            let dtype = Arg::DType(c.dtype_or(randint_global::DTYPE, DType::I64));
             vec![
-                c.arg(AnyArg::nth(0)),
-                c.arg(AnyArg::nth(1)),
+                c.arg(randint_global::LOW),
+                c.arg(randint_global::HIGH),
                 Arg::Ints(n),
                 rng,
                 dtype,
@@ -190,7 +200,7 @@ static RANDINT: OpDef = OpDef {
                 Arg::Bool(false),
             ]
         };
-        create(c, ".low", c.dtype_or(At::nth(6), DType::I64), slots, args, outs)
+        create(c, ".low", c.dtype_or(randint_global::DTYPE, DType::I64), slots!(randint_global draws), args, outs)
     }),
     ..OpDef::BASE
 };

@@ -7,6 +7,7 @@
 pub mod boxing;
 mod choose;
 mod create;
+mod generated;
 mod host;
 mod layer;
 mod mesh;
@@ -15,6 +16,7 @@ mod rows;
 mod tensor;
 mod update;
 
+pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;
 pub use mesh::{Part, close_groups, my_coords, part, reset_wire_counters, wire_counters};

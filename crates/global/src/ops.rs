@@ -3,12 +3,14 @@
 use crate::boxing::boxed;
 use crate::boxing::bytes::{bytes, bytes_mut, dense, host_empty, on};
 use crate::mesh::{axis_groups, my_coords, part};
+use crate::named::{
+    _assemble, _box, _enter, _shard, global_to_global, local_to_global, to_global as to_global_at,
+    to_local as to_local_at,
+};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, logical_device, make};
 use oneflow_base::{Arg, DType, Dims, Error, Meta, NdSbpId, PlacementId, Result, Sbp};
 use oneflow_comm::world;
-use oneflow_core::{
-    AnyArg, At, Call, Cost, Dest, Faces, Fix, Grad, In, Kernel, OpDef, Sig, Tensor, Traits, bit, dispatch_one,
-};
+use oneflow_core::{Call, Cost, Dest, Faces, Fix, Grad, Kernel, OpDef, Sig, Tensor, Traits, bit, dispatch_one};
 
 fn no_cost(_: &Call<'_>, _: &[Meta]) -> Cost {
     Cost::default()
@@ -102,25 +104,35 @@ Example::
 };
 
 fn to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    if c.t(In::nth(0))?.has_key(bit::GLOBAL) {
+    if c.t(to_global_at::INPUT)?.has_key(bit::GLOBAL) {
         return global_to_global_call(c);
     }
-    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1))) else {
+    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(to_global_at::PLACEMENT), c.arg(to_global_at::SBP)) else {
         return Err(Error::value(
             "to_global(): a local tensor needs both 'placement' and 'sbp' to become a global one",
         ));
     };
-    enter(c.t(In::nth(0))?, Spread::new(p, s)?, check_arg(c.arg(AnyArg::nth(3)), true), c.bool(At::nth(4)))
+    enter(
+        c.t(to_global_at::INPUT)?,
+        Spread::new(p, s)?,
+        check_arg(c.arg(to_global_at::CHECK_META), true),
+        c.bool(to_global_at::COPY),
+    )
 }
 
 fn local_to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1))) else {
+    let (Arg::Placement(p), Arg::Sbp(s)) = (c.arg(local_to_global::PLACEMENT), c.arg(local_to_global::SBP)) else {
         return Err(Error::type_("local_to_global(): needs 'placement' and 'sbp'"));
     };
-    if c.t(In::nth(0))?.has_key(bit::GLOBAL) {
+    if c.t(local_to_global::INPUT)?.has_key(bit::GLOBAL) {
         return Err(Error::runtime("local_to_global(): the tensor is global already; use to_global"));
     }
-    enter(c.t(In::nth(0))?, Spread::new(p, s)?, check_arg(c.arg(AnyArg::nth(2)), true), c.bool(At::nth(3)))
+    enter(
+        c.t(local_to_global::INPUT)?,
+        Spread::new(p, s)?,
+        check_arg(c.arg(local_to_global::CHECK_META), true),
+        c.bool(local_to_global::COPY),
+    )
 }
 
 fn check_arg(a: Arg<'_>, default: bool) -> bool {
@@ -128,15 +140,15 @@ fn check_arg(a: Arg<'_>, default: bool) -> bool {
 }
 
 fn global_to_global_call(c: &Call<'_>) -> Result<Tensor> {
-    let x = c.t(In::nth(0))?;
+    let x = c.t(global_to_global::INPUT)?;
     let from = expect_global(x, c.name())?.spread;
-    let placement = if let Arg::Placement(p) = c.arg(AnyArg::nth(0)) { Some(p) } else { None };
-    let sbp = if let Arg::Sbp(s) = c.arg(AnyArg::nth(1)) { Some(s) } else { None };
-    if placement.is_none() && sbp.is_none() && c.arg(AnyArg::nth(2)).is_none() {
+    let placement = if let Arg::Placement(p) = c.arg(global_to_global::PLACEMENT) { Some(p) } else { None };
+    let sbp = if let Arg::Sbp(s) = c.arg(global_to_global::SBP) { Some(s) } else { None };
+    if placement.is_none() && sbp.is_none() && c.arg(global_to_global::GRAD_SBP).is_none() {
         return Err(Error::value("to_global(): one of 'placement', 'sbp' and 'grad_sbp' is required"));
     }
     let to = Spread::new(placement.unwrap_or(from.placement_id), sbp.unwrap_or(from.sbp_id))?;
-    if to == from && c.arg(AnyArg::nth(2)).is_none() && !c.bool(At::nth(4)) {
+    if to == from && c.arg(global_to_global::GRAD_SBP).is_none() && !c.bool(global_to_global::COPY) {
         return Ok(x.clone());
     }
     dispatch_one(&Call::new(
@@ -146,16 +158,16 @@ fn global_to_global_call(c: &Call<'_>) -> Result<Tensor> {
             Arg::Placement(to.placement_id),
             Arg::Sbp(to.sbp_id),
             Arg::Placement(from.placement_id),
-            c.arg(AnyArg::nth(2)),
-            Arg::Bool(c.bool(At::nth(4))),
+            c.arg(global_to_global::GRAD_SBP),
+            Arg::Bool(c.bool(global_to_global::COPY)),
         ],
     ))
 }
 
 fn to_local_call(c: &Call<'_>) -> Result<Tensor> {
-    let x = c.t(In::nth(0))?;
+    let x = c.t(to_local_at::INPUT)?;
     let from = expect_global(x, c.name())?.spread;
-    let args = [Arg::Placement(from.placement_id), Arg::Sbp(from.sbp_id), Arg::Bool(c.bool(At::nth(0)))];
+    let args = [Arg::Placement(from.placement_id), Arg::Sbp(from.sbp_id), Arg::Bool(c.bool(to_local_at::COPY))];
     dispatch_one(&Call::new(&SHARD, &[Some(x)], &args))
 }
 
@@ -181,23 +193,23 @@ pub static BOX: OpDef = OpDef {
     doc: "A global tensor under another layout.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(In::nth(0))?;
+        let x = c.t(_box::INPUT)?;
         outs.push(
             x.dtype(),
-            logical_device(spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.placement.kind),
+            logical_device(spread_arg(c.arg(_box::PLACEMENT), c.arg(_box::SBP))?.placement.kind),
             x.sizes(),
         )
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let x = c.t(In::nth(0))?;
-        let to = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?;
+        let x = c.t(_box::INPUT)?;
+        let to = spread_arg(c.arg(_box::PLACEMENT), c.arg(_box::SBP))?;
         let from = expect_global(x, "to_global")?;
         outs.give(match from.spread == to {
             // A node of its own, so that the gradient can be given a layout here.
             true => {
                 let copied =
-                    if c.bool(At::nth(4)) { from.local.as_ref().map(dense).transpose()? } else { from.local.clone() };
+                    if c.bool(_box::COPY) { from.local.as_ref().map(dense).transpose()? } else { from.local.clone() };
                 make(x, x.sizes(), to, copied)?
             }
             false => boxed(x, to)?,
@@ -208,11 +220,11 @@ pub static BOX: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(In::nth(0), || {
+            out.set(_box::INPUT, || {
                 let g = c.g()?;
                 let have = expect_global(g, "gradient of to_global")?.spread;
-                let sbp = if let Arg::Sbp(s) = c.arg(AnyArg::nth(3)) { s } else { have.sbp_id };
-                let home = if let Arg::Placement(p) = c.arg(AnyArg::nth(2)) { p } else { have.placement_id };
+                let sbp = if let Arg::Sbp(s) = c.arg(_box::GRAD_SBP) { s } else { have.sbp_id };
+                let home = if let Arg::Placement(p) = c.arg(_box::SOURCE) { p } else { have.placement_id };
                 let n_axes = home.get().map_or(0, |p| p.hierarchy.len());
                 let to = match sbp.get().is_some_and(|s| s.len() == n_axes) {
                     true => Spread::new(home, sbp)?,
@@ -232,8 +244,8 @@ pub static SHARD: OpDef = OpDef {
     doc: "This rank's shard of a global tensor.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let x = c.t(In::nth(0))?;
-        let from = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?;
+        let x = c.t(_shard::INPUT)?;
+        let from = spread_arg(c.arg(_shard::PLACEMENT), c.arg(_shard::SBP))?;
         let sizes = match my_coords(from.placement) {
             Some(coords) => part(x.sizes(), &from.placement.hierarchy, from.sbp, &coords).sizes,
             None => Dims::from_slice(&[0]),
@@ -242,10 +254,10 @@ pub static SHARD: OpDef = OpDef {
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let x = c.t(In::nth(0))?;
+        let x = c.t(_shard::INPUT)?;
         let g = expect_global(x, "to_local")?;
         outs.give(match &g.local {
-            Some(t) if c.bool(At::nth(2)) => dense(t)?,
+            Some(t) if c.bool(_shard::COPY) => dense(t)?,
             Some(t) => t.shallow(),
             // torch has no word for "nothing here": an empty tensor of the dtype.
             None => Tensor::empty(x.dtype(), oneflow_base::Device::CPU, &[0])?,
@@ -256,9 +268,9 @@ pub static SHARD: OpDef = OpDef {
         save: &[],
         fix: Fix::None,
         f: |c, out| {
-            out.set(In::nth(0), || {
-                let to = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.dual()?;
-                let m = c.in_meta(In::nth(0))?;
+            out.set(_shard::INPUT, || {
+                let to = spread_arg(c.arg(_shard::PLACEMENT), c.arg(_shard::SBP))?.dual()?;
+                let m = c.in_meta(_shard::INPUT)?;
                 let args = [Arg::Placement(to.placement_id), Arg::Sbp(to.sbp_id), Arg::Ints(&m.sizes)];
                 dispatch_one(&Call::new(&ASSEMBLE, &[Some(c.g()?)], &args))
             })
@@ -273,13 +285,16 @@ pub static ASSEMBLE: OpDef = OpDef {
     doc: "The global tensor of known sizes of which a local one is the shard.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let kind = spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?.placement.kind;
-        outs.push(c.t(In::nth(0))?.dtype(), logical_device(kind), c.ints(At::nth(2))?)
+        let kind = spread_arg(c.arg(_assemble::PLACEMENT), c.arg(_assemble::SBP))?.placement.kind;
+        outs.push(c.t(_assemble::INPUT)?.dtype(), logical_device(kind), c.ints(_assemble::SIZES)?)
     },
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
-        let (x, to, sizes) =
-            (c.t(In::nth(0))?, spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?, c.ints(At::nth(2))?);
+        let (x, to, sizes) = (
+            c.t(_assemble::INPUT)?,
+            spread_arg(c.arg(_assemble::PLACEMENT), c.arg(_assemble::SBP))?,
+            c.ints(_assemble::SIZES)?,
+        );
         if x.has_key(bit::GLOBAL) {
             return Err(Error::runtime(format!("{}(): the tensor is global already", c.name())));
         }
@@ -304,7 +319,7 @@ pub static ASSEMBLE: OpDef = OpDef {
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
-        f: |c, out| out.set(In::nth(0), || leave(c.g()?, c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))),
+        f: |c, out| out.set(_assemble::INPUT, || leave(c.g()?, c.arg(_assemble::PLACEMENT), c.arg(_assemble::SBP))),
     },
     ..LAYOUT
 };
@@ -326,17 +341,17 @@ pub static ENTER: OpDef = OpDef {
     kernel: Kernel::Layer(|c, outs| {
         fresh_only(c)?;
         outs.give(assemble_unknown(
-            c.t(In::nth(0))?,
-            spread_arg(c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))?,
-            c.bool(At::nth(2)),
-            c.bool(At::nth(3)),
+            c.t(_enter::INPUT)?,
+            spread_arg(c.arg(_enter::PLACEMENT), c.arg(_enter::SBP))?,
+            c.bool(_enter::CHECK),
+            c.bool(_enter::COPY),
         )?);
         Ok(())
     }),
     grad: Grad::Rule {
         save: &[],
         fix: Fix::None,
-        f: |c, out| out.set(In::nth(0), || leave(c.g()?, c.arg(AnyArg::nth(0)), c.arg(AnyArg::nth(1)))),
+        f: |c, out| out.set(_enter::INPUT, || leave(c.g()?, c.arg(_enter::PLACEMENT), c.arg(_enter::SBP))),
     },
     ..LAYOUT
 };

@@ -70,7 +70,14 @@ fn generate(root: &Path, ops: &[scan::Op]) -> Result<Vec<(String, String)>, Stri
     let template = fs::read_to_string(root.join(python::TEMPLATE)).map_err(|e| format!("{}: {e}", python::TEMPLATE))?;
     let mut files = docs::pages(ops);
     files.push(("crates/ops/src/generated/methods.rs".into(), rustfmt(root, &rust::methods(ops))?));
-    files.push(("crates/ops/src/generated/named.rs".into(), rustfmt(root, &named::module(ops)?)?));
+    files.push((
+        "crates/ops/src/generated/named.rs".into(),
+        rustfmt(root, &named::module(ops.iter().map(|op| &op.schema))?)?,
+    ));
+    let of_layouts = scan::schemas(&tree::read_under(root, scan::GLOBAL_OPS))?;
+    if !of_layouts.is_empty() {
+        files.push(("crates/global/src/generated/named.rs".into(), rustfmt(root, &named::module(&of_layouts)?)?));
+    }
     files.push(("python/oneflow/_oneflow.pyi".into(), python::stub(&template, ops)?));
     Ok(files)
 }

@@ -3,7 +3,6 @@
 //!
 //! Constants are cheap to compile; no structures, no functions.
 
-use super::scan::Op;
 use super::schema::{Param, Schema};
 
 /// One constant.
@@ -23,21 +22,30 @@ impl Position {
     }
 }
 
-/// The generated file, or what is wrong with a signature.
-pub fn module(ops: &[Op]) -> Result<String, String> {
-    let mut text = "//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. Names of what an op takes and gives.\n\
-         #![allow(dead_code)]\n\n\
-         use oneflow_base::{DType, Device, Scalar};\n\
-         use oneflow_core::{At, In, Ins, LastIn, Out, Rng};\n"
-        .to_string();
-    for op in ops {
-        text += &format!("\n/// `{}`\npub mod {} {{\nuse super::*;\n", op.schema.text, module_name(&op.schema));
-        for p in positions(&op.schema)? {
+/// The generated file of a crate's ops, or what is wrong with a signature.
+pub fn module<'a>(schemas: impl IntoIterator<Item = &'a Schema>) -> Result<String, String> {
+    let (mut text, mut types) = (String::new(), String::new());
+    for schema in schemas {
+        text += &format!("\n/// `{}`\npub mod {} {{\nuse super::*;\n", schema.text, module_name(schema));
+        for p in positions(schema)? {
             text += &format!("pub const {}: {} = {};\n", p.name, p.ty, p.value);
+            types += &p.ty;
+            types.push(' ');
         }
         text += "}\n";
     }
-    Ok(text)
+    let used = |all: &[&str]| {
+        let is_used = |name: &&&str| types.split(|c: char| !c.is_alphanumeric()).any(|word| word == **name);
+        all.iter().filter(is_used).copied().collect::<Vec<_>>().join(", ")
+    };
+    let base = used(&["DType", "Device", "NdSbpId", "PlacementId", "Scalar"]);
+    let core = used(&["At", "In", "Ins", "LastIn", "Out", "Rng"]);
+    Ok(format!(
+        "//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. Names of what an op takes and gives.\n\
+         #![allow(dead_code)]\n\n\
+         use oneflow_base::{{{base}}};\n\
+         use oneflow_core::{{{core}}};\n{text}"
+    ))
 }
 
 /// `max.dim` is `max_dim`; a keyword gets an underscore.

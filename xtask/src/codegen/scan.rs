@@ -6,6 +6,8 @@ use crate::lex::{self, Tok, Token};
 use crate::tree::Source;
 
 pub const OPS: &str = "crates/ops/src/";
+/// Ops of a layer: what global tensors are made, moved and taken apart by.
+pub const GLOBAL_OPS: &str = "crates/global/src/";
 
 /// One op as its definition states it.
 pub struct Op {
@@ -54,6 +56,18 @@ pub fn ops(sources: &[Source]) -> (Vec<Op>, Vec<String>) {
         }
     }
     (ops, faults)
+}
+
+/// The signatures of ops outside the table, by name.
+pub fn schemas(sources: &[Source]) -> Result<Vec<Schema>, String> {
+    let mut found = Vec::new();
+    for op in definitions(sources).iter().filter(|d| d.is_op) {
+        let sig = op.body.iter().find_map(Token::str).ok_or("has no signature literal");
+        let schema = sig.map_err(String::from).and_then(Schema::parse);
+        found.push(schema.map_err(|e| format!("{}:{}: {}: {e}", op.file, op.line, op.name))?);
+    }
+    found.sort_by_key(Schema::full_name);
+    Ok(found)
 }
 
 /// `static OP: OpDef = OpDef { ... };`, or a `const` of the same type from which ops take what they leave out.

@@ -11,6 +11,8 @@ use crate::tree::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPS: &str = "crates/ops/src/";
+/// Where ops outside the table are defined; files there that define none serve any op.
+const LAYOUTS: &str = "crates/global/src/";
 
 /// What makes a position of a number.
 const MAKERS: [(&str, &str); 6] =
@@ -61,6 +63,8 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
         .map(File::read)
         .collect();
     let mut faults: Vec<String> = files.iter().flat_map(numbers).collect();
+    let of_layouts = sources.iter().filter(|s| s.path.starts_with(LAYOUTS) && s.is_rust() && !s.is_generated());
+    faults.extend(of_layouts.filter(|s| s.text.contains(": OpDef = ")).map(File::read).flat_map(|f| numbers(&f)));
     let named: BTreeMap<String, Vec<Position>> =
         ops.iter().filter_map(|op| Some((module_name(&op.schema), positions(&op.schema).ok()?))).collect();
     for (i, file) in files.iter().enumerate() {

@@ -5,11 +5,10 @@
 
 use super::axis::{Axis, step};
 use crate::mesh::groups_at;
+use crate::named::_box_axis as at;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
 use oneflow_core::kernels::{Launch, Primitive, View};
-use oneflow_core::{
-    At, Call, Faces, In, Kernel, OpDef, Out, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls,
-};
+use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
 
 /// Whether calls are recorded and not run.
 pub fn tracing() -> bool {
@@ -29,15 +28,15 @@ pub static BOX_AXIS: OpDef = OpDef {
     ),
     doc: "One mesh axis of a shard under another layout; `sizes` are those with the axis undone.",
     faces: Faces::PRIVATE,
-    infer: |c, outs| outs.push(c.t(In::nth(0))?.dtype(), c.t(In::nth(0))?.device(), c.ints(At::nth(0))?),
+    infer: |c, outs| outs.push(c.t(at::INPUT)?.dtype(), c.t(at::INPUT)?.device(), c.ints(at::OUT_SIZES)?),
     kernel: Kernel::Prim {
         prim: &STEP,
         lower: |c, _, l| {
-            l.input(In::nth(0)).output(Out::nth(0));
-            for i in 2..7 {
-                l.param(c.int(At::nth(i))?);
+            l.input(at::INPUT).output(at::RESULT);
+            for word in [at::AXIS, at::SOURCE, at::TARGET, at::PLACEMENT, at::WORLD] {
+                l.param(c.int(word)?);
             }
-            for n in c.ints(At::nth(1))? {
+            for n in c.ints(at::SIZES)? {
                 l.param(*n);
             }
             Ok(())

@@ -7,11 +7,13 @@
 use super::cross::{Cross, cross};
 use super::traced::{below, over};
 use crate::mesh::{address, my_coords, part};
+// A receive has the signature of a send.
+use crate::named::_cross_receive as at;
 use crate::tensor::Spread;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, NdSbpId, PlacementId, Result};
 use oneflow_comm::{ProcessGroup, Work, world};
 use oneflow_core::kernels::{Launch, Primitive};
-use oneflow_core::{AnyArg, At, Call, Faces, In, Kernel, OpDef, Out, Outs, Sig, Tensor, Traits, copy_into, redispatch};
+use oneflow_core::{Call, Faces, Kernel, OpDef, Outs, Sig, Tensor, Traits, copy_into, redispatch};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 
@@ -20,18 +22,17 @@ static MOVE: Primitive = Primitive::new("cross");
 const BASE: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let dtype =
-            c.arg(AnyArg::nth(6)).dtype().ok_or_else(|| Error::type_(format!("{}(): needs a dtype", c.name())))?;
-        outs.push(dtype, Device::CPU, c.ints(At::nth(0))?)
+        let dtype = c.arg(at::DTYPE).dtype().ok_or_else(|| Error::type_(format!("{}(): needs a dtype", c.name())))?;
+        outs.push(dtype, Device::CPU, c.ints(at::OUT_SIZES)?)
     },
     kernel: Kernel::Prim {
         prim: &MOVE,
         lower: |c, _, l| {
-            l.opt_input(In::nth(0), c.opt(In::nth(0)).is_some()).output(Out::nth(0));
-            for i in [2, 3, 4, 5, 7, 8] {
-                l.param(c.int(At::nth(i))?);
+            l.opt_input(at::INPUT, c.opt(at::INPUT).is_some()).output(at::RESULT);
+            for word in [at::SOURCE, at::SOURCE_SBP, at::TARGET, at::TARGET_SBP, at::NUMBER, at::WORLD] {
+                l.param(c.int(word)?);
             }
-            for n in c.ints(At::nth(1))? {
+            for n in c.ints(at::SIZES)? {
                 l.param(*n);
             }
             Ok(())
