@@ -3,10 +3,11 @@
 //! Mutation is gone by the time a node is here: a write makes a new value. What has to reach memory that outlives the run
 //! stands in `writes`. A view is a value whose `root` is another one.
 
-use oneflow_base::{Attrs, DType, Meta};
+use oneflow_base::{Arg, Attrs, DType, Meta};
 use oneflow_core::{Kernel, OpDef, Storage, Traits};
+use oneflow_ops::view::as_strided;
 use oneflow_runtime::Ref;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -154,6 +155,18 @@ pub struct ChainStep {
 }
 
 impl Node {
+    /// The node that sees a whole memory in another layout.
+    pub fn view_of(from: ValueId, to: ValueId, layout: &Meta) -> Node {
+        let attrs = Attrs::new(&[Arg::Ints(&layout.sizes), Arg::Ints(&layout.strides), Arg::Int(0)]);
+        Node {
+            kind: Kind::Op { op: &as_strided::OP, attrs },
+            ins: smallvec![Some(from)],
+            outs: smallvec![to],
+            updates: smallvec![],
+            stack: None,
+            again: 0,
+        }
+    }
     pub fn op(&self) -> Option<&'static OpDef> {
         match &self.kind {
             Kind::Op { op, .. } => Some(op),

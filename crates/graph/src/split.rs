@@ -4,12 +4,10 @@
 //! else stays as it was traced, but for attention, whose forward and backward are fused together.
 
 use crate::Config;
-use crate::ir::{Graph, Kind, Node, Value, ValueId};
+use crate::ir::{Graph, Node, Value, ValueId};
 use crate::passes;
 use crate::trace::Traced;
-use oneflow_base::{Arg, Attrs, Error, Meta, Result};
-use oneflow_ops::view::as_strided;
-use smallvec::smallvec;
+use oneflow_base::{Error, Meta, Result};
 use std::collections::HashSet;
 
 /// Both parts, and how they hang together.
@@ -20,19 +18,6 @@ pub struct Parts {
     /// (its last ones), then the gradients.
     pub saved_inputs: Vec<usize>,
     pub n_saved: usize,
-}
-
-/// The node that sees a whole memory in another layout.
-pub fn view_of(from: ValueId, to: ValueId, layout: &Meta) -> Node {
-    let attrs = Attrs::new(&[Arg::Ints(&layout.sizes), Arg::Ints(&layout.strides), Arg::Int(0)]);
-    Node {
-        kind: Kind::Op { op: &as_strided::OP, attrs },
-        ins: smallvec![Some(from)],
-        outs: smallvec![to],
-        updates: smallvec![],
-        stack: None,
-        again: 0,
-    }
 }
 
 /// Fuses what reaches across the cut, and gives back where the cut is then.
@@ -99,7 +84,7 @@ impl Traced {
             let flat = Meta::contiguous(m.dtype, m.device, &[n]);
             let out = forward.values.len() as ValueId;
             forward.values.push(Value { meta: flat.clone(), offset: 0, root: *root });
-            forward.nodes.push(view_of(*root, out, &flat));
+            forward.nodes.push(Node::view_of(*root, out, &flat));
             forward.outputs.push(out);
             let input = backward.values.len() as ValueId;
             backward.values.push(Value { meta: flat, offset: 0, root: input });
@@ -108,7 +93,7 @@ impl Traced {
                     v.root = input;
                 }
             }
-            backward.nodes.insert(0, view_of(input, *root, m));
+            backward.nodes.insert(0, Node::view_of(input, *root, m));
             backward.inputs.push(input);
         }
         backward.inputs.extend(&g.inputs[cut.inputs..]);

@@ -10,10 +10,27 @@ const TABLE: &str = "tidy: table";
 
 const FORBIDDEN_MACROS: [&str; 3] = ["todo", "dbg", "unimplemented"];
 
+/// What a library says goes through `tracing`: only who embeds it knows where to print.
+const PRINTS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
+/// The binding, which prints for the libraries, and what only tests and benches link.
+const MAY_PRINT: [&str; 2] = ["crates/python/", "crates/kernels/testing/"];
+
+/// Words that choose by device, which an op does not.
+const DEVICES: [&str; 2] = ["is_cpu", "is_cuda"];
+const OPS: &str = "crates/ops/src/";
+
 pub fn check(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
-        .flat_map(|s| [size(s), header(s)].into_iter().flatten().chain(macros(s)).chain(machine_paths(s)))
+        .flat_map(|s| {
+            [size(s), header(s)]
+                .into_iter()
+                .flatten()
+                .chain(macros(s))
+                .chain(prints(s))
+                .chain(devices(s))
+                .chain(machine_paths(s))
+        })
         .collect()
 }
 
@@ -38,6 +55,32 @@ fn macros(source: &Source) -> Vec<String> {
     let calls = tokens.windows(2).filter(|w| w[1].is('!'));
     let bad = calls.filter_map(|w| Some((w[0].line, w[0].word().filter(|w| FORBIDDEN_MACROS.contains(w))?)));
     bad.map(|(line, name)| format!("{}:{line}: `{name}!` has no place in a tree that works", source.path)).collect()
+}
+
+fn prints(source: &Source) -> Vec<String> {
+    let of_a_library = source.path.starts_with("crates/")
+        && source.path.contains("/src/")
+        && source.is_rust()
+        && !MAY_PRINT.iter().any(|p| source.path.starts_with(p));
+    if !of_a_library {
+        return Vec::new();
+    }
+    let tokens = lex::tokens(&source.text);
+    let calls = tokens.windows(2).filter(|w| w[1].is('!'));
+    let bad = calls.filter_map(|w| Some((w[0].line, w[0].word().filter(|w| PRINTS.contains(w))?)));
+    bad.map(|(line, name)| format!("{}:{line}: `{name}!` in a library; use `tracing`", source.path)).collect()
+}
+
+/// An op that asks for its device: the primitive says what a device takes.
+fn devices(source: &Source) -> Vec<String> {
+    if !source.path.starts_with(OPS) || !source.is_rust() {
+        return Vec::new();
+    }
+    let tokens = lex::tokens(&source.text);
+    let asked = tokens.iter().filter(|t| t.word().is_some_and(|w| DEVICES.contains(&w)));
+    asked
+        .map(|t| format!("{}:{}: an op asks for its device; `Primitive` says what a device takes", source.path, t.line))
+        .collect()
 }
 
 /// Paths of one person's or one machine's home. Written in halves, or this file would be its own fault.
@@ -72,6 +115,8 @@ mod tests {
             ("a.rs", "fn f() {}\n"),
             ("a.rs", "//! a\nfn f() { todo!() }\n"),
             ("a.rs", "//! a\nfn f() { dbg!(1); }\n"),
+            ("crates/runtime/src/a.rs", "//! a\nfn f() { eprintln!(\"waits\"); }\n"),
+            ("crates/ops/src/a.rs", "//! a\nfn f(t: &Tensor) { if t.device().is_cpu() {} }\n"),
             ("a.py", path.as_str()),
         ] {
             assert_eq!(n_faults(file, text), 1, "{file}: {text:.60}");
@@ -85,6 +130,8 @@ mod tests {
             ("a.rs", table.as_str()),
             ("crates/a/generated/b.rs", "fn f() {}"),
             ("a.rs", "//! a `todo!`\n// todo!()\nconst A: &str = \"todo!\";\n"),
+            ("crates/python/src/a.rs", "//! a\nfn f() { eprintln!(\"waits\"); }\n"),
+            ("crates/runtime/tests/a.rs", "//! a\nfn f() { println!(\"{:?}\", d.is_cpu()); }\n"),
             ("a.md", "see $HOME/home/x and a/work/b"),
             ("a.txt", "x\n"),
         ] {

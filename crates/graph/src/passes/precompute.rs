@@ -5,7 +5,6 @@
 use super::fold::{is_fill, is_pure};
 use crate::Config;
 use crate::ir::{Derived, Graph, Node, Value, ValueId, Variable};
-use crate::split::view_of;
 use oneflow_base::{Meta, Result};
 use oneflow_core::Storage;
 use std::collections::{HashMap, HashSet};
@@ -54,7 +53,7 @@ fn flat(g: &mut Graph, root: ValueId, bytes: u64, views: &mut Vec<Node>) -> Valu
     let row = Meta::contiguous(m.dtype, m.device, &[(bytes / m.dtype.size() as u64) as i64]);
     g.values.push(Value { meta: row, offset: 0, root: value });
     g.values.iter_mut().filter(|v| v.root == root).for_each(|v| v.root = value);
-    views.push(view_of(value, root, &m));
+    views.push(Node::view_of(value, root, &m));
     value
 }
 
