@@ -490,8 +490,8 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
             let own = g.use_count() == 1
                 && match (g.storage(), g.ext_arc()) {
                     (Some(s), _) => s.use_count() == 1,
-                    // The gradient's own count, and the one taken here.
-                    (None, Some(e)) => Arc::strong_count(&e) == 2,
+                    // The gradient's own count, the one taken here, and the trace's of a traced gradient.
+                    (None, Some(e)) => Arc::strong_count(&e) == 2 + usize::from(g.has_key(bit::LAZY)),
                     (None, None) => true,
                 };
             if create || (own && follows(&g, leaf)) { g } else { copy_like(&g, leaf)? }
