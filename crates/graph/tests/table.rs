@@ -34,7 +34,7 @@ fn traced(
     let out = program(&placed)?;
     let mut c = compile(tracer.finish(&out)?, &Config { fuse, ..Config::default() })?;
     let given: &[Tensor] = if captured { &[] } else { &copies };
-    let results = c.session.run(given)?;
+    let results = c.run(given, &mut || Ok(()))?;
     Ok(results.iter().chain(&copies).map(bytes).collect())
 }
 
