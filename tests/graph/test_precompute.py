@@ -77,6 +77,7 @@ class Answer(nn.Graph):
 
 
 def same(a, b) -> None:
+    # Folded weights are rounded once more, in up to nine convolutions one after another.
     np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=2e-4 * float(b.abs().max()))
     assert a.stride() == b.stride()
 
@@ -89,6 +90,17 @@ def test_random_networks_give_what_they_give_eagerly(seed):
         same(graph(x), net(x))
         same(flow.compile(net)(x), net(x))
     assert "batch_norm_inference" not in repr(graph)
+
+
+def test_a_chain_is_laid_out_once_at_each_end():
+    net, x = nn.Sequential(*[Block(8, 8, 3, 1, False, False) for _ in range(3)]).eval(), flow.randn(2, 8, 8, 8)
+    with flow.no_grad():
+        graph = Answer(net)
+        same(graph(x), net(x))
+        text = repr(graph)
+        text = text[text.index("as it runs") :] if "as it runs" in text else text
+        # Its input becomes channels last, its result channels first; every weight was laid out before.
+        assert text.count("= clone_contiguous(") == 2 and text.count("= native_conv(") == 6
 
 
 def test_without_it_the_bits_are_those_of_eager():

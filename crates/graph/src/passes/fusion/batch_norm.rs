@@ -74,8 +74,7 @@ fn replacement(g: &mut Graph, found: &Found, at: usize) -> Result<Vec<Node>> {
     }
     let mut shape = vec![1; g.meta(weight).sizes.len()];
     shape[0] = g.meta(weight).sizes[0];
-    let mut strides = vec![1; shape.len()];
-    strides[1..].fill(1);
+    let strides = vec![1; shape.len()];
     let column = push(g, &ops::AS_STRIDED, &[Some(f)], &[Arg::Ints(&shape), Arg::Ints(&strides), Arg::Int(0)])?;
     let new_weight = push(g, &ops::MUL, &[Some(weight), Some(column)], &[Arg::None])?;
     let at_zero = match bias {

@@ -11,6 +11,7 @@ use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::passes::precompute;
 use oneflow_base::{Arg, DType, Meta, Result, intern};
 use oneflow_core::{Kernel, OpDef, Traits};
+use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
 /// Copies that as many convolutions make up for.
@@ -98,7 +99,9 @@ impl Walk {
         if !reads || bound || !plain || !n.updates.is_empty() {
             return Ok(false);
         }
-        let (from, copies, twins) = (self.g.nodes.len(), self.copies, self.twins.clone());
+        let (from, copies) = (self.g.nodes.len(), self.copies);
+        let new: SmallVec<[ValueId; 4]> =
+            n.ins.iter().flatten().filter(|v| !self.twins.contains_key(v)).copied().collect();
         let mut ins = n.ins.clone();
         for (i, v) in ins.iter_mut().enumerate() {
             let Some(old) = *v else { continue };
@@ -122,7 +125,8 @@ impl Walk {
             }
             None => {
                 self.g.nodes.truncate(from);
-                (self.copies, self.twins) = (copies, twins);
+                self.copies = copies;
+                self.twins.retain(|v, _| !new.contains(v));
             }
         }
         Ok(followed)
