@@ -19,7 +19,9 @@ mod update;
 pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;
-pub use mesh::{Part, close_groups, my_coords, part, reset_wire_counters, wire_counters};
+pub use mesh::{
+    Part, adopt_axis_groups, axis_groups, close_groups, my_coords, part, reset_wire_counters, wire_counters,
+};
 pub use ops::{spread, to_global, to_local};
 pub use rows::{Candidate, candidates};
 pub use tensor::{GlobalTensor, Spread, global_of, make};

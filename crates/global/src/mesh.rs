@@ -1,6 +1,6 @@
 //! The parts of each rank, and the process groups along mesh axes.
 
-use oneflow_base::{Dims, Placement, PlacementId, Result, Sbp, balanced_split};
+use oneflow_base::{Dims, Error, Placement, PlacementId, Result, Sbp, balanced_split};
 use oneflow_comm::{Kind, ProcessGroup, world};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
@@ -110,6 +110,32 @@ pub fn axis_groups(id: PlacementId, placement: &Placement) -> Result<AxisGroups>
     table.retain(|_, e| e.world.strong_count() > 0);
     table.insert(key, Entry { world: Arc::downgrade(&world), axes: axes.clone() });
     Ok(axes)
+}
+
+/// Gives a placement these groups, one a mesh axis, in place of groups of its own: parts of a mesh have those of the whole.
+/// Nothing is sent, so ranks may do it at different points of the program. Groups that a placement has stay.
+pub fn adopt_axis_groups(id: PlacementId, placement: &Placement, groups: Vec<Option<Group>>) -> Result<()> {
+    if groups.len() != placement.hierarchy.len() {
+        return Err(Error::value(format!("{} groups were given for the mesh axes of {placement}", groups.len())));
+    }
+    let Some(coords) = placement.coords(world().rank() as u32) else {
+        return Err(Error::value(format!("this rank is not part of {placement}")));
+    };
+    for (axis, group) in groups.iter().enumerate() {
+        let line = lines(placement, axis).into_iter().find(|l| l.contains(&(world().rank() as u32)));
+        let ranks: Option<Vec<u32>> = group.as_ref().map(|g| g.ranks().iter().map(|r| *r as u32).collect());
+        if ranks.is_some() && ranks != line || group.is_none() && placement.hierarchy[axis] > 1 {
+            return Err(Error::value(format!(
+                "the group of axis {axis} of {placement} at {coords:?} has the ranks {ranks:?}, expected {line:?}"
+            )));
+        }
+    }
+    let world = world();
+    let key = (address(&world), id);
+    let mut table = table();
+    table.retain(|_, e| e.world.strong_count() > 0);
+    table.entry(key).or_insert_with(|| Entry { world: Arc::downgrade(&world), axes: Arc::new(groups) });
+    Ok(())
 }
 
 /// The lines of ranks along an axis, in row-major order of the other coordinates.

@@ -1,4 +1,5 @@
 //! Ops that write lists of tensors in place (optimizer updates): everything of one parameter takes that parameter's layout.
+//! Local parameters may stand among global ones.
 
 use crate::boxing::boxed;
 use crate::boxing::bytes::local_only;
@@ -34,10 +35,17 @@ pub fn update(c: &Call<'_>) -> Result<()> {
     };
     let mut shards: Vec<Vec<Tensor>> = vec![Vec::new(); lists.len()];
     for k in 0..n {
-        let home = global_of(c.t(In::nth(first + k))?).ok_or_else(|| match c.t(In::nth(first + k)) {
-            Ok(t) => mixed(c, first + k, t),
-            Err(e) => e,
-        })?;
+        let Some(home) = global_of(c.t(In::nth(first + k))?) else {
+            // A local parameter beside global ones: each rank has its own, and everything of it is local too.
+            for (l, (start, ..)) in lists.iter().enumerate().filter(|(_, list)| k < list.1) {
+                let t = c.t(In::nth(start + k))?;
+                if global_of(t).is_some() {
+                    return Err(mixed(c, first + k, c.t(In::nth(first + k))?));
+                }
+                shards[l].push(t.clone());
+            }
+            continue;
+        };
         if home.spread.sbp.iter().any(|s| s.is_partial()) {
             return Err(Error::runtime(format!(
                 "{}(): parameter {k} of shape {:?} is a partial sum ({:?}), which no elementwise update can write",

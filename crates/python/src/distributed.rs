@@ -32,7 +32,7 @@ fn time(given: &Bound<'_, PyAny>) -> PyResult<Duration> {
 
 /// A group of ranks.
 #[pyclass(frozen, name = "_ProcessGroup", module = "oneflow.distributed")]
-pub struct PyGroup(Arc<dyn ProcessGroup>);
+pub struct PyGroup(pub(crate) Arc<dyn ProcessGroup>);
 
 /// A running collective.
 ///

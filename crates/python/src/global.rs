@@ -1,5 +1,6 @@
 //! Placements and SBP as Python sees them, as arguments and as attributes of global tensors.
 
+use crate::distributed::PyGroup;
 use crate::gate::{self, to_py};
 use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, Placement, PlacementId, Result, Sbp};
 use oneflow_core::{Tensor, bit};
@@ -248,6 +249,23 @@ fn _wire_counters() -> Vec<(&'static str, u64, u64)> {
     oneflow_global::wire_counters().into_iter().map(|(k, bytes, calls)| (k.name(), bytes, calls)).collect()
 }
 
+/// The process group of each axis of a placement; None for axes of one rank. Every rank of the world makes them together.
+#[pyfunction]
+fn _axis_groups(py: Python<'_>, placement: &PyPlacement) -> PyResult<Vec<Option<PyGroup>>> {
+    let id = placement.0;
+    let p = placement.get()?;
+    let groups = gate::run(|| gate::detach(py, || oneflow_global::axis_groups(id, p)))?;
+    Ok(groups.iter().map(|g| g.clone().map(PyGroup)).collect())
+}
+
+/// Gives a placement the groups of a larger one, one for each axis.
+#[pyfunction]
+fn _adopt_axis_groups(placement: &PyPlacement, groups: Vec<Option<PyRef<'_, PyGroup>>>) -> PyResult<()> {
+    let groups = groups.iter().map(|g| g.as_ref().map(|g| g.0.clone())).collect();
+    let p = placement.get()?;
+    gate::run(|| oneflow_global::adopt_axis_groups(placement.0, p, groups))
+}
+
 #[pyfunction]
 fn _reset_wire_counters() {
     oneflow_global::reset_wire_counters();
@@ -258,5 +276,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyPlacement>()?;
     m.add("_sbp", m.py().get_type::<PySbp>())?;
     m.add_function(wrap_pyfunction!(_wire_counters, m)?)?;
+    m.add_function(wrap_pyfunction!(_axis_groups, m)?)?;
+    m.add_function(wrap_pyfunction!(_adopt_axis_groups, m)?)?;
     m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)
 }
