@@ -8,7 +8,7 @@ from oneflow._base.overridable import overridable_method
 from oneflow._functions import aliases, native, sparse, spectrogram
 from oneflow._linalg import decompositions
 from oneflow._oneflow import Tensor
-from oneflow._tensor import methods, older_methods, views
+from oneflow._tensor import mesh_views, methods, older_methods, views
 
 # From the files that define them; a name is defined once.
 PARTS: tuple[dict[str, Any], ...] = (
@@ -20,6 +20,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     methods.METHODS,
     views.METHODS,
     older_methods.METHODS,
+    mesh_views.METHODS,
 )
 
 # Functions that are methods too: each is a separate method, so that `__torch_function__` receives that.

@@ -12,6 +12,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
 from oneflow.distributed._groups import (
     Backend,
@@ -56,6 +57,7 @@ from oneflow.distributed._work import P2POp, _Steps, batch_isend_irecv
 
 __all__ = [
     "Backend",
+    "DeviceMesh",
     "FileStore",
     "GroupMember",
     "HashStore",
@@ -86,6 +88,7 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",
@@ -109,6 +112,18 @@ __all__ = [
     "wire_bytes",
     "wire_calls",
 ]
+
+
+_lazy = LazyNames(
+    "oneflow.distributed",
+    ("_composable", "_tensor", "algorithms", "checkpoint", "device_mesh", "fsdp", "tensor"),
+    {"distributed.device_mesh": ("DeviceMesh", "init_device_mesh")},
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Return a sub-package, imported on first use."""
+    return _lazy.find(name)
 
 
 class ReduceOp:

@@ -1,0 +1,32 @@
+"""Tensors over a mesh of ranks by PyTorch's names: ``torch.distributed.tensor``. They are oneflow's global tensors."""
+
+from __future__ import annotations
+
+from oneflow.distributed.tensor._api import (
+    DTensor,
+    distribute_module,
+    distribute_tensor,
+    empty,
+    full,
+    ones,
+    rand,
+    randn,
+    zeros,
+)
+from oneflow.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+
+__all__ = [
+    "DTensor",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]

@@ -1,0 +1,393 @@
+"""DTensor: global tensors by PyTorch's names, and functions that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, distributed
+from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
+from oneflow.distributed.tensor import _layouts
+from oneflow.distributed.tensor.placement_types import Placement, Replicate, to_sbp
+from oneflow.nn import Module, Parameter
+
+__all__ = [
+    "DTensor",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]
+
+
+class _GlobalTensors(type(Tensor)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.is_global
+
+
+class DTensor(Tensor, metaclass=_GlobalTensors):
+    """What PyTorch calls a global tensor: ``isinstance(x, DTensor)`` holds for every tensor with ``is_global``.
+
+    Such tensors have the attributes ``device_mesh`` and ``placements`` and the methods ``redistribute``,
+    ``full_tensor`` and ``to_local``. They are made by :func:`distribute_tensor`, :meth:`DTensor.from_local`,
+    :func:`zeros` and their like, or with ``to_global``.
+
+    Sizes that a mesh does not divide: slices differ by one at most, where PyTorch gives the last ranks less or nothing.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import DTensor, Shard, distribute_tensor
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     x = distribute_tensor(oneflow.arange(4.0), mesh, [Shard(0)])
+        ...     return isinstance(x, DTensor), x.to_local().tolist(), (x * 2).placements
+        >>> oneflow.testing.run_ranks(2, rank)
+        [(True, [0.0, 1.0], (Shard(dim=0),)), (True, [2.0, 3.0], (Shard(dim=0),))]
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> DTensor:
+        raise TypeError("DTensor is made by distribute_tensor or DTensor.from_local, not by its constructor")
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        run_check: bool = False,
+        shape: Sequence[int] | None = None,
+        stride: Sequence[int] | None = None,
+        grad_placements: Sequence[Placement] | None = None,
+    ) -> Tensor:
+        """Return the tensor of which ``local_tensor`` is this rank's part. Gradients come back to it.
+
+        Args:
+            device_mesh: the mesh whose ``with`` block this is, if left out.
+            placements: all replicated if left out.
+            run_check: compare shapes over all ranks, and copy what is replicated from the first ones.
+            shape: of the whole; otherwise parts are of one size. ``stride`` says nothing more: parts are contiguous.
+
+        Raises:
+            ValueError: parts do not form a tensor of that shape.
+
+        Example::
+
+            >>> from oneflow.distributed.tensor import DTensor, Shard
+            >>> def rank():
+            ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+            ...     return DTensor.from_local(oneflow.ones(2, 3), mesh, [Shard(0)]).shape
+            >>> oneflow.testing.run_ranks(2, rank)
+            [oneflow.Size([4, 3]), oneflow.Size([4, 3])]
+        """
+        mesh = _mesh(device_mesh, "DTensor.from_local")
+        if local_tensor.is_global:
+            raise RuntimeError("DTensor.from_local: the tensor is a DTensor already")
+        if grad_placements is not None:
+            raise NotImplementedError("DTensor.from_local: grad_placements is not supported; gradients have the layout")
+        layout = to_sbp(placements, mesh.ndim, local_tensor.dim(), "DTensor.from_local")
+        sizes = list(local_tensor.shape) if shape is None else list(shape)
+        if shape is None:
+            for axis, s in enumerate(layout):
+                if s.dim is not None:
+                    sizes[s.dim] *= mesh.size(axis)
+        if run_check:
+            _check(local_tensor, mesh, layout)
+        return _layouts.enter(local_tensor, mesh, layout, sizes)
+
+
+def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
+    mesh = mesh or current_mesh()
+    if mesh is None:
+        raise ValueError(f"{what}: no device_mesh is given, and this is no `with device_mesh` block")
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"{what}: device_mesh must be a DeviceMesh, got {type(mesh).__name__}")
+    return mesh
+
+
+def _check(local: Tensor, mesh: DeviceMesh, layout: list[Any]) -> None:
+    for axis, s in enumerate(layout):
+        group = mesh.get_group(axis)
+        shapes: list[Any] = [None] * mesh.size(axis)
+        distributed.all_gather_object(shapes, (tuple(local.shape), str(local.dtype)), group)
+        if len(set(shapes)) > 1:
+            raise ValueError(f"DTensor.from_local: the ranks {mesh} have parts of different shapes or dtypes: {shapes}")
+        if s.dim is None and s == oneflow.sbp.broadcast:
+            whole = local.detach().contiguous()
+            distributed.broadcast(whole, distributed.get_global_rank(group, 0), group)
+            if whole.data_ptr() != local.data_ptr():
+                with oneflow.no_grad():
+                    local.copy_(whole)
+
+
+def distribute_tensor(
+    tensor: Tensor,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> Tensor:
+    """Distribute a tensor that every rank has in full. The result is a new leaf.
+
+    Args:
+        device_mesh: the mesh whose ``with`` block this is, if left out.
+        placements: one for each dimension of the mesh; all replicated if left out.
+        src_data_rank: the rank in each group of the mesh whose data counts. With ``None`` nothing is sent, and each
+            rank takes its part of its own data.
+
+    Raises:
+        ValueError: placements that do not fit the mesh; a DTensor of another mesh or in other placements.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import Shard, distribute_tensor
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return distribute_tensor(oneflow.arange(3.0), mesh, [Shard(0)]).to_local().tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [2.0]]
+    """
+    mesh = _mesh(device_mesh, "distribute_tensor")
+    layout = to_sbp(placements, mesh.ndim, tensor.dim(), "distribute_tensor")
+    if tensor.is_global:
+        if tensor.placement != mesh.placement:
+            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to {mesh}.")
+        if list(tensor.sbp) != layout:
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
+                f"{tuple(placements or ())}. do you want to call `redistribute` instead?"
+            )
+        return tensor
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    whole = tensor.detach()
+    if mesh.get_coordinate() is None:
+        return _layouts.assemble(whole, mesh.placement, layout, list(whole.shape)).requires_grad_(tensor.requires_grad)
+    if src_data_rank is not None and mesh.size() > 1:
+        whole = whole.clone(memory_format=oneflow.contiguous_format)
+        for axis in range(mesh.ndim):
+            if mesh.size(axis) > 1:
+                group = mesh.get_group(axis)
+                distributed.broadcast(whole, distributed.get_global_rank(group, src_data_rank), group)
+    return shard_of_whole(whole, mesh, layout).requires_grad_(tensor.requires_grad)
+
+
+def shard_of_whole(whole: Tensor, mesh: DeviceMesh, layout: list[Any]) -> Tensor:
+    """The global tensor of a whole that every rank has; each keeps a copy of its part. Nothing is sent."""
+    replicated = [oneflow.sbp.broadcast] * mesh.ndim
+    spread = _layouts.assemble(whole, mesh.placement, replicated, list(whole.shape))
+    return spread.to_global(sbp=layout, copy=True)
+
+
+def distribute_module(
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
+    input_fn: Callable[..., Any] | None = None,
+    output_fn: Callable[..., Any] | None = None,
+) -> Module:
+    """Make every parameter and buffer of a module a DTensor.
+
+    Args:
+        device_mesh: the mesh whose ``with`` block this is, if left out.
+        partition_fn: called as ``partition_fn(name, submodule, device_mesh)`` for each; it distributes the parameters
+            that are not to be replicated.
+        input_fn: called as ``input_fn(module, inputs, device_mesh)`` before each forward; gives the inputs.
+        output_fn: called as ``output_fn(module, outputs, device_mesh)`` after it; gives the outputs.
+
+    Raises:
+        RuntimeError: the module was distributed before.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import distribute_module
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return distribute_module(nn.Linear(2, 2), mesh).weight.placements
+        >>> oneflow.testing.run_ranks(2, rank)
+        [(Replicate(),), (Replicate(),)]
+    """
+    mesh = _mesh(device_mesh, "distribute_module")
+    if getattr(module, "_distribute_module_applied", False):
+        raise RuntimeError(
+            "distribute_module should only be called once on a module, but it has already been called on this module!"
+        )
+    for name, sub in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, sub, mesh)
+        _replicate_rest(sub, mesh)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda own, inputs: input_fn(own, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda own, inputs, outputs: output_fn(own, outputs, mesh))
+    module._distribute_module_applied = True
+    return module
+
+
+def _replicate_rest(module: Module, mesh: DeviceMesh) -> None:
+    whole: list[Placement] = [Replicate()] * mesh.ndim
+    for name, param in module._parameters.items():
+        if param is not None and not param.is_global:
+            module._parameters[name] = Parameter(distribute_tensor(param.data, mesh, whole), param.requires_grad)
+    for name, buffer in module._buffers.items():
+        if buffer is not None and not buffer.is_global:
+            module._buffers[name] = distribute_tensor(buffer.detach(), mesh, whole)
+
+
+def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
+    sizes = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
+    mesh = _mesh(options.pop("device_mesh"), name)
+    layout = to_sbp(options.pop("placements"), mesh.ndim, len(sizes), name)
+    if options.pop("layout", oneflow.strided) not in (None, oneflow.strided):
+        raise NotImplementedError(f"{name}: only strided tensors are distributed")
+    make = getattr(oneflow, name)
+    return make(sizes, *first, placement=mesh.placement, sbp=layout, **options)
+
+
+def zeros(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor of zeros, of which each rank makes its part.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import Shard, zeros
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return zeros(4, 3, device_mesh=mesh, placements=[Shard(0)]).to_local().shape
+        >>> oneflow.testing.run_ranks(2, rank)
+        [oneflow.Size([2, 3]), oneflow.Size([2, 3])]
+    """
+    return _made("zeros", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def ones(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor of ones; see :func:`zeros`.
+
+    Example::
+
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return oneflow.distributed.tensor.ones(2, device_mesh=mesh).to_local().tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _made("ones", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def empty(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor whose elements are not set; see :func:`zeros`.
+
+    Example::
+
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return oneflow.distributed.tensor.empty(2, device_mesh=mesh).shape
+        >>> oneflow.testing.run_ranks(2, rank)
+        [oneflow.Size([2]), oneflow.Size([2])]
+    """
+    return _made("empty", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor filled with a number; see :func:`zeros`.
+
+    Example::
+
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return oneflow.distributed.tensor.full((2,), 3.0, device_mesh=mesh).to_local().tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[3.0, 3.0], [3.0, 3.0]]
+    """
+    return _made("full", (size,), (fill_value,), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def rand(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor of numbers between 0 and 1: those that one rank would draw, whatever the placements.
+
+    Example::
+
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return oneflow.distributed.tensor.rand(2, device_mesh=mesh).shape
+        >>> oneflow.testing.run_ranks(2, rank)
+        [oneflow.Size([2]), oneflow.Size([2])]
+    """
+    return _made("rand", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def randn(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """A DTensor of normal numbers; see :func:`rand`.
+
+    Example::
+
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return oneflow.distributed.tensor.randn(2, device_mesh=mesh).shape
+        >>> oneflow.testing.run_ranks(2, rank)
+        [oneflow.Size([2]), oneflow.Size([2])]
+    """
+    return _made("randn", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+
+
+def _options(
+    requires_grad: bool,
+    dtype: Any,
+    layout: Any,
+    device_mesh: DeviceMesh | None,
+    placements: Sequence[Placement] | None,
+) -> dict[str, Any]:
+    return {
+        "requires_grad": requires_grad,
+        "dtype": dtype,
+        "layout": layout or oneflow.strided,
+        "device_mesh": device_mesh,
+        "placements": placements,
+    }

@@ -1,0 +1,153 @@
+"""How a tensor lies over one dimension of a mesh: PyTorch's ``Shard``, ``Replicate`` and ``Partial``.
+
+They are words for :mod:`oneflow.sbp`: split, broadcast and partial sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oneflow.sbp import broadcast, partial_sum, split
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
+
+
+class Placement:
+    """How a tensor lies over one dimension of a mesh.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import Placement, Shard
+        >>> isinstance(Shard(0), Placement), Shard(0).is_replicate()
+        (True, False)
+    """
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether ranks hold slices, along ``dim`` if it is given."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+    def is_replicate(self) -> bool:
+        """Whether each rank holds all of it."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether ranks hold terms of a sum."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+
+class Shard(Placement):
+    """Each rank holds a slice along ``dim``; sizes differ by one at most, and the first ranks have the larger slices.
+
+    Args:
+        dim: the dimension of the tensor, negative from the end.
+
+    Example::
+
+        >>> oneflow.distributed.tensor.Shard(1)
+        Shard(dim=1)
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shard) and other.dim == self.dim
+
+    def __hash__(self) -> int:
+        return hash(("Shard", self.dim))
+
+    def __repr__(self) -> str:
+        return f"Shard(dim={self.dim})"
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
+
+class Replicate(Placement):
+    """Each rank holds all of the tensor.
+
+    Example::
+
+        >>> oneflow.distributed.tensor.Replicate()
+        Replicate()
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Replicate)
+
+    def __hash__(self) -> int:
+        return hash("Replicate")
+
+    def __repr__(self) -> str:
+        return "Replicate()"
+
+    def __str__(self) -> str:
+        return "R"
+
+
+class Partial(Placement):
+    """Each rank holds a term; the tensor is their sum.
+
+    Args:
+        reduce_op: ``"sum"``.
+
+    Raises:
+        NotImplementedError: another way to reduce.
+
+    Example::
+
+        >>> oneflow.distributed.tensor.Partial()
+        Partial(sum)
+    """
+
+    def __init__(self, reduce_op: str = "sum") -> None:
+        if reduce_op != "sum":
+            raise NotImplementedError(f"Partial: reduce_op {reduce_op!r} is not supported; terms are summed ('sum')")
+        self.reduce_op = reduce_op
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partial)
+
+    def __hash__(self) -> int:
+        return hash("Partial")
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
+
+
+def to_sbp(placements: Sequence[Placement] | None, n_axes: int, ndim: int, what: str) -> list[Any]:
+    """The SBP of placements, one for each of ``n_axes``; all replicated if there are none.
+
+    Raises:
+        ValueError: another number of them than the mesh has dimensions.
+        IndexError: a dimension that the tensor does not have.
+    """
+    if placements is None:
+        return [broadcast] * n_axes
+    if len(placements) != n_axes:
+        raise ValueError(
+            f"{what}: `placements` must have the same length as `device_mesh.ndim`! "
+            f"Found placements length: {len(placements)}, and device_mesh.ndim: {n_axes}."
+        )
+    return [_one_sbp(p, ndim, what) for p in placements]
+
+
+def _one_sbp(p: Placement, ndim: int, what: str) -> Any:
+    if isinstance(p, Shard):
+        if not -ndim <= p.dim < ndim:
+            raise IndexError(f"{what}: {p!r} is out of range for a tensor of {ndim} dimensions")
+        return split(p.dim % ndim)
+    if isinstance(p, Replicate):
+        return broadcast
+    if isinstance(p, Partial):
+        return partial_sum
+    raise TypeError(f"{what}: placements are Shard, Replicate or Partial, got {type(p).__name__}")
+
+
+def from_sbp(sbp: Sequence[Any]) -> tuple[Placement, ...]:
+    """The placements of an SBP."""
+    return tuple(Shard(s.dim) if s.dim is not None else Replicate() if s == broadcast else Partial() for s in sbp)
