@@ -1,0 +1,1 @@
+"""The older place of :func:`oneflow.distributed.fsdp.fully_shard`."""

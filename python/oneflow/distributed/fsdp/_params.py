@@ -1,0 +1,357 @@
+"""The parameters that are gathered, reduced and freed together.
+
+Between uses each rank keeps its slice of each parameter, as a global tensor. :meth:`ParamGroup.unshard` gathers all of
+them in one collective into memory that the module computes with, :meth:`ParamGroup.reshard` frees that memory, and
+:meth:`ParamGroup.reduce` gives each slice its part of the averaged gradient. When that happens is not known here.
+
+The memory is freed behind tensors that autograd may hold: their storage becomes empty, and is filled again before the
+backward needs it. Filling is no write to the parameter: its version stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import oneflow
+from oneflow import Tensor, distributed
+from oneflow.distributed.device_mesh import DeviceMesh
+from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
+from oneflow.distributed.tensor import Shard, _layouts
+from oneflow.nn import Module, Parameter
+from oneflow.sbp import broadcast, split
+
+__all__ = ["ParamGroup", "ShardedParam"]
+
+Uses = list[tuple[Module, str]]
+
+
+class ShardedParam:
+    """One parameter: this rank's slice of it, and memory for the whole of it."""
+
+    def __init__(self, uses: Uses, param: Tensor, mesh: DeviceMesh, dim: int, dtype: Any, what: str) -> None:
+        self.uses, self.name = uses, what
+        # With tensor parallelism the whole is what this rank has of it.
+        whole = _layouts.local_part(param) if param.is_global else param.detach()
+        if whole.is_meta:
+            raise NotImplementedError(
+                f"fully_shard: parameter '{what}' is on the meta device; make the module on the cpu"
+            )
+        if whole.dim() == 0:
+            raise ValueError(
+                f"fully_shard doesn't support scalar parameters. Change {what} to a 1D tensor with numel equal to 1."
+            )
+        self.dim = dim % whole.dim() if -whole.dim() <= dim < whole.dim() else _no_dim(dim, whole, what)
+        self.shape, self.dtype, self.orig_dtype = tuple(whole.shape), dtype or whole.dtype, whole.dtype
+        if not whole.is_floating_point():
+            self.dtype = whole.dtype
+        n, here = mesh.size(-1), mesh.get_local_rank(mesh.ndim - 1)
+        self._here = here
+        each, more = divmod(self.shape[self.dim], n)
+        # The slices of all ranks along `dim`, as (start, length).
+        self.slices = [(each * r + min(r, more), each + (r < more)) for r in range(n)]
+        self.others = math.prod(self.shape) // max(self.shape[self.dim], 1)
+        # Room for a slice in what is sent: that of the largest.
+        self.room = self.slices[0][1] * self.others
+        own = whole.narrow(self.dim, *self.slices[here]).clone(memory_format=oneflow.contiguous_format)
+        self._tensor_parallel = (param.placement, list(param.sbp), list(param.shape)) if param.is_global else None
+        placement, layout = _placement_of_slices(param, mesh, self.dim)
+        sharded = _layouts.assemble(own, placement, layout, list(param.shape))
+        self.sharded = Parameter(sharded, param.requires_grad)
+        self.unsharded: Parameter | None = None
+        self._full: Tensor | None = None
+        # Gradients of backwards that did not reduce.
+        self.waiting: Tensor | None = None
+        self.use_sharded()
+
+    # ---- which of the two the module has
+
+    def use_sharded(self) -> None:
+        """Give the module the slice."""
+        for module, name in self.uses:
+            module._parameters[name] = self.sharded
+
+    def use_unsharded(self) -> None:
+        """Give the module the whole."""
+        for module, name in self.uses:
+            module._parameters[name] = self.unsharded
+
+    def adopt(self) -> None:
+        """Take over a parameter that somebody has put in place of the slice: ``module.to()``, ``load_state_dict``."""
+        module, name = self.uses[0]
+        found = module._parameters[name]
+        if found is None or found is self.sharded or found is self.unsharded:
+            return
+        if not found.is_global or found.placement != self.sharded.placement or found.sbp != self.sharded.sbp:
+            raise RuntimeError(
+                f"fully_shard: parameter '{self.name}' was replaced by a tensor that is not sharded; expected "
+                f"the layout {self.sharded.sbp} on {self.sharded.placement}"
+            )
+        self.sharded = found if isinstance(found, Parameter) else Parameter(found, found.requires_grad)
+        self.orig_dtype = self.sharded.dtype
+        self.use_sharded()
+
+    # ---- the whole
+
+    def slice_here(self) -> Tensor:
+        """This rank's slice, as a local tensor without gradient."""
+        return _layouts.local_part(self.sharded)
+
+    def fill(self, parts: Tensor) -> None:
+        """Fill the whole from the slices of all ranks: a matrix with a row for each."""
+        if self._full is None:
+            self._full = oneflow.empty(self.shape, dtype=self.dtype)
+            self.unsharded = self._as_parameter(self._full)
+        storage = self._full.untyped_storage()
+        size = self._full.element_size()
+        storage.resize_(self._full.numel() * size)
+        into = _elements(storage.data_ptr(), self._full.numel(), size).reshape(self.shape)
+        rows = _elements(parts.data_ptr(), parts.numel(), size).reshape(parts.shape)
+        for (start, length), row in zip(self.slices, rows, strict=True):
+            shape = (*self.shape[: self.dim], length, *self.shape[self.dim + 1 :])
+            at = (slice(None),) * self.dim + (slice(start, start + length),)
+            into[at] = row[: length * self.others].reshape(shape)
+
+    def _as_parameter(self, full: Tensor) -> Parameter:
+        if self._tensor_parallel is None:
+            return Parameter(full, self.sharded.requires_grad)
+        placement, layout, sizes = self._tensor_parallel
+        return Parameter(_layouts.assemble(full, placement, layout, sizes), self.sharded.requires_grad)
+
+    @oneflow.no_grad()
+    def write_back(self) -> None:
+        """Write this rank's slice of the whole to the slice."""
+        assert self._full is not None
+        self.slice_here().copy_(self._full.narrow(self.dim, *self.slices[self._here]))
+
+    def free(self) -> None:
+        """Free the memory of the whole."""
+        if self._full is not None:
+            self._full.untyped_storage().resize_(0)
+
+    def n_bytes(self) -> int:
+        """Bytes of the whole that are held now."""
+        return 0 if self._full is None else self._full.untyped_storage().nbytes()
+
+    # ---- gradients
+
+    def take_grad(self) -> Tensor | None:
+        """The gradient of the whole that has come since the last reduction, as a local tensor."""
+        found = self.waiting
+        grad = None if self.unsharded is None else self.unsharded.grad
+        if grad is not None:
+            own = _layouts.local_part(grad) if grad.is_global else grad.detach()
+            found = own if found is None else found + own.to(found.dtype)
+            self.unsharded.grad = None  # type: ignore[union-attr]
+        self.waiting = None
+        return found
+
+    def keep_grad(self, dtype: Any) -> None:
+        """Keep the gradient for a later reduction, in the dtype of that."""
+        found = self.take_grad()
+        self.waiting = found if found is None or dtype is None else found.to(dtype)
+
+    def pack_grad(self, grad: Tensor, rows: Tensor) -> None:
+        """Write the slices of a gradient into a matrix with a row for each rank."""
+        even = self.slices[-1][1] == self.slices[0][1]
+        if self.dim == 0 and even:
+            rows.copy_(grad.reshape(len(self.slices), -1))
+            return
+        for (start, length), row in zip(self.slices, rows, strict=True):
+            row[: length * self.others].copy_(grad.narrow(self.dim, start, length).reshape(-1))
+
+    def add_grad(self, flat: Tensor) -> None:
+        """Add this rank's slice of the reduced gradient to that of the slice."""
+        here = self.slice_here()
+        own = flat[: here.numel()].view(here.shape).to(here.dtype)
+        s = self.sharded
+        grad = _layouts.assemble(own, s.placement, list(s.sbp), list(s.shape))
+        if s.grad is None:
+            s.grad = grad
+        else:
+            s.grad += grad
+
+
+def _elements(address: int, n: int, size: int) -> numpy.ndarray:
+    """Host memory as elements of some bytes each. Writing there is no write to a tensor: versions stay."""
+    memory: Any = (ctypes.c_char * (n * size)).from_address(address) if n else b""
+    return numpy.frombuffer(memory, dtype=numpy.dtype((numpy.void, size)))
+
+
+def _no_dim(dim: int, whole: Tensor, what: str) -> int:
+    raise ValueError(f"fully_shard: {Shard(dim)} does not fit parameter '{what}' of shape {tuple(whole.shape)}")
+
+
+def _placement_of_slices(param: Tensor, mesh: DeviceMesh, dim: int) -> tuple[Any, list[Any]]:
+    """Where slices live: over the mesh, inside the parts that tensor parallelism has made."""
+    own = [*[broadcast] * (mesh.ndim - 1), split(dim)]
+    if not param.is_global:
+        return mesh.placement, own
+    inner = param.device_mesh
+    if inner._top() is not mesh._top() or not mesh.mesh_dim_names or not inner.mesh_dim_names:
+        raise ValueError(f"fully_shard: {inner} of a parameter and {mesh} must be parts of one mesh, cut by names")
+    top = mesh._top()
+    names = (*inner.mesh_dim_names, *mesh.mesh_dim_names)
+    dims = [(top.mesh_dim_names or ()).index(name) for name in names]
+    place = top.get_coordinate() or [0] * top.ndim
+    index = tuple(slice(None) if d in dims else place[d] for d in range(top.ndim))
+    left = sorted(dims)
+    ranks = top.placement.ranks[index].transpose([left.index(d) for d in dims])
+    groups = [*inner.get_all_groups(), *mesh.get_all_groups()]
+    both = DeviceMesh(
+        mesh.device_type, ranks.tolist(), mesh_dim_names=names, _init_backend=False, _groups_of_dims=groups, _root=top
+    )
+    return both.placement, [*param.sbp, *own]
+
+
+class ParamGroup:
+    """Parameters that are gathered and reduced together, over the last dimension of a mesh.
+
+    With a mesh of two dimensions slices are replicated over the first, and gradients are averaged over it too.
+    """
+
+    def __init__(self, params: list[ShardedParam], mesh: DeviceMesh, policy: MixedPrecisionPolicy) -> None:
+        self.params, self.mesh, self.policy = params, mesh, policy
+        self.group = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim > 1 else None
+        self.n = mesh.size(mesh.ndim - 1)
+        self.is_unsharded = False
+        self.reduces, self.reduces_replicas = True, True
+        self.divide_by: float | None = None
+        self._gathering: list[tuple[Any, Tensor, list[ShardedParam]]] | None = None
+        # Sums over slices that still have to be averaged over replicas.
+        self._over_replicas: list[Tensor] | None = None
+        self.on_new_whole: Callable[[ShardedParam], None] | None = None
+
+    def is_ready(self) -> bool:
+        """Whether the whole is there, or on its way."""
+        return self.is_unsharded or self._gathering is not None
+
+    @oneflow.no_grad()
+    def start_unshard(self, async_op: bool = False) -> None:
+        """Begin to gather the parameters."""
+        if self.is_ready():
+            return
+        self._gathering = []
+        for p in self.params:
+            p.adopt()
+        for params in _by_dtype(self.params, lambda p: p.dtype):
+            total = sum(p.room for p in params)
+            own = oneflow.zeros(total, dtype=params[0].dtype)
+            at = 0
+            for p in params:
+                here = p.slice_here().reshape(-1)
+                own[at : at + here.numel()].copy_(here)
+                at += p.room
+            if self.n == 1:
+                self._gathering.append((None, own.view(1, total), params))
+                continue
+            gathered = oneflow.empty(self.n * total, dtype=own.dtype)
+            work = distributed.all_gather_into_tensor(gathered, own, self.group, async_op=async_op)
+            self._gathering.append((work, gathered.view(self.n, total), params))
+
+    @oneflow.no_grad()
+    def unshard(self) -> None:
+        """Gather the parameters, and give them to the modules."""
+        self.start_unshard()
+        if self._gathering is None:
+            return
+        for work, gathered, params in self._gathering:
+            if work is not None:
+                work.wait()
+            at = 0
+            for p in params:
+                is_new = p.unsharded is None
+                p.fill(gathered[:, at : at + p.room].contiguous())
+                if is_new and self.on_new_whole is not None:
+                    self.on_new_whole(p)
+                assert p.unsharded is not None
+                if p.unsharded.requires_grad != p.sharded.requires_grad:
+                    p.unsharded.requires_grad_(p.sharded.requires_grad)
+                p.use_unsharded()
+                at += p.room
+        self._gathering, self.is_unsharded = None, True
+
+    def reshard(self) -> None:
+        """Free the whole, and give the modules their slices."""
+        if self._gathering is not None:
+            self.unshard()
+        if not self.is_unsharded:
+            return
+        for p in self.params:
+            p.free()
+            p.use_sharded()
+        self.is_unsharded = False
+
+    def write_back(self) -> None:
+        """Keep what was written to the whole: each rank takes its slice."""
+        if self.is_unsharded:
+            for p in self.params:
+                p.write_back()
+
+    @oneflow.no_grad()
+    def reduce(self) -> None:
+        """Average the gradients that have come, or keep them where gradients are not synchronised."""
+        trained = [p for p in self.params if p.sharded.requires_grad]
+        if not self.reduces:
+            for p in trained:
+                p.keep_grad(self.policy.reduce_dtype)
+            return
+        outs = []
+        for params in _by_dtype(trained, lambda p: self.policy.reduce_dtype or p.dtype):
+            dtype = self.policy.reduce_dtype or params[0].dtype
+            outs.append((self._reduced([(p, p.take_grad()) for p in params], dtype), params))
+        if self.replicas is not None:
+            flats = [out for out, _ in outs]
+            if self._over_replicas is not None:
+                for out, kept in zip(flats, self._over_replicas, strict=True):
+                    out += kept
+                self._over_replicas = None
+            if not self.reduces_replicas:
+                self._over_replicas = flats
+                return
+            op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
+            for out in flats:
+                distributed.all_reduce(out, op, self.replicas)
+        for out, params in outs:
+            at = 0
+            counts = out[len(out) - len(params) :].tolist()
+            for p, count in zip(params, counts, strict=True):
+                if count:
+                    p.add_grad(out[at : at + p.room])
+                at += p.room
+
+    def _reduced(self, grads: list[tuple[ShardedParam, Tensor | None]], dtype: Any) -> Tensor:
+        """This rank's slices of the averages, one after the other; then for each whether any rank had a gradient."""
+        total = sum(p.room for p, _ in grads) + len(grads)
+        rows = oneflow.zeros(self.n, total, dtype=dtype)
+        at = 0
+        for p, grad in grads:
+            if grad is not None:
+                p.pack_grad(grad, rows[:, at : at + p.room])
+            at += p.room
+        rows[:, at:] = oneflow.tensor([float(grad is not None) for _, grad in grads], dtype=dtype)
+        if self.n == 1:
+            out = rows.view(-1)
+        else:
+            out = oneflow.empty(total, dtype=dtype)
+            op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
+            distributed.reduce_scatter_tensor(out, rows.view(-1), op, self.group)
+        if self.divide_by is not None:
+            out /= self.divide_by
+        return out
+
+    def has_grads(self) -> bool:
+        """Whether gradients of the whole have come since the last reduction."""
+        return any(p.unsharded is not None and p.unsharded.grad is not None for p in self.params)
+
+
+def _by_dtype(params: list[ShardedParam], dtype: Callable[[ShardedParam], Any]) -> list[list[ShardedParam]]:
+    found: dict[Any, list[ShardedParam]] = {}
+    for p in params:
+        found.setdefault(dtype(p), []).append(p)
+    return list(found.values())

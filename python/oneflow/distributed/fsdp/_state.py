@@ -1,0 +1,216 @@
+"""When a sharded module gathers, frees and reduces: hooks before and after its forward and its backward."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, _oneflow
+from oneflow.distributed.fsdp._params import ParamGroup, ShardedParam
+from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
+from oneflow.nn import Module
+from oneflow.utils._pytree import tree_leaves, tree_map
+
+__all__ = ["FSDPState", "state_of"]
+
+
+class _Phase(enum.Enum):
+    IDLE = enum.auto()
+    FORWARD = enum.auto()
+    BACKWARD = enum.auto()
+
+
+class _Shared:
+    """What all states below one root share: the order of forwards, and whether a backward has begun."""
+
+    def __init__(self) -> None:
+        self.states: list[FSDPState] = []
+        # As they ended: backward prefetches in the reverse order.
+        self.order: list[FSDPState] = []
+        self.queued = False
+        self.is_last_backward = True
+
+
+class FSDPState:
+    """The hooks of the modules of one call of ``fully_shard``."""
+
+    def __init__(
+        self,
+        modules: list[Module],
+        group: ParamGroup | None,
+        policy: MixedPrecisionPolicy,
+        reshard_after_forward: bool | None,
+    ) -> None:
+        self.modules, self.group, self.policy = modules, group, policy
+        # None: true below a root, whose own parameters are needed first thing in the backward.
+        self.reshard_after_forward = reshard_after_forward
+        self.reshard_after_backward = True
+        self.unshard_in_backward = True
+        self.prefetch_forward: list[FSDPState] = []
+        self.prefetch_backward: list[FSDPState] | None = None
+        self.shared: _Shared | None = None
+        self.is_root = False
+        self.phase = _Phase.IDLE
+        self._running: set[int] = set()
+        self._marked: set[int] = set()
+        self._n_inputs = 0
+        if group is not None:
+            group.on_new_whole = self._watch
+        for module in modules:
+            module.register_forward_pre_hook(self._before_forward, prepend=True, with_kwargs=True)
+            module.register_forward_hook(self._after_forward)
+            module.register_state_dict_pre_hook(lambda *_: self.reshard())
+            module.register_load_state_dict_pre_hook(lambda *_: self.reshard())
+
+    def reshard(self) -> None:
+        """Free the whole."""
+        if self.group is not None:
+            self.group.reshard()
+
+    # ---- forward
+
+    def _find_root(self) -> None:
+        """The first module that is called is the root of those below it."""
+        self.shared, self.is_root = _Shared(), True
+        seen: set[int] = set()
+        for top in self.modules:
+            for module in top.modules():
+                state = state_of(module)
+                if state is None or id(state) in seen:
+                    continue
+                seen.add(id(state))
+                state.shared = self.shared
+                state.is_root = state is self
+                self.shared.states.append(state)
+
+    def _before_forward(self, module: Module, args: Any, kwargs: Any) -> Any:
+        if self.phase is _Phase.BACKWARD:
+            # Activation checkpointing computes again inside the backward.
+            return None
+        if not self._running:
+            if self.shared is None:
+                self._find_root()
+            self.phase = _Phase.FORWARD
+            if self.group is not None:
+                self.group.unshard()
+            for other in self.prefetch_forward:
+                if other.group is not None:
+                    other.group.start_unshard(async_op=True)
+            self._running = {id(m) for m in self.modules}
+        if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
+            args, kwargs = _cast((args, kwargs), self.policy.param_dtype)
+        if self._keeps_frozen():
+            args, kwargs = tree_map(self._watch_input, (args, kwargs))
+        return args, kwargs
+
+    def _after_forward(self, module: Module, args: Any, output: Any) -> Any:
+        if self.phase is _Phase.BACKWARD:
+            return None
+        self._running.discard(id(module))
+        if not self._running:
+            keeps = self.is_root if self.reshard_after_forward is None else not self.reshard_after_forward
+            if not keeps:
+                self.reshard()
+            self.phase = _Phase.IDLE
+            if oneflow.is_grad_enabled() and self.shared is not None:
+                self.shared.order.append(self)
+        for t in tree_leaves(output):
+            if isinstance(t, Tensor) and t.requires_grad:
+                t.register_hook(self._before_backward)
+        if self.policy.output_dtype is not None:
+            output = _cast(output, self.policy.output_dtype)
+        return output
+
+    # ---- backward
+
+    def _before_backward(self, grad: Tensor) -> Tensor:
+        if self.phase is _Phase.BACKWARD:
+            return grad
+        shared = self.shared
+        assert shared is not None
+        if not shared.queued:
+            _oneflow._C._queue_callback(self._end)
+            shared.queued = True
+        self.phase = _Phase.BACKWARD
+        self._marked = set()
+        if self.group is not None and self.unshard_in_backward:
+            self.group.unshard()
+        for other in self._next_in_backward():
+            if other.group is not None and other.unshard_in_backward:
+                other.group.start_unshard(async_op=True)
+        return grad
+
+    def _next_in_backward(self) -> list[FSDPState]:
+        if self.prefetch_backward is not None:
+            return self.prefetch_backward
+        assert self.shared is not None
+        order = self.shared.order
+        at = max((i for i, state in enumerate(order) if state is self), default=0)
+        return [order[at - 1]] if at > 0 else []
+
+    def _watch(self, param: ShardedParam) -> None:
+        """Hear of the gradient of a parameter: the last one of a group starts its reduction."""
+        if param.sharded.requires_grad:
+            assert param.unsharded is not None
+            param.unsharded.register_post_accumulate_grad_hook(lambda _: self._mark(param))
+
+    def _keeps_frozen(self) -> bool:
+        return self.group is not None and any(not p.sharded.requires_grad for p in self.group.params)
+
+    def _watch_input(self, value: Any) -> Any:
+        """With frozen parameters only the gradients of the inputs say that the backward has passed."""
+        if not isinstance(value, Tensor) or not value.requires_grad:
+            return value
+        alias = value.view_as(value)
+        self._n_inputs += 1
+        alias.register_hook(self._input_done)
+        return alias
+
+    def _input_done(self, grad: Tensor) -> Tensor:
+        self._n_inputs -= 1
+        if self._n_inputs == 0 and self.phase is _Phase.BACKWARD:
+            self._after_backward()
+        return grad
+
+    def _mark(self, param: ShardedParam) -> None:
+        assert self.group is not None
+        self._marked.add(id(param))
+        trained = {id(p) for p in self.group.params if p.sharded.requires_grad}
+        if self._marked >= trained and not self._keeps_frozen():
+            self._after_backward()
+
+    def _after_backward(self) -> None:
+        self._marked = set()
+        self.phase = _Phase.IDLE
+        if self.group is not None:
+            self.group.reduce()
+            if self.reshard_after_backward:
+                self.group.reshard()
+
+    def _end(self) -> None:
+        """After the backward: what has not been reduced is, on every rank in the same order."""
+        shared = self.shared
+        assert shared is not None
+        shared.queued = False
+        for state in reversed(shared.states):
+            if state.phase is _Phase.BACKWARD or (state.group is not None and state.group.has_grads()):
+                state._after_backward()
+            elif state.group is not None and state.reshard_after_backward and state.group.is_ready():
+                # Gathered ahead, and not needed.
+                state.group.reshard()
+            state.phase, state._n_inputs = _Phase.IDLE, 0
+        if shared.is_last_backward:
+            shared.order.clear()
+
+
+def state_of(module: Module) -> FSDPState | None:
+    """The state of a module that was sharded."""
+    return module.__dict__.get("_fsdp_state")
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    def cast(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    return tree_map(cast, values)
