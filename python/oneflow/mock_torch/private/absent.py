@@ -9,14 +9,7 @@ from types import ModuleType
 
 from oneflow._base.refusals import refuse, refuse_class
 
-_GLOBAL = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
-_SAVE = "use oneflow.save and oneflow.load, on global tensors too"
 _TORCHSCRIPT = "oneflow has no ONNX export"
-_SHARDED = (
-    "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig "
-    "FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy ShardedOptimStateDictConfig "
-    "ShardedStateDictConfig ShardingStrategy StateDictType fully_shard"
-)
 
 _QUANTIZED = "oneflow has no quantized tensors"
 # Name of the module: its names, and what to use instead.
@@ -27,14 +20,6 @@ _ABSENT = {
         "get_default_qconfig prepare prepare_qat quantize_dynamic",
         _QUANTIZED,
     ),
-    "torch.distributed._composable": ("", _GLOBAL),
-    "torch.distributed._composable.fsdp": ("fully_shard", _GLOBAL),
-    "torch.distributed.algorithms.join": ("Join Joinable JoinHook", _GLOBAL),
-    "torch.distributed.checkpoint": ("FileSystemReader FileSystemWriter load save", _SAVE),
-    "torch.distributed.device_mesh": ("DeviceMesh init_device_mesh", _GLOBAL),
-    "torch.distributed.fsdp": (_SHARDED, _GLOBAL),
-    "torch.distributed.fsdp.fully_sharded_data_parallel": (_SHARDED, _GLOBAL),
-    "torch.distributed.tensor._utils": ("compute_local_shape_and_global_offset", _GLOBAL),
     "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _TORCHSCRIPT),
 }
 

@@ -6,13 +6,10 @@ import importlib
 from typing import Any
 
 import oneflow.distributed
-from oneflow._base.refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse_class
 from oneflow.mock_torch.private import absent
 
-_INSTEAD = "oneflow splits tensors with oneflow.Tensor.to_global over an oneflow.placement"
-
 ProcessGroup: Any = refuse_class("torch.distributed.ProcessGroup", "use oneflow.distributed.new_group")
-init_device_mesh = refuse("torch.distributed.init_device_mesh", _INSTEAD)
 
 
 def is_torchelastic_launched() -> bool:

@@ -1,0 +1,49 @@
+"""State dictionaries as flat tables, and back: an entry's name is its path, joined by dots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oneflow import Tensor
+
+__all__ = ["flatten", "set_entry"]
+
+Path = tuple[str | int, ...]
+
+
+def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The entries of a nest of dictionaries and lists, and the path of each.
+
+    Lists without tensors or dictionaries are entries, as PyTorch counts them. A path of which another has the name
+    raises ValueError.
+    """
+    entries: dict[str, Any] = {}
+    paths: dict[str, Path] = {}
+
+    def visit(value: Any, path: Path) -> None:
+        if isinstance(value, Mapping) and value:
+            for key, item in value.items():
+                # Optimizers number parameters: the number comes back as one.
+                visit(item, (*path, key if isinstance(key, int) else str(key)))
+        elif isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, Mapping, list)) for v in value):
+            for i, item in enumerate(value):
+                visit(item, (*path, i))
+        else:
+            name = ".".join(map(str, path))
+            if name in entries:
+                raise ValueError(f"duplicate entry in the state dictionary: {name!r} is the name of two paths")
+            entries[name], paths[name] = value, path
+
+    visit(dict(state_dict), ())
+    return entries, paths
+
+
+def set_entry(state_dict: Any, path: Path, value: Any) -> None:
+    """Put a value at its path, which exists."""
+    place = state_dict
+    for key in path[:-1]:
+        place = place[key]
+    if isinstance(place, tuple):
+        raise TypeError(f"load: the entry {'.'.join(map(str, path))!r} stands in a tuple, which cannot be changed")
+    place[path[-1]] = value

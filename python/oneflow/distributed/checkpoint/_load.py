@@ -1,0 +1,135 @@
+"""Loading: each rank reads the parts of files that its own parts of tensors need, whatever layout they were saved
+from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, distributed
+from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint._flatten import flatten, set_entry
+from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
+from oneflow.distributed.checkpoint._save import box_of
+from oneflow.distributed.checkpoint.api import CheckpointException
+from oneflow.distributed.tensor import _layouts
+from oneflow.models.safetensors import SafetensorsFile
+
+__all__ = ["load_into"]
+
+
+def load_into(state_dict: dict[str, Any], folder: Path, partial: bool, group: Any, no_dist: bool) -> None:
+    """Fill a state dictionary from a folder, in place. All ranks raise if one does."""
+    failure: Exception | None = None
+    try:
+        _fill(state_dict, folder, partial)
+    except Exception as error:  # All ranks fail alike.
+        failure = error
+    if no_dist or distributed.get_world_size(group) == 1:
+        if failure is not None:
+            raise failure
+        return
+    told: list[Any] = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(told, None if failure is None else f"{type(failure).__name__}: {failure}", group)
+    if failure is not None:
+        raise failure
+    for rank, text in enumerate(told):
+        if text is not None:
+            raise CheckpointException(f"load: rank {rank} could not read {folder}: {text}")
+
+
+def _fill(state_dict: dict[str, Any], folder: Path, partial: bool) -> None:
+    manifest = _manifest.read(folder)
+    entries, paths = flatten(state_dict)
+    reader = _Reader(folder, manifest)
+    for name, value in entries.items():
+        if name in manifest.tensors:
+            if isinstance(value, Tensor):
+                reader.fill(name, value)
+            else:
+                set_entry(state_dict, paths[name], reader.whole(name))
+        elif name in manifest.objects:
+            set_entry(state_dict, paths[name], reader.object(name))
+        elif isinstance(value, Mapping) and not value:
+            continue
+        elif not partial:
+            raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
+
+
+class _Reader:
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._files: dict[str, SafetensorsFile] = {}
+        self._objects: dict[str, Any] = {}
+
+    def fill(self, name: str, into: Tensor) -> None:
+        entry = self.manifest.tensors[name]
+        if tuple(into.shape) != entry.shape:
+            raise ValueError(f"Size mismatch between saved {entry.shape} and current: {tuple(into.shape)} for {name}")
+        target = into.detach()
+        box: Any = ((0,) * into.dim(), tuple(into.shape))
+        if into.is_global:
+            if oneflow.sbp.partial_sum in into.sbp:
+                raise ValueError(f"load: entry {name!r} is a sum of parts ({into.sbp}), which cannot be loaded into")
+            box = box_of(into)
+            if box is None:
+                return
+            target = _layouts.local_part(into)
+        if target.is_meta:
+            raise ValueError(f"load: entry {name!r} is on the meta device; make it with to_empty first")
+        with oneflow.no_grad():
+            self._copy(name, entry, target, box[0])
+
+    def whole(self, name: str) -> Tensor:
+        """A tensor in place of something that was none."""
+        entry = self.manifest.tensors[name]
+        made = oneflow.empty(entry.shape, dtype=_manifest.dtype_of(entry.dtype))
+        self._copy(name, entry, made, (0,) * made.dim())
+        return made
+
+    def _copy(self, name: str, entry: TensorEntry, target: Tensor, starts: tuple[int, ...]) -> None:
+        """Fill a box that begins at ``starts``. Parts do not overlap, so their elements are counted."""
+        found = 0
+        for chunk in entry.chunks:
+            into, out_of = [], []
+            for have, n, want, size in zip(chunk.offsets, chunk.sizes, starts, target.shape, strict=True):
+                first, end = max(have, want), min(have + n, want + size)
+                into.append(slice(first - want, max(end - want, 0)))
+                out_of.append(slice(first - have, max(end - have, 0)))
+            if any(s.stop <= s.start for s in into):
+                continue
+            part = self._part(name, entry, chunk)
+            piece = part[tuple(out_of)]
+            target[tuple(into)].copy_(piece) if into else target.copy_(piece)
+            found += piece.numel()
+        if found != target.numel():
+            raise CheckpointException(
+                f"the checkpoint in {self.folder} holds {found} of {target.numel()} elements of {name!r}"
+            )
+
+    def _part(self, name: str, entry: TensorEntry, chunk: Chunk) -> Tensor:
+        if chunk.file not in self._files:
+            self._files[chunk.file] = SafetensorsFile(self.folder / chunk.file)
+        file = self._files[chunk.file]
+        if chunk.key not in file:
+            raise CheckpointException(f"{self.folder / chunk.file} has no tensor {chunk.key!r}")
+        part = file[chunk.key]
+        dtype = _manifest.dtype_of(entry.dtype)
+        if dtype == oneflow.complex128 and part.dtype == oneflow.float64 and part.dim() == len(chunk.sizes) + 1:
+            part = oneflow.view_as_complex(part)
+        if tuple(part.shape) != chunk.sizes or part.dtype != dtype:
+            raise CheckpointException(
+                f"{self.folder / chunk.file} has {chunk.key!r} with {part.dtype} of shape {tuple(part.shape)}, the "
+                f"manifest says {entry.dtype} of {chunk.sizes}"
+            )
+        return part
+
+    def object(self, name: str) -> Any:
+        file = self.manifest.objects[name]
+        if file not in self._objects:
+            self._objects[file] = oneflow.load(self.folder / file)
+        if name not in self._objects[file]:
+            raise CheckpointException(f"{self.folder / file} has no entry {name!r}")
+        return self._objects[file][name]

@@ -1,0 +1,257 @@
+"""Saving: every rank writes its part to a file of its own, then one of them writes the manifest.
+
+Ranks first agree on who writes what: of equal parts that several hold, the rank with least to write takes each. Files
+have names that no checkpoint in the folder uses, so one that is there stays whole until the new manifest replaces its
+own; then files that no manifest names are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, distributed
+from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint._flatten import flatten
+from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
+from oneflow.distributed.checkpoint.api import CheckpointException
+from oneflow.distributed.tensor import _layouts
+from oneflow.models.safetensors import save_file
+
+__all__ = ["SavePlan", "plan", "start_writing", "write"]
+
+# A part of a tensor: where it begins and how large it is.
+Box = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass
+class SavePlan:
+    """What this rank writes, and what all of them do."""
+
+    folder: Path
+    sync: bool
+    rank: int
+    group: Any
+    tensors: dict[str, Tensor]
+    objects: dict[str, Any]
+    manifest: Manifest
+
+    def is_alone(self) -> bool:
+        """Whether no other rank takes part."""
+        return self.group is None
+
+
+def box_of(x: Tensor) -> Box | None:
+    """The part of a global tensor that this rank holds; None on a rank outside."""
+    ranks = x.placement.ranks
+    here = oneflow.env.get_rank()
+    if here not in ranks.reshape(-1).tolist():
+        return None
+    at = [int(i[0]) for i in (ranks == here).nonzero()]
+    starts, sizes = [0] * x.dim(), list(x.shape)
+    for axis, s in enumerate(x.sbp):
+        if s.dim is not None:
+            each, more = divmod(sizes[s.dim], ranks.shape[axis])
+            starts[s.dim] += each * at[axis] + min(at[axis], more)
+            sizes[s.dim] = each + (at[axis] < more)
+    return tuple(starts), tuple(sizes)
+
+
+def plan(
+    state_dict: Any, folder: Path, sync: bool, overwrite: bool, group: Any, no_dist: bool, copies: bool
+) -> SavePlan:
+    """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on."""
+    alone = no_dist or distributed.get_world_size(group) == 1
+    rank = 0 if alone else distributed.get_rank(group)
+    entries, _ = flatten(state_dict)
+    parts: dict[str, Tensor] = {}
+    mine: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
+    for name, value in entries.items():
+        if not isinstance(value, Tensor):
+            objects[name] = value
+            continue
+        value = value.detach()
+        if value.is_meta:
+            raise ValueError(f"save: entry {name!r} is on the meta device and has no elements")
+        shape, dtype = tuple(value.shape), dtype_name(value.dtype)
+        if not value.is_global:
+            parts[name], box = value, ((0,) * len(shape), shape)
+        else:
+            if no_dist and value.placement.ranks.size > 1:
+                raise ValueError(f"save: entry {name!r} is on {value.placement}; no_dist is for tensors of one rank")
+            if oneflow.sbp.partial_sum in value.sbp:
+                value = value.to_global(sbp=[oneflow.sbp.broadcast if s.dim is None else s for s in value.sbp])
+            found = box_of(value)
+            if found is None:
+                continue
+            parts[name], box = _layouts.local_part(value), found
+        mine[name] = (dtype, shape, box)
+    # Every rank finds the same answer from what all of them hold.
+    told: list[Any] = [(mine, list(objects), secrets.token_hex(4), folder.joinpath(_manifest.NAME).exists())]
+    if not alone:
+        told = [None] * distributed.get_world_size(group)
+        own = (mine, list(objects), secrets.token_hex(4), folder.joinpath(_manifest.NAME).exists())
+        distributed.all_gather_object(told, own, group)
+    if not overwrite and any(there for *_, there in told):
+        raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
+    manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2])
+    own_parts = {
+        name: t.clone(memory_format=oneflow.contiguous_format) if copies else t
+        for name, t in parts.items()
+        if writers.get((name, mine[name][2])) == rank and 0 not in mine[name][2][1]
+    }
+    own_objects = {name: value for name, value in objects.items() if object_writers[name] == rank}
+    if copies:
+        import copy
+
+        own_objects = copy.deepcopy(own_objects)
+    return SavePlan(
+        folder, sync, rank, None if alone else group or distributed.group.WORLD, own_parts, own_objects, manifest
+    )
+
+
+def _who_writes(
+    held: list[dict[str, Any]], objects: list[list[str]], token: str
+) -> tuple[Manifest, dict[tuple[str, Box], int], dict[str, int]]:
+    """The manifest but for sizes of files, the rank that writes each part, and that of each object."""
+    holders: dict[tuple[str, Box], list[int]] = {}
+    facts: dict[str, Any] = {}
+    for rank, parts in enumerate(held):
+        for name, (dtype, shape, box) in parts.items():
+            if facts.setdefault(name, (dtype, shape)) != (dtype, shape):
+                raise CheckpointException(
+                    f"save: entry {name!r} is {facts[name]} on one rank and {(dtype, shape)} on rank {rank}"
+                )
+            holders.setdefault((name, box), []).append(rank)
+    loads = [0] * len(held)
+    writers: dict[tuple[str, Box], int] = {}
+    tensors = {name: TensorEntry(dtype, shape, []) for name, (dtype, shape) in facts.items()}
+    for key, ranks in holders.items():
+        name, (offsets, sizes) = key
+        if 0 in sizes:
+            continue
+        writer = min(ranks, key=lambda r: (loads[r], r))
+        n = _manifest.dtype_of(tensors[name].dtype).itemsize
+        for size in sizes:
+            n *= size
+        loads[writer] += n
+        writers[key] = writer
+        tensors[name].chunks.append(Chunk(offsets, sizes, _tensor_file(writer, token), name))
+    object_writers: dict[str, int] = {}
+    for rank, names in enumerate(objects):
+        for name in names:
+            if name in facts:
+                raise CheckpointException(f"save: entry {name!r} is a tensor on one rank and none on rank {rank}")
+            object_writers.setdefault(name, rank)
+    files = {name: _object_file(rank, token) for name, rank in object_writers.items()}
+    return Manifest(tensors, files, {}), writers, object_writers
+
+
+def _tensor_file(rank: int, token: str) -> str:
+    return f"part_{rank:05}_{token}.safetensors"
+
+
+def _object_file(rank: int, token: str) -> str:
+    return f"objects_{rank:05}_{token}.pt"
+
+
+def write(plan: SavePlan) -> None:
+    """Write this rank's files; then, once all ranks have, the manifest.
+
+    Raises:
+        CheckpointException: a rank could not write. The folder holds what it held before.
+    """
+    failure: Exception | None = None
+    sizes: dict[str, int] = {}
+    try:
+        sizes = _write_own(plan)
+    except Exception as error:  # All ranks learn of it.
+        failure = error
+    told: list[Any] = [(sizes, None if failure is None else f"{type(failure).__name__}: {failure}")]
+    if not plan.is_alone():
+        own = told[0]
+        told = [None] * distributed.get_world_size(plan.group)
+        distributed.all_gather_object(told, own, plan.group)
+    bad = {rank: text for rank, (_, text) in enumerate(told) if text is not None}
+    done: list[Any] = [None]
+    if not bad and plan.rank == 0:
+        for files, _ in told:
+            plan.manifest.files.update(files)
+        try:
+            _manifest.write_durably(plan.folder / _manifest.NAME, plan.manifest.dumps(), plan.sync)
+        except Exception as error:
+            failure, done = error, [f"{type(error).__name__}: {error}"]
+    if not plan.is_alone() and not bad:
+        first = distributed.get_global_rank(plan.group, 0)
+        distributed.broadcast_object_list(done, first, plan.group)
+    if done[0] is not None:
+        bad = {0: done[0]}
+    if bad:
+        for name in sizes:
+            plan.folder.joinpath(name).unlink(missing_ok=True)
+        text = "; ".join(f"rank {rank}: {text}" for rank, text in bad.items())
+        raise CheckpointException(f"save: the checkpoint in {plan.folder} was not written: {text}") from failure
+    if plan.rank == 0:
+        _remove_others(plan.folder, set(plan.manifest.files))
+
+
+def _write_own(plan: SavePlan) -> dict[str, int]:
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    chunks = [c.file for entry in plan.manifest.tensors.values() for c in entry.chunks]
+    token = next((f.rpartition("_")[2].partition(".")[0] for f in [*chunks, *plan.manifest.objects.values()]), "")
+    sizes = {}
+    if plan.tensors:
+        path = plan.folder / _tensor_file(plan.rank, token)
+        save_file({name: _as_stored(t) for name, t in plan.tensors.items()}, path)
+        sizes[path.name] = _settled(path, plan.sync)
+    if plan.objects:
+        path = plan.folder / _object_file(plan.rank, token)
+        oneflow.save(plan.objects, path)
+        sizes[path.name] = _settled(path, plan.sync)
+    if plan.sync:
+        _manifest.sync_folder(plan.folder)
+    return sizes
+
+
+def _as_stored(t: Tensor) -> Tensor:
+    # The format has no name for this dtype.
+    return oneflow.view_as_real(t) if t.dtype == oneflow.complex128 else t
+
+
+def _settled(path: Path, sync: bool) -> int:
+    with open(path, "rb") as file:
+        if sync:
+            os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
+
+
+def _remove_others(folder: Path, kept: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith(("part_", "objects_", ".objects_")) and path.name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def start_writing(plan: SavePlan, after: Callable[[], None]) -> Future[None]:
+    """Write in a thread; the result is known to the future."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            write(plan)
+        except BaseException as error:
+            after()
+            future.set_exception(error)
+        else:
+            after()
+            future.set_result(None)
+
+    threading.Thread(target=run, name="checkpoint writer").start()
+    return future

@@ -1,0 +1,68 @@
+"""Where checkpoints are: folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oneflow.distributed.checkpoint import _manifest
+
+__all__ = ["FileSystemReader", "FileSystemWriter"]
+
+
+class FileSystemWriter:
+    """Writes checkpoints to a folder that all ranks see.
+
+    Args:
+        path: the folder; it is made if it is missing.
+        single_file_per_rank: true is how it is done.
+        sync_files: wait until the disk has what was written; without it a power cut may lose the checkpoint.
+        thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; they change no result.
+        overwrite: whether a checkpoint in the folder is replaced. It stays whole until the new one is.
+
+    Example::
+
+        >>> import oneflow.distributed.checkpoint as dcp
+        >>> dcp.save({"step": 1}, storage_writer=dcp.FileSystemWriter("checkpoint"))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        single_file_per_rank: bool = True,
+        sync_files: bool = True,
+        thread_count: int = 1,
+        per_thread_copy_ahead: int = 10_000_000,
+        cache_staged_state_dict: bool = False,
+        overwrite: bool = True,
+    ) -> None:
+        if not single_file_per_rank:
+            raise NotImplementedError("FileSystemWriter: each rank writes one file (single_file_per_rank)")
+        self.path = Path(path)
+        self.sync_files, self.overwrite = sync_files, overwrite
+
+
+class FileSystemReader:
+    """Reads checkpoints from a folder.
+
+    Args:
+        path: the folder.
+
+    Example::
+
+        >>> import oneflow.distributed.checkpoint as dcp
+        >>> dcp.save({"step": 1}, checkpoint_id="checkpoint")
+        >>> list(dcp.FileSystemReader("checkpoint").read_metadata().objects)
+        ['step']
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def read_metadata(self) -> _manifest.Manifest:
+        """Return what the checkpoint holds: ``tensors`` with shapes and dtypes, and ``objects``, by name.
+
+        Raises:
+            CheckpointException: there is no checkpoint, or it is damaged.
+        """
+        return _manifest.read(self.path)
