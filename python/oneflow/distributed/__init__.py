@@ -59,6 +59,7 @@ __all__ = [
     "Backend",
     "DeviceMesh",
     "FileStore",
+    "GradBucket",
     "GroupMember",
     "HashStore",
     "P2POp",
@@ -116,8 +117,8 @@ __all__ = [
 
 _lazy = LazyNames(
     "oneflow.distributed",
-    ("_composable", "_tensor", "algorithms", "checkpoint", "device_mesh", "fsdp", "tensor"),
-    {"distributed.device_mesh": ("DeviceMesh", "init_device_mesh")},
+    ("_composable", "_tensor", "algorithms", "checkpoint", "device_mesh", "fsdp", "optim", "tensor"),
+    {"distributed.device_mesh": ("DeviceMesh", "init_device_mesh"), "nn._ddp": ("GradBucket",)},
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import oneflow
@@ -16,7 +16,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._base import conventions
 from oneflow.nn.modules.module import Module
 
-__all__ = ["DistributedDataParallel"]
+__all__ = ["DistributedDataParallel", "GradBucket"]
 
 # The first bucket is small: its reduction starts early.
 _FIRST_BUCKET_MB = 1.0
@@ -101,6 +101,8 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters or static_graph
         self.require_backward_grad_sync = True
         self._is_ddp_module = True
+        # What a `Join` around the training loop has said.
+        self._join_config: Any = None
         self._names = {id(p): name for name, p in named}
         if init_sync and broadcast_parameters:
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
@@ -125,6 +127,8 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the module."""
         syncs = oneflow.is_grad_enabled() and self.require_backward_grad_sync
+        if self._join_config is not None and self._join_config.enable and oneflow.is_grad_enabled():
+            self._tell_joined(syncs)
         if syncs:
             self._check_finished()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
@@ -146,6 +150,85 @@ class DistributedDataParallel(Module):
                 '(oneflow.conventions("oneflow")) they are allowed'
             )
 
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Any]) -> None:
+        """Let ``hook(state, bucket)`` reduce each bucket of gradients in place of the average over all ranks.
+
+        Args:
+            state: handed to each call.
+            hook: returns a :class:`oneflow.futures.Future` of a tensor of the bucket's elements. All ranks register it.
+
+        Raises:
+            TypeError: the hook is not callable.
+            RuntimeError: there is one already.
+
+        Example::
+
+            >>> from oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+            >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+            >>> model.register_comm_hook(None, fp16_compress_hook)
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        if self._reducer.hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self._reducer.hook = lambda bucket: hook(state, bucket)
+
+    # ---- uneven inputs
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Any:
+        """Inside, ranks may have different numbers of batches: those that are done contribute zeros.
+
+        Args:
+            divide_by_initial_world_size: divide sums of gradients by the number of all ranks, or by that of those which
+                still have batches.
+            enable, throw_on_early_termination: see :class:`oneflow.distributed.algorithms.join.Join`.
+
+        Example::
+
+            >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+            >>> with model.join():
+            ...     model(oneflow.ones(1, 2)).sum().backward()
+        """
+        algorithms: Any = oneflow.distributed.algorithms
+        return algorithms.join.Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
+
+    def _tell_joined(self, syncs: bool) -> None:
+        """Before a forward: how many ranks have a batch, and whether its backward reduces."""
+        algorithms: Any = oneflow.distributed.algorithms
+        told = algorithms.join.Join.notify_join_context(self)
+        n_active = 0 if told is None else told.n_active
+        if n_active:
+            self._n_active = n_active
+        if self._n_active < oneflow.distributed.get_world_size(self.process_group):
+            flag = oneflow.tensor([int(syncs)])
+            oneflow.distributed.all_reduce(flag, group=self.process_group)
+        divides = self._reducer.divides_by_all
+        self._reducer.divisor = None if divides else self._n_active
+
+    _n_active = 1
+
+    def join_hook(self, **kwargs: Any) -> Any:
+        """Return what a rank without batches does, for :class:`oneflow.distributed.algorithms.join.Join`."""
+        self._reducer.divides_by_all = kwargs.get("divide_by_initial_world_size", True)
+        return _JoinHook(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters."""
+        return next(self.module.parameters()).device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The ranks that average."""
+        return self.process_group
+
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Inside, gradients are accumulated on each rank alone; the first backward outside averages their sums.
@@ -166,11 +249,83 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
 
+class GradBucket:
+    """Gradients that are reduced together, for a hook of :meth:`DistributedDataParallel.register_comm_hook`.
+
+    Example::
+
+        >>> def hook(state, bucket):
+        ...     future = oneflow.futures.Future()
+        ...     future.set_result(bucket.buffer())
+        ...     return future
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        >>> model.register_comm_hook(None, hook)
+    """
+
+    def __init__(self, index: int, buffer: Tensor, parameters: list[Tensor], is_last: bool) -> None:
+        self._index, self._buffer, self._parameters, self._is_last = index, buffer, parameters, is_last
+
+    def index(self) -> int:
+        """The number of the bucket: the first one is reduced first."""
+        return self._index
+
+    def buffer(self) -> Tensor:
+        """All gradients, one after the other: one dimension."""
+        return self._buffer
+
+    def set_buffer(self, tensor: Tensor) -> None:
+        """Put another tensor in place of the buffer."""
+        self._buffer = tensor
+
+    def gradients(self) -> list[Tensor]:
+        """The gradients, as views of the buffer."""
+        parts = self._buffer.split([p.numel() for p in self._parameters])
+        return [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters of the gradients."""
+        return list(self._parameters)
+
+    def is_last(self) -> bool:
+        """Whether no other bucket follows in this backward."""
+        return self._is_last
+
+
+class _JoinHook:
+    """What a rank without batches does for its model."""
+
+    def __init__(self, ddp: DistributedDataParallel) -> None:
+        self._ddp = ddp
+
+    def main_hook(self) -> None:
+        ddp = self._ddp
+        flag = oneflow.tensor([0])
+        oneflow.distributed.all_reduce(flag, group=ddp.process_group)
+        if not int(flag.item()):
+            # The others accumulate.
+            return
+        if ddp.broadcast_buffers and ddp.training:
+            _broadcast(ddp.module.buffers(), ddp.process_group)
+        ddp._reducer.reduce_nothing(ddp.find_unused_parameters)
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Parameters become those of a rank that has seen the last batches."""
+        ddp, dist = self._ddp, oneflow.distributed
+        rank = dist.get_rank(ddp.process_group)
+        source = oneflow.tensor([rank if is_last_joiner else -1])
+        dist.all_reduce(source, dist.ReduceOp.MAX, ddp.process_group)
+        _broadcast(ddp.module.parameters(), ddp.process_group, int(source.item()))
+
+
 class _Reducer:
     """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
 
     def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool) -> None:
         self.active = False
+        self.hook: Callable[[GradBucket], Any] | None = None
+        # By which sums are divided where some ranks have no more batches; None: by the number of ranks.
+        self.divides_by_all = True
+        self.divisor: int | None = None
         self._buckets, self._group, self._views = buckets, group, views
         self._bucket_of = {id(p): k for k, bucket in enumerate(buckets) for p in bucket}
         self._ready: set[int] = set()
@@ -246,8 +401,33 @@ class _Reducer:
                 elif self._views:
                     p.grad = flat[at : at + p.numel()].view_as(p)
                 at += p.numel()
-        work = oneflow.distributed.all_reduce(flat, oneflow.distributed.ReduceOp.AVG, self._group, async_op=True)
-        self._works.append((work, flat, bucket))
+        self._works.append((self._issue(flat, bucket), flat, bucket))
+
+    def _issue(self, flat: Tensor, bucket: list[Tensor]) -> Any:
+        if self.hook is not None:
+            index = next(i for i, known in enumerate(self._buckets) if known is bucket)
+            return self.hook(GradBucket(index, flat, bucket, index + 1 == len(self._buckets)))
+        dist = oneflow.distributed
+        op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
+        return dist.all_reduce(flat, op, self._group, async_op=True)
+
+    def _wait(self, work: Any, flat: Tensor) -> None:
+        value = work.wait()
+        with oneflow.no_grad():
+            if self.hook is not None:
+                value = value[0] if isinstance(value, (list, tuple)) else value
+                if value is not flat:
+                    flat.copy_(value.view(-1))
+            elif self.divisor is not None:
+                flat.div_(self.divisor)
+
+    def reduce_nothing(self, finds_unused: bool) -> None:
+        """Take part in the reductions of a backward that this rank does not have."""
+        for bucket in self._buckets:
+            flat = oneflow.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
+            self._issue(flat, bucket).wait()
+        if finds_unused:
+            oneflow.distributed.all_reduce(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64), group=self._group)
 
     def _finish(self) -> None:
         self._begun = False
@@ -255,7 +435,7 @@ class _Reducer:
         # OneFlow sets zeros for unused parameters.
         oneflows, missing = conventions.are_oneflows(), set(self.missing())
         for work, flat, bucket in self._works:
-            work.wait()
+            self._wait(work, flat)
             parts = flat.split([p.numel() for p in bucket])
             for p, part in zip(bucket, parts, strict=True):
                 if p.grad is not None and self._views:
@@ -293,8 +473,8 @@ def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[
     return buckets
 
 
-def _broadcast(tensors: Iterable[Tensor], group: Any) -> None:
-    first = oneflow.distributed.get_global_rank(group, 0)
+def _broadcast(tensors: Iterable[Tensor], group: Any, source: int = 0) -> None:
+    first = oneflow.distributed.get_global_rank(group, source)
     with oneflow.no_grad():
         for tensor in tensors:
             if tensor.is_contiguous():
