@@ -1,7 +1,9 @@
 //! The keys of one lookup: which are different, and at which positions each stands.
 
 use crate::config::MAX_TABLES;
+use crate::index::prefetch;
 use oneflow_base::{Error, Result};
+use std::sync::OnceLock;
 
 /// A row's key: a table and any 64 bits in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +16,12 @@ impl Key {
     #[inline(always)]
     pub fn hash(self) -> u64 {
         mix(self.id ^ (self.table as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// Which of `n` owners has this key. Independent of the bits that find it in an index.
+    pub fn owner(self, n: usize) -> usize {
+        let bits = mix(self.hash() ^ 0x6A09_E667_F3BC_C908) >> 32;
+        (bits * n as u64 >> 32) as usize
     }
 }
 
@@ -28,49 +36,113 @@ pub fn mix(mut x: u64) -> u64 {
 /// Marks a padding position in `Batch::inverse`.
 pub const PADDING: u32 = u32::MAX;
 
+/// Positions of a batch that are pooled: each adds its row to that of a bag.
+#[derive(Clone, Copy)]
+pub struct Bags<'a> {
+    /// The bag of each position.
+    pub of: &'a [u32],
+    /// A factor of each position's row, 1 without.
+    pub factors: Option<&'a [f32]>,
+    pub n_bags: usize,
+}
+
+impl Bags<'_> {
+    pub(crate) fn check(&self, n_positions: usize) -> Result<()> {
+        let fits = self.of.len() == n_positions && self.factors.is_none_or(|f| f.len() == n_positions);
+        if !fits || self.of.iter().any(|b| *b as usize >= self.n_bags) {
+            return Err(Error::value(format!(
+                "embedding: {n_positions} ids want as many bags below {}, got {}",
+                self.n_bags,
+                self.of.len()
+            )));
+        }
+        Ok(())
+    }
+    /// The gradient of each position, from those of the bags.
+    pub fn spread(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
+        self.check(self.of.len())?;
+        if self.n_bags.checked_mul(width) != Some(rows.len()) {
+            return Err(Error::value(format!(
+                "embedding: {} bags of {width} numbers are not {}",
+                self.n_bags,
+                rows.len()
+            )));
+        }
+        let mut out = Vec::with_capacity(self.of.len() * width);
+        for (p, &bag) in self.of.iter().enumerate() {
+            let factor = self.factor(p);
+            out.extend(rows[bag as usize * width..(bag as usize + 1) * width].iter().map(|r| r * factor));
+        }
+        Ok(out)
+    }
+
+    #[inline(always)]
+    pub(crate) fn factor(&self, p: usize) -> f32 {
+        self.factors.map_or(1.0, |f| f[p])
+    }
+}
+
 /// The keys of a lookup, each once, in the order in which they first appear.
 pub struct Batch {
     pub(crate) keys: Vec<Key>,
     /// For each position the number of its key, or `PADDING`.
     pub(crate) inverse: Vec<u32>,
-    /// Positions of key `k`, ascending: `positions[starts[k]..starts[k + 1]]`.
-    pub(crate) positions: Vec<u32>,
-    pub(crate) starts: Vec<u32>,
+    /// Made when it is first asked for: a lookup that is not trained does not need it.
+    groups: OnceLock<Groups>,
 }
+
+/// Positions of key `k`, ascending: `positions[starts[k]..starts[k + 1]]`.
+struct Groups {
+    positions: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+/// Keys whose lines of the table are asked for before the first is looked at.
+const AHEAD: usize = 16;
 
 impl Batch {
     /// From the key of each position; None is padding.
-    pub fn new(keys: impl ExactSizeIterator<Item = Option<Key>>) -> Result<Batch> {
+    pub fn new(mut keys: impl ExactSizeIterator<Item = Option<Key>>) -> Result<Batch> {
         let n = keys.len();
         if n > u32::MAX as usize / 2 {
             return Err(Error::value(format!("embedding: a batch has at most 2^31 ids, got {n}")));
         }
         let slots = (2 * n).next_power_of_two().max(16);
         let mut table = vec![PADDING; slots];
-        let mut batch = Batch { keys: Vec::new(), inverse: Vec::with_capacity(n), positions: vec![], starts: vec![] };
-        for key in keys {
-            let Some(key) = key else {
-                batch.inverse.push(PADDING);
-                continue;
-            };
-            if key.table as usize >= MAX_TABLES {
-                return Err(Error::index(format!("embedding: there is no table {}", key.table)));
+        let mut batch = Batch { keys: Vec::with_capacity(n), inverse: Vec::with_capacity(n), groups: OnceLock::new() };
+        let mut group = [(Key { table: 0, id: 0 }, 0, false); AHEAD];
+        for _ in 0..n.div_ceil(AHEAD) {
+            let mut n_group = 0;
+            for (cell, key) in group.iter_mut().zip(keys.by_ref()) {
+                let key_or_any = key.unwrap_or(Key { table: 0, id: 0 });
+                let first = key_or_any.hash() as usize & (slots - 1);
+                prefetch(&table[first]);
+                *cell = (key_or_any, first, key.is_some());
+                n_group += 1;
             }
-            let mut s = key.hash() as usize & (slots - 1);
-            let number = loop {
-                match table[s] {
-                    PADDING => {
-                        table[s] = batch.keys.len() as u32;
-                        batch.keys.push(key);
-                        break table[s];
-                    }
-                    k if batch.keys[k as usize] == key => break k,
-                    _ => s = (s + 1) & (slots - 1),
+            for &(key, first, is_key) in &group[..n_group] {
+                if !is_key {
+                    batch.inverse.push(PADDING);
+                    continue;
                 }
-            };
-            batch.inverse.push(number);
+                if key.table as usize >= MAX_TABLES {
+                    return Err(Error::index(format!("embedding: there is no table {}", key.table)));
+                }
+                let mut s = first;
+                let number = loop {
+                    match table[s] {
+                        PADDING => {
+                            table[s] = batch.keys.len() as u32;
+                            batch.keys.push(key);
+                            break table[s];
+                        }
+                        k if batch.keys[k as usize] == key => break k,
+                        _ => s = (s + 1) & (slots - 1),
+                    }
+                };
+                batch.inverse.push(number);
+            }
         }
-        batch.sort_positions();
         Ok(batch)
     }
 
@@ -81,21 +153,78 @@ impl Batch {
         Batch::new(keys.into_iter())
     }
 
-    fn sort_positions(&mut self) {
-        let mut starts = vec![0u32; self.keys.len() + 1];
-        for k in self.inverse.iter().filter(|k| **k != PADDING) {
-            starts[*k as usize + 1] += 1;
+    fn groups(&self) -> &Groups {
+        self.groups.get_or_init(|| {
+            let mut starts = vec![0u32; self.keys.len() + 1];
+            for k in self.inverse.iter().filter(|k| **k != PADDING) {
+                starts[*k as usize + 1] += 1;
+            }
+            for k in 1..starts.len() {
+                starts[k] += starts[k - 1];
+            }
+            let mut next = starts.clone();
+            let mut positions = vec![0; starts[self.keys.len()] as usize];
+            for (p, k) in self.inverse.iter().enumerate().filter(|(_, k)| **k != PADDING) {
+                positions[next[*k as usize] as usize] = p as u32;
+                next[*k as usize] += 1;
+            }
+            Groups { positions, starts }
+        })
+    }
+
+    /// The number of the different key of each position; `u32::MAX` is padding.
+    pub fn inverse(&self) -> &[u32] {
+        &self.inverse
+    }
+
+    /// The keys by owner: their numbers, those of the first owner first, and how many each of `n` owners has.
+    pub fn by_owner(&self, n: usize) -> (Vec<u32>, Vec<usize>) {
+        let mut starts = vec![0usize; n + 1];
+        let owners: Vec<u32> = self.keys.iter().map(|k| k.owner(n) as u32).collect();
+        owners.iter().for_each(|o| starts[*o as usize + 1] += 1);
+        let counts = starts[1..].to_vec();
+        for o in 0..n {
+            starts[o + 1] += starts[o];
         }
-        for k in 1..starts.len() {
-            starts[k] += starts[k - 1];
+        let mut order = vec![0; self.keys.len()];
+        for (k, owner) in owners.iter().enumerate() {
+            order[starts[*owner as usize]] = k as u32;
+            starts[*owner as usize] += 1;
         }
-        let mut next = starts.clone();
-        self.positions = vec![0; starts[self.keys.len()] as usize];
-        for (p, k) in self.inverse.iter().enumerate().filter(|(_, k)| **k != PADDING) {
-            self.positions[next[*k as usize] as usize] = p as u32;
-            next[*k as usize] += 1;
+        (order, counts)
+    }
+
+    /// The sum of the rows of `width` numbers at the positions of each key, in the order of the positions.
+    pub fn sums(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
+        self.check_rows(rows.len(), self.len(), width)?;
+        let mut sums = vec![0.0; self.keys.len() * width];
+        for (k, sum) in sums.chunks_exact_mut(width.max(1)).enumerate() {
+            for &p in self.positions_of(k) {
+                let row = &rows[p as usize * width..(p as usize + 1) * width];
+                sum.iter_mut().zip(row).for_each(|(s, r)| *s += r);
+            }
         }
-        self.starts = starts;
+        Ok(sums)
+    }
+
+    /// The row of each position from one row a different key; padding gives zeros.
+    pub fn spread(&self, rows: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
+        self.check_rows(rows.len(), self.n_unique(), width)?;
+        self.check_rows(out.len(), self.len(), width)?;
+        for (out, &k) in out.chunks_exact_mut(width.max(1)).zip(&self.inverse) {
+            match k {
+                PADDING => out.fill(0.0),
+                k => out.copy_from_slice(&rows[k as usize * width..(k as usize + 1) * width]),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rows(&self, n_numbers: usize, n_rows: usize, width: usize) -> Result<()> {
+        match n_rows.checked_mul(width) == Some(n_numbers) {
+            true => Ok(()),
+            false => Err(Error::value(format!("embedding: {n_rows} rows of {width} numbers are not {n_numbers}"))),
+        }
     }
 
     /// Positions, padding included.
@@ -114,7 +243,8 @@ impl Batch {
         &self.keys
     }
     pub(crate) fn positions_of(&self, k: usize) -> &[u32] {
-        &self.positions[self.starts[k] as usize..self.starts[k + 1] as usize]
+        let groups = self.groups();
+        &groups.positions[groups.starts[k] as usize..groups.starts[k + 1] as usize]
     }
 }
 
@@ -133,5 +263,28 @@ mod tests {
         assert_eq!((twice.len(), twice.n_unique(), twice.positions_of(1)), (14, 4, &[1, 5, 8, 12][..]));
         assert_eq!(Batch::new([].into_iter()).unwrap().n_unique(), 0);
         assert!(Batch::new([key(1 << 20, 1)].into_iter()).is_err());
+    }
+
+    #[test]
+    fn rows_are_added_and_spread_by_key() {
+        let key = |id| Some(Key { table: 0, id });
+        let batch = Batch::new([key(5), None, key(6), key(5)].into_iter()).unwrap();
+        assert_eq!(batch.sums(&[1.0, 2.0, 9.0, 9.0, 3.0, 4.0, 10.0, 20.0], 2).unwrap(), [11.0, 22.0, 3.0, 4.0]);
+        let mut out = [f32::NAN; 4];
+        batch.spread(&[1.5, 2.5], 1, &mut out).unwrap();
+        assert_eq!(out, [1.5, 0.0, 2.5, 1.5]);
+        assert!(batch.sums(&[0.0; 3], 2).is_err() && batch.spread(&[0.0; 3], 1, &mut out).is_err());
+    }
+
+    #[test]
+    fn every_key_has_one_owner_and_owners_have_equal_shares() {
+        let batch = Batch::new((0..9000u32).map(|id| Some(Key { table: 0, id: id as u64 }))).unwrap();
+        for n in [1, 3, 4] {
+            let (order, counts) = batch.by_owner(n);
+            let owners: Vec<usize> = order.iter().map(|k| batch.keys[*k as usize].owner(n)).collect();
+            assert!(owners.is_sorted() && owners.iter().all(|o| *o < n));
+            assert_eq!(counts.iter().sum::<usize>(), 9000);
+            assert!(counts.iter().all(|c| c.abs_diff(9000 / n) < 300), "{counts:?}");
+        }
     }
 }

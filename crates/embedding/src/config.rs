@@ -1,5 +1,6 @@
 //! The definition of a store (`Config`, kept in each manifest) and its settings (`Options`, free to change at each opening).
 
+use crate::admission::Admission;
 use crate::folder::Faults;
 use crate::initial::Initializer;
 use oneflow_base::{Error, Result};
@@ -33,13 +34,15 @@ pub struct Options {
     pub records_per_segment: usize,
     /// Threads that read from disk.
     pub n_readers: usize,
+    /// How each table admits new keys; tables beyond the list admit all.
+    pub admission: Vec<Admission>,
     /// Makes chosen writes fail, in tests.
     pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { memory_budget: u64::MAX, records_per_segment: 0, n_readers: 4, faults: None }
+        Options { memory_budget: u64::MAX, records_per_segment: 0, n_readers: 4, admission: vec![], faults: None }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::places::Places;
 use crate::queues::{DEAD, DIRTY};
 use crate::store::Store;
 use oneflow_base::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn epoch_of(name: &str) -> Option<u64> {
     name.strip_prefix("epoch-")?.strip_suffix(SUFFIX)?.parse().ok()
 }
 
-fn snapshot_file(name: &str) -> Result<String> {
+pub(crate) fn snapshot_file(name: &str) -> Result<String> {
     let is_plain = !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
     match is_plain {
         true => Ok(format!("{SNAPSHOTS}/{name}{SUFFIX}")),
@@ -39,7 +39,39 @@ fn snapshot_file(name: &str) -> Result<String> {
     }
 }
 
+/// The file of the newest epoch of a folder.
+pub(crate) fn newest_epoch(folder: &Folder) -> Result<Option<String>> {
+    Ok(folder.names("")?.iter().filter_map(|n| epoch_of(n)).max().map(epoch_name))
+}
+
+/// The number of records of each segment of a manifest, once their files are known to be long enough.
+pub(crate) fn check_segments(folder: &Folder, from: &Manifest, record_bytes: usize) -> Result<HashMap<u32, u32>> {
+    let mut segments = HashMap::new();
+    for &(s, n_records) in &from.head.segments {
+        let needed = n_records as u64 * record_bytes as u64;
+        let found = folder.size(&segment_name(s))?;
+        if found < needed {
+            return Err(Error::runtime(format!(
+                "embedding: {} is torn: it has {found} bytes, of which {needed} are needed",
+                folder.file(&segment_name(s)).display()
+            )));
+        }
+        segments.insert(s, n_records);
+    }
+    Ok(segments)
+}
+
 impl Store {
+    /// Opens a store that is there, with the configuration that it was created with.
+    pub fn open_existing(path: &Path, options: &Options) -> Result<Store> {
+        let folder = Folder::open_to_read(path, true)?;
+        let newest = newest_epoch(&folder)?
+            .ok_or_else(|| Error::value(format!("embedding: {} holds no epoch of a store", path.display())))?;
+        let config = manifest::read(&folder, &newest)?.head.config;
+        drop(folder);
+        Store::open(path, config, options)
+    }
+
     /// Opens a store as of its last epoch, or creates an empty one.
     pub fn open(path: &Path, config: Config, options: &Options) -> Result<Store> {
         config.check()?;
@@ -112,18 +144,9 @@ impl Store {
     /// Takes over the rows of a manifest, which is checked whole before anything changes.
     fn become_epoch(&mut self, from: &Manifest) -> Result<()> {
         let damaged = |what: String| Error::runtime(format!("embedding: the manifest of the rows is damaged: {what}"));
-        let mut segments: BTreeMap<u32, Segment> = BTreeMap::new();
-        for &(s, n_records) in &from.head.segments {
-            let needed = n_records as u64 * self.log.record_bytes() as u64;
-            let found = self.folder.size(&segment_name(s))?;
-            if found < needed {
-                return Err(Error::runtime(format!(
-                    "embedding: {} is torn: it has {found} bytes, of which {needed} are needed",
-                    self.folder.file(&segment_name(s)).display()
-                )));
-            }
-            segments.insert(s, Segment { n_records, n_live: 0 });
-        }
+        let sizes = check_segments(&self.folder, from, self.log.record_bytes())?;
+        let known = sizes.into_iter().map(|(s, n_records)| (s, Segment { n_records, n_live: 0 }));
+        let mut segments: BTreeMap<u32, Segment> = known.collect();
         let mut places = Places::new();
         let n_tables = self.config.tables.len() as u32;
         for (id, place) in from.entries() {
@@ -151,6 +174,24 @@ impl Store {
         Ok(())
     }
 
+    /// Writes living records together, so that the files hold little else, and commits. What a snapshot needs stays.
+    pub fn compact(&mut self) -> Result<()> {
+        self.commit()?;
+        self.log.seal()?;
+        let is_loose = |s: &Segment| s.n_live > 0 && s.n_live < s.n_records;
+        let loose = self.log.segments.iter().filter(|(n, s)| is_loose(s) && !self.is_in_snapshot(**n));
+        for segment in loose.map(|(n, _)| *n).collect::<Vec<_>>() {
+            self.move_out(segment)?;
+        }
+        self.commit()?;
+        Ok(())
+    }
+
+    fn is_in_snapshot(&self, segment: u32) -> bool {
+        let needs = |(name, pins): (&String, &BTreeSet<u32>)| epoch_of(name).is_none() && pins.contains(&segment);
+        segment < self.keep_below || self.pins.iter().any(needs)
+    }
+
     /// Makes the store as it is now last: from here on it opens like this. Gives the number of the epoch.
     pub fn commit(&mut self) -> Result<u64> {
         for slot in 0..self.rows.flags.len() as u32 {
@@ -159,10 +200,7 @@ impl Store {
             }
         }
         // What this manifest frees of the last one, it frees at once.
-        self.collect(|store, s| {
-            let by_snapshot = |(name, p): (&String, &BTreeSet<u32>)| epoch_of(name).is_none() && p.contains(&s);
-            s < store.keep_below || store.pins.iter().any(by_snapshot)
-        })?;
+        self.collect(Store::is_in_snapshot)?;
         self.log.sync()?;
         let head = self.head(self.epoch + 1);
         let name = epoch_name(head.epoch);

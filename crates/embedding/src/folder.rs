@@ -40,7 +40,8 @@ pub struct Folder {
     path: PathBuf,
     faults: Option<Arc<dyn Faults>>,
     /// Held locked for as long as the folder is open.
-    _lock: File,
+    _lock: Option<File>,
+    reads_only: bool,
 }
 
 fn failed(what: &str, path: &Path, e: io::Error) -> Error {
@@ -55,13 +56,36 @@ impl Folder {
         let open = OpenOptions::new().create(true).truncate(false).write(true).open(&file);
         let lock = open.map_err(|e| failed("write in the folder: opening", &file, e))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_path_buf(), faults, _lock: lock }),
+            Ok(()) => Ok(Folder { path: path.to_path_buf(), faults, _lock: Some(lock), reads_only: false }),
             Err(TryLockError::WouldBlock) => Err(Error::runtime(format!(
                 "embedding: {} is in use: a store has one writer, and another holds its LOCK file",
                 path.display()
             ))),
             Err(TryLockError::Error(e)) => Err(failed("lock", &file, e)),
         }
+    }
+
+    /// Opens a folder that is there, to read. With `locks` a writer is refused meanwhile, and refuses this.
+    pub fn open_to_read(path: &Path, locks: bool) -> Result<Folder> {
+        let file = path.join("LOCK");
+        let mut folder = Folder { path: path.to_path_buf(), faults: None, _lock: None, reads_only: true };
+        if !path.is_dir() {
+            return Err(Error::value(format!("embedding: there is no folder {}", path.display())));
+        }
+        if locks && file.exists() {
+            let lock = File::open(&file).map_err(|e| failed("open", &file, e))?;
+            match lock.try_lock_shared() {
+                Ok(()) => folder._lock = Some(lock),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::runtime(format!(
+                        "embedding: {} is in use by a writer: read one of its snapshots, or close it first",
+                        path.display()
+                    )));
+                }
+                Err(TryLockError::Error(e)) => return Err(failed("lock", &file, e)),
+            }
+        }
+        Ok(folder)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -87,7 +111,7 @@ impl Folder {
 
     pub fn open_file(&self, name: &str) -> Result<File> {
         let path = self.file(name);
-        OpenOptions::new().read(true).write(true).open(&path).map_err(|e| failed("open", &path, e))
+        OpenOptions::new().read(true).write(!self.reads_only).open(&path).map_err(|e| failed("open", &path, e))
     }
 
     pub fn write_at(&self, file: &File, name: &str, bytes: &[u8], offset: u64) -> Result<()> {

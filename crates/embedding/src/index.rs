@@ -111,6 +111,14 @@ impl Index {
         None
     }
 
+    /// The first number that may be this key's; None if `find` finds nothing in its first bucket.
+    #[inline(always)]
+    pub fn candidate(&self, hash: u64) -> Option<u32> {
+        let bucket = &self.buckets[self.bucket_of(hash)];
+        let bits = bucket.matching(tag_of(hash));
+        (bits != 0).then(|| bucket.numbers[bits.trailing_zeros() as usize])
+    }
+
     /// Adds a new key. `hash_of` returns the hash of existing numbers.
     pub fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
         // Five sixths full: beyond, keys pass on through many buckets.

@@ -9,12 +9,17 @@
 //! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once, and `folder.rs` is the only
 //!   file that touches the file system, so that tests make any of its steps fail.
 //! - `manifest.rs` is the format of an epoch: which record is whose. A store that is opened again is as its last epoch was.
-//! - `rules.rs` holds the optimizers, `initial.rs` the values of rows that nobody has updated.
+//! - `rules.rs` holds the optimizers, `initial.rs` the values of rows that nobody has updated. `admission.rs` decides which new
+//!   keys get a row, `forget.rs` which rows leave for good.
+//! - `saved.rs` reads an epoch or a snapshot without changing it: for exports, deltas and another number of ranks.
 
+mod admission;
 mod batch;
+mod chunk;
 mod config;
 mod epochs;
 mod folder;
+mod forget;
 mod index;
 mod initial;
 mod log;
@@ -24,11 +29,15 @@ mod queues;
 mod readers;
 mod rows;
 mod rules;
+mod saved;
 mod store;
 
-pub use batch::{Batch, Key};
+pub use admission::Admission;
+pub use batch::{Bags, Batch, Key};
 pub use config::{Config, Options};
 pub use folder::{Faults, Op, Verdict};
+pub use forget::{Forget, Score};
 pub use initial::Initializer;
 pub use rules::{Rule, Step};
+pub use saved::{Records, Saved};
 pub use store::{Counts, Stats, Store};

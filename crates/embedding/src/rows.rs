@@ -3,22 +3,25 @@
 //! A row is words: id (2), table, step, frequency, its location on disk; then weights and state as float32.
 
 use crate::batch::Key;
+use crate::chunk::Chunk;
 use crate::index::prefetch;
 use crate::log::{CHECKSUM, HEADER};
 use oneflow_base::{Error, Result};
 
 /// A row that is not on disk.
 pub const NOT_ON_DISK: u32 = u32::MAX;
-const STEP: usize = 3;
-const FREQUENCY: usize = 4;
+/// Words of a row: the step of its last update, and how often updates named it.
+pub const STEP: usize = 3;
+pub const COUNT: usize = 4;
 const ON_DISK: usize = CHECKSUM;
-/// Bytes of a chunk, about.
+/// Bytes of a chunk, about: of a small store, and of one that huge pages are worth asking for.
 const CHUNK: usize = 1 << 20;
+const LARGE_CHUNK: usize = 32 << 20;
 /// Words of a cache line.
 const LINE: usize = 16;
 
 pub struct Rows {
-    chunks: Vec<Vec<u32>>,
+    chunks: Vec<Chunk>,
     stride: usize,
     /// Rows of a chunk, as a power of two.
     shift: u32,
@@ -32,7 +35,8 @@ impl Rows {
         // A row, its flag, its place in a queue and in the index.
         let bytes = 4 * stride as u64 + 1 + 4 + 10;
         let capacity = (budget / bytes).clamp(64, 1 << 31) as usize;
-        let shift = (CHUNK / (4 * stride)).max(1).ilog2();
+        let chunk = if capacity.saturating_mul(4 * stride) >= 2 * LARGE_CHUNK { LARGE_CHUNK } else { CHUNK };
+        let shift = (chunk / (4 * stride)).max(1).ilog2();
         Rows { chunks: Vec::new(), stride, shift, flags: Vec::new(), capacity }
     }
 
@@ -41,7 +45,8 @@ impl Rows {
         self.capacity
     }
     pub fn bytes(&self) -> usize {
-        (self.chunks.len() << self.shift) * 4 * self.stride + self.flags.len()
+        // Pages that no row has touched take no memory.
+        self.flags.len() * (4 * self.stride + 1)
     }
 
     /// An empty slot, if there is one below the capacity.
@@ -52,11 +57,9 @@ impl Rows {
         }
         if slot >> self.shift == self.chunks.len() {
             let n = self.stride << self.shift;
-            let mut chunk = Vec::new();
-            chunk
-                .try_reserve_exact(n)
-                .map_err(|_| Error::out_of_memory(format!("embedding: no memory for {} more bytes of rows", 4 * n)))?;
-            chunk.resize(n, 0);
+            let chunk = Chunk::new(n).ok_or_else(|| {
+                Error::out_of_memory(format!("embedding: no memory for {} more bytes of rows", 4 * n))
+            })?;
             self.chunks.push(chunk);
         }
         self.flags.push(0);
@@ -77,12 +80,12 @@ impl Rows {
     #[inline(always)]
     pub fn row(&self, slot: u32) -> &[u32] {
         let (chunk, start) = self.at(slot);
-        &self.chunks[chunk][start..start + self.stride]
+        &self.chunks[chunk].words()[start..start + self.stride]
     }
     #[inline(always)]
     pub fn row_mut(&mut self, slot: u32) -> &mut [u32] {
         let (chunk, start) = self.at(slot);
-        &mut self.chunks[chunk][start..start + self.stride]
+        &mut self.chunks[chunk].words_mut()[start..start + self.stride]
     }
     /// Weights and state.
     #[inline(always)]
@@ -111,8 +114,12 @@ impl Rows {
         self.row_mut(slot)[STEP] = step;
     }
     pub fn count(&mut self, slot: u32, n: u32) {
-        let frequency = &mut self.row_mut(slot)[FREQUENCY];
-        *frequency = frequency.saturating_add(n);
+        let count = &mut self.row_mut(slot)[COUNT];
+        *count = count.saturating_add(n);
+    }
+
+    pub fn set_count(&mut self, slot: u32, n: u32) {
+        self.row_mut(slot)[COUNT] = n;
     }
 
     /// Writes the header of a row that was never updated; its values are the caller's to write.
@@ -121,12 +128,18 @@ impl Rows {
         self.row_mut(slot)[..HEADER].copy_from_slice(&header);
     }
 
-    /// Asks for the first lines of a row that is read soon.
+    /// Asks for the line of a row's key.
     #[inline(always)]
-    pub fn prefetch(&self, slot: u32) {
-        let row = self.row(slot);
-        for line in row.chunks(LINE).take(4) {
-            prefetch(&line[0]);
+    pub fn prefetch_key(&self, slot: u32) {
+        prefetch(&self.row(slot)[0]);
+    }
+
+    /// Asks for the lines of the first `n` numbers of a row that is read soon; the processor goes on by itself after eight.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: u32, n: usize) {
+        let row = &self.row(slot)[..HEADER + n];
+        for line in row.chunks(LINE).take(8) {
+            prefetch(&line[line.len() - 1]);
         }
     }
 }

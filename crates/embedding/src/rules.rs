@@ -3,6 +3,7 @@
 //! A rule touches rows that have a gradient, and no others: momenta of other rows do not decay meanwhile.
 
 use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::{Isa, Simd, WithSimd, dispatch, isa};
 
 /// An optimizer and its numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +21,16 @@ pub enum Rule {
         eps: f32,
         weight_decay: f32,
         decoupled: bool,
+        bias_correction: bool,
+        maximize: bool,
+    },
+    /// Adam over all rows, approximately: a row that was not updated for some steps first makes them up at once. Its momenta
+    /// decay by as many powers of the betas, and its weights move by the sum of the decayed first momenta over the root of the
+    /// second momentum as it was.
+    SmartDecayAdam {
+        betas: [f64; 2],
+        eps: f32,
+        weight_decay: f32,
         bias_correction: bool,
         maximize: bool,
     },
@@ -62,6 +73,7 @@ impl Rule {
             Rule::Sgd { .. } => "SGD",
             Rule::Adam { decoupled: false, .. } => "Adam",
             Rule::Adam { decoupled: true, .. } => "AdamW",
+            Rule::SmartDecayAdam { .. } => "smart-decay Adam",
             Rule::Adagrad { .. } => "Adagrad",
             Rule::RowWiseAdagrad { .. } => "row-wise Adagrad",
             Rule::Ftrl { .. } => "FTRL",
@@ -74,7 +86,7 @@ impl Rule {
             Rule::Sgd { momentum, .. } if *momentum == 0.0 => 0,
             Rule::Sgd { .. } | Rule::Adagrad { .. } => dim,
             Rule::RowWiseAdagrad { .. } => 1,
-            Rule::Adam { .. } | Rule::Ftrl { .. } => 2 * dim,
+            Rule::Adam { .. } | Rule::SmartDecayAdam { .. } | Rule::Ftrl { .. } => 2 * dim,
         }
     }
 
@@ -100,18 +112,64 @@ impl Rule {
                 state[..n].fill(initial);
                 state[n..].fill(0.0);
             }
-            Rule::Sgd { .. } | Rule::Adam { .. } => state.fill(0.0),
+            Rule::Sgd { .. } | Rule::Adam { .. } | Rule::SmartDecayAdam { .. } => state.fill(0.0),
         }
     }
 
-    /// Updates the weights `w` and their state by the gradient `g`. `is_first`: the row was never updated.
-    pub fn apply(&self, w: &mut [f32], state: &mut [f32], g: &[f32], is_first: bool, at: &Step) {
-        let state = &mut state[..self.state_width(w.len())];
+    /// The rule at a step, for any number of rows: what all rows share is computed once.
+    pub fn at(self, step: Step) -> RuleAtStep {
+        let (mut size, mut root) = (step.lr, 1.0);
+        if let Rule::Adam { betas, bias_correction: true, .. }
+        | Rule::SmartDecayAdam { betas, bias_correction: true, .. } = self
+        {
+            let correct = |beta: f64| 1.0 - beta.powf(step.step as f64);
+            (size, root) = (step.lr / correct(betas[0]), correct(betas[1]).sqrt());
+        }
+        RuleAtStep { rule: self, step, size: size as f32, root: root as f32, isa: isa() }
+    }
+}
+
+/// A rule with the numbers of a step.
+pub struct RuleAtStep {
+    rule: Rule,
+    step: Step,
+    /// Adam's learning rate and the root of its second momentum's correction.
+    size: f32,
+    root: f32,
+    isa: Isa,
+}
+
+impl RuleAtStep {
+    /// Updates the weights `w` and their state by the gradient `g`. `last` is the step of the row's last update, or 0.
+    #[inline]
+    pub fn apply(&self, w: &mut [f32], state: &mut [f32], g: &[f32], last: u32) {
+        dispatch(self.isa, Update { of: self, w, state, g, last });
+    }
+}
+
+struct Update<'a> {
+    of: &'a RuleAtStep,
+    w: &'a mut [f32],
+    state: &'a mut [f32],
+    g: &'a [f32],
+    last: u32,
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    // Each number of a row is computed alone and in one order, so all instruction sets give the same bits.
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let Update { of: RuleAtStep { rule, step: at, size, root, .. }, w, state, g, last } = self;
+        let g = &g[..w.len()];
+        let is_first = last == 0;
+        let state = &mut state[..rule.state_width(w.len())];
         if is_first {
-            self.start(state);
+            rule.start(state);
         }
         let lr = at.lr as f32;
-        match *self {
+        match *rule {
             Rule::Sgd { momentum, dampening, nesterov, weight_decay, maximize } => {
                 let sign = if maximize { -1.0 } else { 1.0 };
                 if momentum == 0.0 {
@@ -127,11 +185,8 @@ impl Rule {
                     *w -= lr * if nesterov { g + momentum * *m } else { *m };
                 }
             }
-            Rule::Adam { betas, eps, weight_decay, decoupled, bias_correction, maximize } => {
+            Rule::Adam { betas, eps, weight_decay, decoupled, maximize, .. } => {
                 let (m, v) = state.split_at_mut(w.len());
-                let correct = |beta: f64| if bias_correction { 1.0 - beta.powf(at.step as f64) } else { 1.0 };
-                let step_size = (at.lr / correct(betas[0])) as f32;
-                let root = correct(betas[1]).sqrt() as f32;
                 let b2 = betas[1] as f32;
                 let [c1, c2] = betas.map(|b| (1.0 - b) as f32);
                 let (decay, l2) =
@@ -141,7 +196,26 @@ impl Rule {
                     let g = sign * g + l2 * *w;
                     *m += c1 * (g - *m);
                     *v = b2 * *v + c2 * g * g;
-                    *w = *w * decay - step_size * *m / (v.sqrt() / root + eps);
+                    *w = *w * decay - size * *m / (v.sqrt() / root + eps);
+                }
+            }
+            Rule::SmartDecayAdam { betas, eps, weight_decay, maximize, .. } => {
+                let (m, v) = state.split_at_mut(w.len());
+                let n_missed = if is_first { 0 } else { at.step.saturating_sub(last as u64 + 1) };
+                let [p1, p2] = betas.map(|b| b.powf(n_missed as f64));
+                // The sum of the powers of beta1 from the first to the last missed step.
+                let moved = if n_missed == 0 { 0.0 } else { (betas[0] * (1.0 - p1) / (1.0 - betas[0])) as f32 };
+                let [p1, p2] = [p1 as f32, p2 as f32];
+                let b2 = betas[1] as f32;
+                let [c1, c2] = betas.map(|b| (1.0 - b) as f32);
+                let sign = if maximize { -1.0 } else { 1.0 };
+                for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
+                    *w -= size * moved * *m / (v.sqrt() / root + eps);
+                    (*m, *v) = (*m * p1, *v * p2);
+                    let g = sign * g + weight_decay * *w;
+                    *m += c1 * (g - *m);
+                    *v = b2 * *v + c2 * g * g;
+                    *w -= size * *m / (v.sqrt() / root + eps);
                 }
             }
             Rule::Adagrad { eps, weight_decay, maximize, .. } => {
@@ -153,8 +227,15 @@ impl Rule {
                 }
             }
             Rule::RowWiseAdagrad { eps, weight_decay, .. } => {
-                let square = |(w, g): (&f32, &f32)| (g + weight_decay * w) * (g + weight_decay * w);
-                state[0] += w.iter().zip(g).map(square).sum::<f32>() / w.len() as f32;
+                // Partial sums in a fixed order, which a vector register adds at once.
+                let mut sums = [0.0f32; 8];
+                for (w, g) in w.chunks(8).zip(g.chunks(8)) {
+                    for ((sum, w), g) in sums.iter_mut().zip(w).zip(g) {
+                        let g = g + weight_decay * w;
+                        *sum += g * g;
+                    }
+                }
+                state[0] += sums.iter().sum::<f32>() / w.len() as f32;
                 let rate = lr / (state[0].sqrt() + eps);
                 for (w, g) in w.iter_mut().zip(g) {
                     *w -= rate * (g + weight_decay * *w);

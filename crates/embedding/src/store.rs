@@ -3,7 +3,8 @@
 //! What makes rows last stands in `epochs.rs`. A call that fails leaves every row's numbers as they were, except an update of
 //! more rows than fit in half of the memory, which runs in pieces; its error says so.
 
-use crate::batch::{Batch, Key, PADDING};
+use crate::admission::Admissions;
+use crate::batch::{Bags, Batch, Key, PADDING};
 use crate::config::{Config, Options};
 use crate::folder::Folder;
 use crate::index::Index;
@@ -14,9 +15,11 @@ use crate::queues::{DEAD, DIRTY, PINNED, Queues, touch};
 use crate::readers::Readers;
 use crate::rows::{NOT_ON_DISK, Rows, floats};
 use crate::rules::{Rule, Step};
+use crate::saved::Records;
 use oneflow_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Rows of embeddings by key, in memory and on disk.
 pub struct Store {
@@ -36,6 +39,7 @@ pub struct Store {
     /// Segments below this stay: a damaged snapshot may need any of them.
     pub(crate) keep_below: u32,
     pub(crate) counts: Counts,
+    admissions: Admissions,
     /// `Log::n_changes` when the disk was last looked at.
     pub(crate) looked_at: u64,
 }
@@ -52,6 +56,11 @@ pub struct Counts {
     pub writes: u64,
     /// Records that collection moved.
     pub moved: u64,
+    /// New keys that were not admitted, each time, and rows that were forgotten.
+    pub refused: u64,
+    pub forgotten: u64,
+    /// Time that calls waited for reads, in nanoseconds.
+    pub stalled: u64,
 }
 
 /// Numbers about a store.
@@ -75,7 +84,7 @@ pub struct Stats {
 /// No slot.
 const ABSENT: u32 = u32::MAX;
 /// Rows whose index lines are asked for before the first is read.
-const GROUP: usize = 16;
+const GROUP: usize = 32;
 /// In a list of slots: a row that was read aside.
 const ASIDE: u32 = 1 << 31;
 
@@ -89,6 +98,7 @@ impl Store {
             queues: Queues::default(),
             index: Index::new(),
             places: Places::new(),
+            admissions: Admissions::new(&options.admission, config.tables.len(), config.seed)?,
             config,
             folder,
             n_rows: 0,
@@ -122,50 +132,71 @@ impl Store {
         self.read(batch, self.config.width(), false, out)
     }
 
+    /// As `lookup`, with the rows of each bag's positions added to a row of `out`, in the order of the positions.
+    pub fn lookup_bags(&mut self, batch: &Batch, bags: &Bags<'_>, trains: bool, out: &mut [f32]) -> Result<()> {
+        let dim = self.config.dim();
+        bags.check(batch.len())?;
+        check_numbers(bags.n_bags, dim, out.len())?;
+        out.fill(0.0);
+        self.read_rows_of(batch, dim, trains, |p, row| {
+            let bag = bags.of[p] as usize;
+            let (out, factor) = (&mut out[bag * dim..(bag + 1) * dim], bags.factor(p));
+            if let Some(row) = row {
+                out.iter_mut().zip(row).for_each(|(o, r)| *o += factor * r);
+            }
+        })
+    }
+
     fn read(&mut self, batch: &Batch, n: usize, trains: bool, out: &mut [f32]) -> Result<()> {
-        if batch.len().checked_mul(n) != Some(out.len()) {
-            return Err(Error::value(format!(
-                "embedding: {} ids of {n} numbers do not fill {}",
-                batch.len(),
-                out.len()
-            )));
-        }
+        check_numbers(batch.len(), n, out.len())?;
+        self.read_rows_of(batch, n, trains, |p, row| {
+            let out = &mut out[p * n..(p + 1) * n];
+            match row {
+                Some(row) => out.copy_from_slice(row),
+                None => out.fill(0.0),
+            }
+        })
+    }
+
+    /// Calls `f` with each position and the first `n` numbers of its row, in order; None for padding.
+    fn read_rows_of(
+        &mut self,
+        batch: &Batch,
+        n: usize,
+        trains: bool,
+        mut f: impl FnMut(usize, Option<&[f32]>),
+    ) -> Result<()> {
         self.check_tables(&batch.keys)?;
         self.bound_disk()?;
         let mut slots = Vec::with_capacity(batch.keys.len());
+        self.find(&batch.keys, &mut slots);
+        let any_missing = slots.contains(&ABSENT);
         if trains && batch.keys.len() <= self.piece() {
-            self.find(&batch.keys, &mut slots);
-            let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
             self.count_hits(&slots);
-            self.pin(&slots, true);
-            let read = self.fetch(&batch.keys, &missing, &mut slots);
-            self.pin(&slots, false);
-            read?;
-        } else {
-            self.find(&batch.keys, &mut slots);
-        }
-        let aside = self.read_aside(&batch.keys, &mut slots, n)?;
-        const AHEAD: usize = 8;
-        for (p, (out, k)) in out.chunks_exact_mut(n.max(1)).zip(&batch.inverse).enumerate() {
-            if let Some(&k) = batch.inverse.get(p + AHEAD)
-                && k != PADDING
-                && slots[k as usize] & ASIDE == 0
-            {
-                self.rows.prefetch(slots[k as usize]);
+            if any_missing {
+                let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
+                self.pin(&slots, true);
+                let read = self.fetch(&batch.keys, &missing, &mut slots);
+                self.pin(&slots, false);
+                read?;
             }
-            if *k == PADDING {
-                out.fill(0.0);
+        }
+        let aside = if any_missing { self.read_aside(&batch.keys, &mut slots, n)? } else { Vec::new() };
+        const AHEAD: usize = 12;
+        for (p, &k) in batch.inverse.iter().enumerate() {
+            if let Some(&next) = batch.inverse.get(p + AHEAD)
+                && next != PADDING
+                && slots[next as usize] & ASIDE == 0
+            {
+                self.rows.prefetch(slots[next as usize], n);
+            }
+            if k == PADDING {
+                f(p, None);
                 continue;
             }
-            match slots[*k as usize] {
-                slot if slot & ASIDE == 0 => {
-                    let values = self.rows.values(slot);
-                    out.copy_from_slice(&values[..n]);
-                }
-                slot => {
-                    let first = (slot & !ASIDE) as usize * n;
-                    out.copy_from_slice(&aside[first..first + n]);
-                }
+            match slots[k as usize] {
+                slot if slot & ASIDE == 0 => f(p, Some(&self.rows.values(slot)[..n])),
+                slot => f(p, Some(&aside[(slot & !ASIDE) as usize * n..][..n])),
             }
         }
         Ok(())
@@ -175,33 +206,94 @@ impl Store {
     /// are added first, in the order of the positions.
     pub fn update(&mut self, batch: &Batch, grads: &[f32], rule: &Rule, at: &Step) -> Result<()> {
         let dim = self.config.dim();
-        if batch.len().checked_mul(dim) != Some(grads.len()) {
-            return Err(Error::value(format!(
-                "embedding: {} ids of {dim} weights do not fit gradients of {} numbers",
-                batch.len(),
-                grads.len()
-            )));
-        }
+        check_numbers(batch.len(), dim, grads.len())?;
+        self.update_by(batch, rule, at, |p| (&grads[p as usize * dim..(p as usize + 1) * dim], 1.0))
+    }
+
+    /// As `update`, where a position's gradient is that of its bag times its factor.
+    pub fn update_bags(&mut self, batch: &Batch, bags: &Bags<'_>, grads: &[f32], rule: &Rule, at: &Step) -> Result<()> {
+        let dim = self.config.dim();
+        bags.check(batch.len())?;
+        check_numbers(bags.n_bags, dim, grads.len())?;
+        self.update_by(batch, rule, at, |p| {
+            let bag = bags.of[p as usize] as usize;
+            (&grads[bag * dim..(bag + 1) * dim], bags.factor(p as usize))
+        })
+    }
+
+    /// `grad_of` returns the gradient of a position and its factor.
+    fn update_by<'a>(
+        &mut self,
+        batch: &Batch,
+        rule: &Rule,
+        at: &Step,
+        grad_of: impl Fn(u32) -> (&'a [f32], f32),
+    ) -> Result<()> {
+        let dim = self.config.dim();
         rule.check(dim, self.config.state_width)?;
         self.check_tables(&batch.keys)?;
+        let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)) } else { None };
+        let some: Vec<Key>;
+        let keys = match &admitted {
+            None => batch.keys(),
+            Some(numbers) => {
+                some = numbers.iter().map(|k| batch.keys[*k as usize]).collect();
+                &some
+            }
+        };
         let mut sum = vec![0.0; dim];
         let step = at.step.clamp(1, u32::MAX as u64) as u32;
-        self.in_pieces(batch.keys(), |store, k, slot| {
-            let positions = batch.positions_of(k);
-            let grad_of = |p: u32| &grads[p as usize * dim..(p as usize + 1) * dim];
+        let rule = rule.at(*at);
+        self.in_pieces(keys, |store, k, slot| {
+            let positions = batch.positions_of(admitted.as_ref().map_or(k, |a| a[k] as usize));
             let grad = match positions {
-                [p] if at.scale == 1.0 => grad_of(*p),
+                [p] if at.scale == 1.0 && grad_of(*p).1 == 1.0 => grad_of(*p).0,
                 _ => {
                     add_up(positions.iter().map(|p| grad_of(*p)), at.scale, &mut sum);
                     &sum
                 }
             };
-            let is_first = store.rows.step(slot) == 0;
+            let last = store.rows.step(slot);
             let (w, state) = store.rows.values_mut(slot).split_at_mut(dim);
-            rule.apply(w, state, grad, is_first, at);
+            rule.apply(w, state, grad, last);
             store.rows.set_step(slot, step);
             store.rows.count(slot, positions.len() as u32);
         })
+    }
+
+    /// Numbers of the keys that have a row, or get one.
+    fn admit(&mut self, batch: &Batch, step: u64) -> Vec<u32> {
+        let mut slots = Vec::new();
+        self.find(&batch.keys, &mut slots);
+        let mut admitted = Vec::with_capacity(slots.len());
+        for (k, (slot, key)) in slots.into_iter().zip(&batch.keys).enumerate() {
+            let is_there = slot != ABSENT || self.places.find(*key).is_some();
+            if is_there || self.admissions.admits(*key, batch.positions_of(k).len() as u32, step) {
+                admitted.push(k as u32);
+            } else {
+                self.counts.refused += 1;
+            }
+        }
+        admitted
+    }
+
+    /// Sets rows with their steps and counts, as `Saved` reads them; they are admitted always. Returns how many there are.
+    pub fn put(&mut self, rows: &Records) -> Result<usize> {
+        let (n, width) = (rows.keys.len(), self.config.width());
+        check_numbers(n, width, rows.values.len())?;
+        if rows.steps.len() != n || rows.counts.len() != n {
+            return Err(Error::value(format!("embedding: {n} rows want as many steps and counts")));
+        }
+        self.check_tables(&rows.keys)?;
+        let batch = Batch::new(rows.keys.iter().map(|k| Some(*k)))?;
+        self.in_pieces(batch.keys(), |store, k, slot| {
+            let Some(&p) = batch.positions_of(k).last() else { return };
+            let p = p as usize;
+            store.rows.values_mut(slot).copy_from_slice(&rows.values[p * width..(p + 1) * width]);
+            store.rows.set_step(slot, rows.steps[p]);
+            store.rows.set_count(slot, rows.counts[p]);
+        })?;
+        Ok(batch.n_unique())
     }
 
     /// Sets rows: `values` holds weights, or weights and state, for each position; of equal keys the last counts.
@@ -249,6 +341,13 @@ impl Store {
         Ok(before - self.n_rows)
     }
 
+    /// Rows of each table that were written and not removed.
+    pub fn rows_by_table(&self) -> Vec<u64> {
+        let mut n = vec![0; self.config.tables.len()];
+        self.keys().iter().for_each(|k| n[k.table as usize] += 1);
+        n
+    }
+
     /// Keys of all rows that were written and not removed, in order.
     pub fn keys(&self) -> Vec<Key> {
         let on_disk = self.places.iter().map(|(key, _)| key);
@@ -267,7 +366,7 @@ impl Store {
             resident: self.index.len() as u64,
             capacity: self.rows.capacity() as u64,
             memory_bytes: self.rows.bytes() as u64,
-            index_bytes: (self.index.bytes() + self.places.bytes()) as u64,
+            index_bytes: (self.index.bytes() + self.places.bytes() + self.admissions.bytes()) as u64,
             disk_bytes: record * sum(|s| s.n_records),
             live_bytes: record * sum(|s| s.n_live),
             epoch: self.epoch,
@@ -292,7 +391,7 @@ impl Store {
     /// Brings rows into memory, a piece at a time, and calls `f` with each key's number and slot. They are then newer than
     /// on disk.
     fn in_pieces(&mut self, keys: &[Key], mut f: impl FnMut(&mut Store, usize, u32)) -> Result<()> {
-        let (mut slots, piece) = (Vec::new(), self.piece());
+        let (mut slots, piece, width) = (Vec::new(), self.piece(), self.config.width());
         for (i, part) in keys.chunks(piece).enumerate() {
             let brought = self.bound_disk().and_then(|()| self.bring(part, &mut slots));
             brought.map_err(|e| match i {
@@ -300,8 +399,8 @@ impl Store {
                 _ => e.context(format!("after the first {} of {} rows: ", i * piece, keys.len())),
             })?;
             for (k, &slot) in slots.iter().enumerate() {
-                if let Some(&next) = slots.get(k + 4) {
-                    self.rows.prefetch(next);
+                if let Some(&next) = slots.get(k + 6) {
+                    self.rows.prefetch(next, width);
                 }
                 f(self, i * piece + k, slot);
                 self.make_dirty(slot);
@@ -326,18 +425,30 @@ impl Store {
         }
     }
 
-    /// The slot of each key, or `ABSENT`.
+    /// The slot of each key, or `ABSENT`. A group at a time: its lines of the index, then those of its rows are asked for before
+    /// the first is read, so that many are under way at once.
     fn find(&self, keys: &[Key], slots: &mut Vec<u32>) {
         slots.clear();
+        slots.reserve(keys.len());
         for group in keys.chunks(GROUP) {
-            let mut hashes = [0u64; GROUP];
+            let (mut hashes, mut candidates) = ([0u64; GROUP], [ABSENT; GROUP]);
             for (hash, key) in hashes.iter_mut().zip(group) {
                 *hash = key.hash();
                 self.index.prefetch(*hash);
             }
-            for (hash, key) in hashes.iter().zip(group) {
-                let slot = self.index.find(*hash, |s| self.rows.key(s) == *key);
-                slots.push(slot.unwrap_or(ABSENT));
+            for (candidate, hash) in candidates.iter_mut().zip(&hashes[..group.len()]) {
+                if let Some(slot) = self.index.candidate(*hash) {
+                    *candidate = slot;
+                    self.rows.prefetch_key(slot);
+                }
+            }
+            for ((hash, candidate), key) in hashes.iter().zip(candidates).zip(group) {
+                if candidate != ABSENT && self.rows.key(candidate) == *key {
+                    slots.push(candidate);
+                } else {
+                    let slot = self.index.find(*hash, |s| self.rows.key(s) == *key);
+                    slots.push(slot.unwrap_or(ABSENT));
+                }
             }
         }
     }
@@ -367,6 +478,16 @@ impl Store {
         made
     }
 
+    fn wait_for(&mut self, places: &[crate::log::Place], ids: &[u64]) -> Result<Vec<u32>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let start = Instant::now();
+        let rows = self.log.read(&self.readers, places, ids);
+        self.counts.stalled += start.elapsed().as_nanos() as u64;
+        rows
+    }
+
     /// Brings those of the missing rows into memory that are on disk.
     fn fetch(&mut self, keys: &[Key], missing: &[usize], slots: &mut [u32]) -> Result<()> {
         missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
@@ -377,7 +498,7 @@ impl Store {
         }
         let places: Vec<_> = found.iter().map(|(_, entry)| self.places.get(*entry)).collect();
         let ids: Vec<_> = found.iter().map(|(k, _)| keys[*k].id).collect();
-        let rows = self.log.read(&self.readers, &places, &ids)?;
+        let rows = self.wait_for(&places, &ids)?;
         self.counts.reads += found.len() as u64;
         for ((k, entry), row) in found.into_iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
             let slot = self.take_slot()?;
@@ -474,7 +595,7 @@ impl Store {
             let out = &mut aside[i * n..i * n + self.config.dim()];
             fill_row(&self.config.tables[key.table as usize], &self.config.column_dims, self.config.seed, key, out);
         }
-        let rows = self.log.read(&self.readers, &places, &ids)?;
+        let rows = self.wait_for(&places, &ids)?;
         for (row, i) in rows.chunks_exact(HEADER + self.config.width()).zip(&which) {
             aside[i * n..(i + 1) * n].copy_from_slice(&floats(&row[HEADER..])[..n]);
         }
@@ -484,12 +605,22 @@ impl Store {
     }
 }
 
-/// The sum of gradients in their order, each times `scale`.
-fn add_up<'a>(grads: impl Iterator<Item = &'a [f32]>, scale: f32, sum: &mut [f32]) {
+fn check_numbers(n_rows: usize, width: usize, n_numbers: usize) -> Result<()> {
+    match n_rows.checked_mul(width) == Some(n_numbers) {
+        true => Ok(()),
+        false => {
+            Err(Error::value(format!("embedding: {n_rows} rows of {width} numbers do not fit {n_numbers} numbers")))
+        }
+    }
+}
+
+/// The sum of gradients in their order, each times its factor and `scale`.
+fn add_up<'a>(grads: impl Iterator<Item = (&'a [f32], f32)>, scale: f32, sum: &mut [f32]) {
     sum.fill(0.0);
-    for grad in grads {
+    for (grad, factor) in grads {
+        let factor = factor * scale;
         for (s, g) in sum.iter_mut().zip(grad) {
-            *s += g * scale;
+            *s += g * factor;
         }
     }
 }

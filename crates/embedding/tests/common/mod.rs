@@ -44,7 +44,7 @@ pub fn config(dim: usize, state_width: usize) -> Config {
 }
 
 pub fn options(memory_budget: u64) -> Options {
-    Options { memory_budget, records_per_segment: 100, n_readers: 2, faults: None }
+    Options { memory_budget, records_per_segment: 100, n_readers: 2, ..Options::default() }
 }
 
 pub fn batch(keys: &[Key]) -> Batch {

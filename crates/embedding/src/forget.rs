@@ -1,0 +1,98 @@
+//! Removing rows that are of no use any more: not updated for long, rarely updated, small, or not among the best.
+//!
+//! A pass reads every row of its tables: those on disk in the order in which they lie there, and none of them comes into memory.
+
+use crate::batch::Key;
+use crate::log::{HEADER, Place};
+use crate::queues::DEAD;
+use crate::rows::{COUNT, STEP, floats};
+use crate::store::Store;
+use oneflow_base::{Error, Result};
+
+/// What makes a row worth keeping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// How often updates named it.
+    Count,
+    /// The step of its last update.
+    Recency,
+    /// The L2 norm of its weights.
+    Norm,
+}
+
+/// Which rows leave. A row leaves if any of these says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forget {
+    /// One table, or all.
+    pub table: Option<u32>,
+    /// Rows whose last update came before this step.
+    pub before_step: Option<u32>,
+    /// Rows that updates named less often.
+    pub below_count: Option<u32>,
+    /// Rows whose weights have a smaller L2 norm.
+    pub below_norm: Option<f32>,
+    /// All but so many rows with the highest score; of equal ones those with the lower keys stay.
+    pub keep: Option<(Score, usize)>,
+}
+
+/// Records that are read at once.
+const AT_ONCE: usize = 1 << 10;
+
+impl Store {
+    /// Removes rows; returns how many. Their keys have their initial values again.
+    pub fn forget(&mut self, what: &Forget) -> Result<usize> {
+        if let Some(table) = what.table.filter(|t| *t as usize >= self.config.tables.len()) {
+            let n = self.config.tables.len();
+            return Err(Error::index(format!("embedding: there is no table {table}: the store has {n}")));
+        }
+        if what.below_norm.is_some_and(f32::is_nan) {
+            return Err(Error::value("embedding: rows are compared with a norm that is no number"));
+        }
+        let dim = self.config.dim();
+        let (mut leaving, mut rest) = (Vec::new(), Vec::new());
+        self.visit(what.table, |key, row| {
+            let norm = || floats(&row[HEADER..HEADER + dim]).iter().map(|w| *w as f64 * *w as f64).sum::<f64>().sqrt();
+            let leaves = what.before_step.is_some_and(|s| row[STEP] < s)
+                || what.below_count.is_some_and(|n| row[COUNT] < n)
+                || what.below_norm.is_some_and(|n| norm() < n as f64);
+            match what.keep {
+                _ if leaves => leaving.push(key),
+                Some((Score::Count, _)) => rest.push((row[COUNT] as f64, key)),
+                Some((Score::Recency, _)) => rest.push((row[STEP] as f64, key)),
+                Some((Score::Norm, _)) => rest.push((norm(), key)),
+                None => {}
+            }
+        })?;
+        if let Some((_, n)) = what.keep.filter(|(_, n)| *n < rest.len()) {
+            rest.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            leaving.extend(rest[n..].iter().map(|r| r.1));
+        }
+        let n = self.remove(&leaving)?;
+        self.counts.forgotten += n as u64;
+        Ok(n)
+    }
+
+    /// Calls `f` with the key and the words of each row that was written and not removed, in no order that means anything.
+    pub(crate) fn visit(&mut self, table: Option<u32>, mut f: impl FnMut(Key, &[u32])) -> Result<()> {
+        let is_wanted = |t: u32| table.is_none_or(|wanted| wanted == t);
+        for slot in 0..self.rows.flags.len() as u32 {
+            let key = self.rows.key(slot);
+            // Every row in memory was written, or came from disk.
+            if self.rows.flags[slot as usize] & DEAD == 0 && is_wanted(key.table) {
+                f(key, self.rows.row(slot));
+            }
+        }
+        let is_in_memory = |key: Key| self.index.find(key.hash(), |s| self.rows.key(s) == key).is_some();
+        let rest = self.places.iter().filter(|(k, p)| is_wanted(k.table) && !p.is_nowhere() && !is_in_memory(*k));
+        let mut rest: Vec<(Place, u64)> = rest.map(|(key, place)| (place, key.id)).collect();
+        rest.sort_unstable_by_key(|r| r.0);
+        for part in rest.chunks(AT_ONCE) {
+            let (places, ids): (Vec<Place>, Vec<u64>) = part.iter().copied().unzip();
+            let rows = self.log.read(&self.readers, &places, &ids)?;
+            for ((place, id), row) in part.iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
+                f(Key { table: place.table(), id: *id }, row);
+            }
+        }
+        Ok(())
+    }
+}
