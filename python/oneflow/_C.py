@@ -235,6 +235,10 @@ def _found(name: str) -> Any:
     if name in _RENAMED:
         place, _, own = _RENAMED[name].rpartition(".")
         return getattr(importlib.import_module(f"oneflow.{place}"), own)
+    if name.startswith("one_embedding_"):
+        steps = vars(importlib.import_module("oneflow.one_embedding._steps"))
+        if name in steps:
+            return steps[name]
     for part in _EXTRA:
         found = vars(importlib.import_module(f"oneflow._extra.{part}")).get(name)
         if callable(found) and getattr(found, "__module__", "").startswith("oneflow._extra"):

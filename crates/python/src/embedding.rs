@@ -7,7 +7,9 @@ use crate::gate::{detach, run};
 use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{DType, Device, Error, Result};
-use oneflow_embedding::{Batch, Config, Initializer, Key, Options, Rule, Step, Store};
+use oneflow_embedding::{
+    Admission, Bags, Batch, Config, Forget, Initializer, Key, Options, Records, Rule, Saved, Score, Step, Store,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
@@ -70,6 +72,79 @@ unsafe fn integers(t: &Tensor) -> Vec<u64> {
 
 const INTEGERS: [DType; 3] = [DType::I32, DType::I64, DType::U64];
 
+fn int64(py: Python<'_>, numbers: Vec<i64>) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: numbers of this very type.
+    bound(py, run(|| unsafe { Tensor::from_host(&numbers, DType::I64, &[numbers.len() as i64]) })?)
+}
+
+fn float32<'py>(py: Python<'py>, numbers: &[f32], sizes: &[i64]) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: numbers of this very type; their number is checked.
+    bound(py, run(|| unsafe { Tensor::from_host(numbers, DType::F32, sizes) })?)
+}
+
+/// Tables and ids as two tensors of int64; uint64 ids by their bits.
+fn key_tensors<'py>(py: Python<'py>, keys: &[Key]) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let tables = int64(py, keys.iter().map(|k| k.table as i64).collect())?;
+    Ok((tables, int64(py, keys.iter().map(|k| k.id as i64).collect())?))
+}
+
+/// Integers of a tensor of the host.
+fn numbers_of(what: &str, t: &Bound<'_, PyAny>) -> Result<Vec<u64>> {
+    let t = host(what, t, &INTEGERS)?.clone();
+    let _pin = t.storage().map(|s| s.pin());
+    // SAFETY: checked by `host`, and pinned.
+    Ok(unsafe { integers(&t) })
+}
+
+fn narrow(what: &str, numbers: Vec<u64>) -> Result<Vec<u32>> {
+    let narrow = numbers.into_iter().map(u32::try_from).collect::<std::result::Result<Vec<_>, _>>();
+    narrow.map_err(|_| Error::value(format!("one_embedding: {what} must lie in [0, 2^32)")))
+}
+
+/// Positions that are pooled: the bag and the factor of each, and how many bags there are.
+type GivenBags<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize);
+
+struct OwnBags {
+    of: Vec<u32>,
+    factors: Option<Tensor>,
+    n_bags: usize,
+}
+
+impl OwnBags {
+    fn new((of, factors, n_bags): &GivenBags<'_>) -> Result<OwnBags> {
+        let of = narrow("bags", numbers_of("bags", of)?)?;
+        let factors = factors.as_ref().map(|f| host("factors", f, &[DType::F32]).cloned()).transpose()?;
+        Ok(OwnBags { of, factors, n_bags: *n_bags })
+    }
+    /// Calls `f` with the bags as slices.
+    fn with<R>(&self, f: impl FnOnce(&Bags<'_>) -> R) -> R {
+        let _pin = self.factors.as_ref().and_then(Tensor::storage).map(|s| s.pin());
+        // SAFETY: float32 of the host by `host`, and pinned.
+        let factors = self.factors.as_ref().map(|t| unsafe { elements(t) });
+        f(&Bags { of: &self.of, factors, n_bags: self.n_bags })
+    }
+}
+
+/// How a table admits keys: by its number, with a count, a probability and the bytes of a filter.
+fn admission((kind, at_least, probability, n_bytes): (u8, u32, f64, usize)) -> Result<Admission> {
+    Ok(match kind {
+        0 => Admission::Always,
+        1 => Admission::Count { at_least },
+        2 => Admission::CountingBloom { at_least: at_least.min(255) as u8, n_bytes },
+        3 => Admission::Probability(probability),
+        _ => return Err(Error::value(format!("one_embedding: there is no admission {kind}"))),
+    })
+}
+
+fn describe<'py>(py: Python<'py>, config: &Config) -> PyResult<Bound<'py, PyDict>> {
+    let d = PyDict::new(py);
+    d.set_item("column_dims", &config.column_dims)?;
+    d.set_item("state_width", config.state_width)?;
+    d.set_item("n_tables", config.tables.len())?;
+    d.set_item("seed", config.seed)?;
+    Ok(d)
+}
+
 #[pymethods]
 impl PyBatch {
     /// `ids` and, for each, the number of its table; without those, ids of several tables stand in the last dimension.
@@ -96,17 +171,67 @@ impl PyBatch {
             let _pins: Vec<_> = pins.into_iter().map(|s| s.pin()).collect();
             // SAFETY: both were checked by `host`, and are pinned.
             let (ids, tables) = unsafe { (integers(&ids), tables.map(|t| integers(&t))) };
-            detach(py, || {
-                let table_of = |i: usize| match &tables {
-                    Some(t) => u32::try_from(t[i]).unwrap_or(u32::MAX),
-                    None => (i % n_tables.max(1) as usize) as u32,
-                };
-                let key = |(i, id): (usize, &u64)| (Some(*id) != padding).then(|| Key { table: table_of(i), id: *id });
-                Batch::new(ids.iter().enumerate().map(key))
+            let is_key = move |id: &u64| Some(*id) != padding;
+            detach(py, || match &tables {
+                Some(tables) => {
+                    Batch::new(ids.iter().zip(tables).map(|(id, t)| {
+                        is_key(id).then(|| Key { table: u32::try_from(*t).unwrap_or(u32::MAX), id: *id })
+                    }))
+                }
+                None if n_tables <= 1 => {
+                    Batch::new(ids.iter().map(|id| is_key(id).then_some(Key { table: 0, id: *id })))
+                }
+                None => {
+                    let key = |(i, id): (usize, &u64)| is_key(id).then(|| Key { table: i as u32 % n_tables, id: *id });
+                    Batch::new(ids.iter().enumerate().map(key))
+                }
             })
         })
         .map(PyBatch)
     }
+
+    /// Tables and ids of the different keys, in the order in which they first appear, as int64.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        key_tensors(py, self.0.keys())
+    }
+
+    /// For each position the number of its key; -1 is padding.
+    fn inverse<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let numbers = self.0.inverse().iter().map(|k| if *k == u32::MAX { -1 } else { *k as i64 });
+        int64(py, numbers.collect())
+    }
+
+    /// Numbers of the keys, those of the first of `n` owners first, and how many each owner has.
+    fn by_owner<'py>(&self, py: Python<'py>, n: usize) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
+        let (order, counts) = self.0.by_owner(n.max(1));
+        Ok((int64(py, order.into_iter().map(i64::from).collect())?, counts))
+    }
+
+    /// The sum of the rows at the positions of each key.
+    fn sums<'py>(&self, py: Python<'py>, rows: &Bound<'_, PyAny>, width: i64) -> PyResult<Bound<'py, PyAny>> {
+        let rows = run(|| host("rows", rows, &[DType::F32]).cloned())?;
+        let _pin = rows.storage().map(|s| s.pin());
+        // SAFETY: float32 of the host by `host`, and pinned.
+        let sums = run(|| detach(py, || self.0.sums(unsafe { elements(&rows) }, width.max(0) as usize)))?;
+        float32(py, &sums, &[self.0.n_unique() as i64, width])
+    }
+
+    /// The row of each position, from one row a different key.
+    fn spread<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'_, PyAny>,
+        width: usize,
+        sizes: Vec<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let rows = run(|| host("rows", rows, &[DType::F32]).cloned())?;
+        let _pin = rows.storage().map(|s| s.pin());
+        let mut out = vec![0.0; self.0.len() * width];
+        // SAFETY: float32 of the host by `host`, and pinned.
+        run(|| detach(py, || self.0.spread(unsafe { elements(&rows) }, width, &mut out)))?;
+        float32(py, &out, &sizes)
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -146,6 +271,13 @@ fn rule(name: &str, options: &HashMap<String, f64>) -> Result<Rule> {
             eps: float("eps"),
             weight_decay,
             decoupled: flag("decoupled"),
+            bias_correction: flag("bias_correction"),
+            maximize: flag("maximize"),
+        },
+        "smart_decay_adam" => Rule::SmartDecayAdam {
+            betas: [number("beta1"), number("beta2")],
+            eps: float("eps"),
+            weight_decay,
             bias_correction: flag("bias_correction"),
             maximize: flag("maximize"),
         },
@@ -214,15 +346,98 @@ impl PyStore {
         tables: Vec<Vec<(u8, [f32; 4])>>,
         seed: u64,
         memory_budget: u64,
+        admissions: Vec<(u8, u32, f64, usize)>,
     ) -> PyResult<PyStore> {
         run(|| {
             let columns = |t: Vec<(u8, [f32; 4])>| t.into_iter().map(initializer).collect::<Result<Vec<_>>>();
             let tables = tables.into_iter().map(columns).collect::<Result<Vec<_>>>()?;
             let config = Config { column_dims, state_width, tables, seed };
-            let options = Options { memory_budget, ..Options::default() };
+            let admission = admissions.into_iter().map(admission).collect::<Result<Vec<_>>>()?;
+            let options = Options { memory_budget, admission, ..Options::default() };
             detach(py, || Store::open(&path, config, &options))
         })
         .map(|store| PyStore(Mutex::new(Some(store))))
+    }
+
+    /// Opens a store that is there, as it was created.
+    #[staticmethod]
+    fn existing(py: Python<'_>, path: PathBuf, memory_budget: u64) -> PyResult<PyStore> {
+        let options = Options { memory_budget, ..Options::default() };
+        run(|| detach(py, || Store::open_existing(&path, &options))).map(|store| PyStore(Mutex::new(Some(store))))
+    }
+
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let config = self.with(py, |store| Ok(store.config().clone()))?;
+        describe(py, &config)
+    }
+
+    /// The sums of the bags of a batch, in a new tensor of these sizes.
+    fn lookup_bags<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &PyBatch,
+        bags: GivenBags<'_>,
+        sizes: Vec<i64>,
+        trains: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bags = run(|| OwnBags::new(&bags))?;
+        self.read(py, batch, sizes, |store, out| bags.with(|bags| store.lookup_bags(&batch.0, bags, trains, out)))
+    }
+
+    /// Sets rows with their steps and counts.
+    fn put(
+        &self,
+        py: Python<'_>,
+        tables: &Bound<'_, PyAny>,
+        ids: &Bound<'_, PyAny>,
+        steps: &Bound<'_, PyAny>,
+        counts: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let rows = run(|| {
+            let tables = narrow("tables", numbers_of("tables", tables)?)?;
+            let ids = numbers_of("ids", ids)?;
+            if tables.len() != ids.len() {
+                return Err(Error::value("one_embedding: tables and ids have one length"));
+            }
+            let values = host("values", values, &[DType::F32])?.clone();
+            let _pin = values.storage().map(|s| s.pin());
+            Ok(Records {
+                keys: tables.into_iter().zip(ids).map(|(table, id)| Key { table, id }).collect(),
+                steps: narrow("steps", numbers_of("steps", steps)?)?,
+                counts: narrow("counts", numbers_of("counts", counts)?)?,
+                // SAFETY: float32 of the host by `host`, and pinned.
+                values: unsafe { elements(&values) }.to_vec(),
+            })
+        })?;
+        self.with(py, |store| store.put(&rows))
+    }
+
+    /// Removes rows of a table, or of all; returns how many. `keep` is a score (count, recency, norm) and a number of rows.
+    fn forget(
+        &self,
+        py: Python<'_>,
+        table: Option<u32>,
+        before_step: Option<u32>,
+        below_count: Option<u32>,
+        below_norm: Option<f32>,
+        keep: Option<(&str, usize)>,
+    ) -> PyResult<usize> {
+        let score = |(name, n): (&str, usize)| match name {
+            "count" => Ok((Score::Count, n)),
+            "recency" => Ok((Score::Recency, n)),
+            "norm" => Ok((Score::Norm, n)),
+            _ => Err(Error::value(format!("one_embedding: a score is count, recency or norm, got {name:?}"))),
+        };
+        let keep = run(|| keep.map(score).transpose())?;
+        self.with(py, |store| store.forget(&Forget { table, before_step, below_count, below_norm, keep }))
+    }
+
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Store::compact)
+    }
+    fn rows_by_table(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        self.with(py, |store| Ok(store.rows_by_table()))
     }
 
     /// The weights of a batch, in a new tensor of these sizes.
@@ -247,16 +462,21 @@ impl PyStore {
         py: Python<'_>,
         batches: Vec<PyRef<'_, PyBatch>>,
         grads: Vec<Bound<'_, PyAny>>,
+        bags: Vec<Option<GivenBags<'_>>>,
         name: &str,
         options: HashMap<String, f64>,
         lr: f64,
         step: u64,
         scale: f32,
     ) -> PyResult<()> {
-        let (rule, grads) = run(|| {
+        let (rule, grads, bags) = run(|| {
+            if batches.len() != grads.len() || batches.len() != bags.len() {
+                return Err(Error::value("one_embedding: as many batches, gradients and bags are expected"));
+            }
             let grads =
                 grads.iter().map(|g| host("gradients", g, &[DType::F32]).cloned()).collect::<Result<Vec<_>>>()?;
-            Ok((rule(name, &options)?, grads))
+            let own = |b: &Option<GivenBags<'_>>| b.as_ref().map(OwnBags::new).transpose();
+            Ok((rule(name, &options)?, grads, bags.iter().map(own).collect::<Result<Vec<_>>>()?))
         })?;
         let _pins: Vec<_> = grads.iter().filter_map(Tensor::storage).map(|s| s.pin()).collect();
         let batches: Vec<&Batch> = batches.iter().map(|b| &b.0).collect();
@@ -264,9 +484,20 @@ impl PyStore {
             // SAFETY: float32 of the host by `host`, and pinned.
             let parts: Vec<&[f32]> = grads.iter().map(|g| unsafe { elements(g) }).collect();
             let at = Step { lr, step, scale };
-            match (&batches[..], &parts[..]) {
-                ([batch], [grads]) => store.update(batch, grads, &rule, &at),
-                _ => store.update(&Batch::joined(batches.iter().copied())?, &parts.concat(), &rule, &at),
+            match (&batches[..], &parts[..], &bags[..]) {
+                ([batch], [grads], [None]) => store.update(batch, grads, &rule, &at),
+                ([batch], [grads], [Some(bags)]) => bags.with(|bags| store.update_bags(batch, bags, grads, &rule, &at)),
+                _ => {
+                    let dim = store.config().dim();
+                    let mut all = Vec::new();
+                    for (part, bags) in parts.iter().zip(&bags) {
+                        match bags {
+                            None => all.extend_from_slice(part),
+                            Some(bags) => all.extend(bags.with(|bags| bags.spread(part, dim))?),
+                        }
+                    }
+                    store.update(&Batch::joined(batches.iter().copied())?, &all, &rule, &at)
+                }
             }
         })
     }
@@ -286,13 +517,7 @@ impl PyStore {
 
     /// Tables and ids of all rows, as two tensors of int64.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let keys = self.with(py, |store| Ok(store.keys()))?;
-        let column = |f: fn(&Key) -> i64| {
-            let numbers: Vec<i64> = keys.iter().map(f).collect();
-            // SAFETY: numbers of this very type.
-            run(|| unsafe { Tensor::from_host(&numbers, DType::I64, &[keys.len() as i64]) })
-        };
-        Ok((bound(py, column(|k| k.table as i64)?)?, bound(py, column(|k| k.id as i64)?)?))
+        key_tensors(py, &self.with(py, |store| Ok(store.keys()))?)
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<u64> {
@@ -338,6 +563,9 @@ impl PyStore {
             ("evictions", s.counts.evictions),
             ("writes", s.counts.writes),
             ("moved", s.counts.moved),
+            ("refused", s.counts.refused),
+            ("forgotten", s.counts.forgotten),
+            ("stalled_ns", s.counts.stalled),
         ] {
             d.set_item(name, value)?;
         }
@@ -345,7 +573,86 @@ impl PyStore {
     }
 }
 
+/// The rows of an epoch or a snapshot, in the order of their keys, read without changing the folder.
+#[pyclass(frozen, module = "oneflow", name = "_EmbeddingSaved")]
+struct PySaved(Mutex<Saved>);
+
+/// Tables, ids, steps and counts as int64, and values as float32 of (rows, width).
+type RecordTensors<'py> =
+    (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+impl PySaved {
+    fn with<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Saved) -> Result<R>) -> PyResult<R> {
+        run(|| detach(py, || f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+
+    fn tensors<'py>(
+        &self,
+        py: Python<'py>,
+        f: impl FnOnce(&mut Saved) -> Result<Records>,
+    ) -> PyResult<RecordTensors<'py>> {
+        let (rows, width) = self.with(py, |saved| Ok((f(saved)?, saved.config().width())))?;
+        let (tables, ids) = key_tensors(py, &rows.keys)?;
+        let numbers = |n: &[u32]| int64(py, n.iter().map(|n| *n as i64).collect());
+        let values = float32(py, &rows.values, &[rows.keys.len() as i64, width as i64])?;
+        Ok((tables, ids, numbers(&rows.steps)?, numbers(&rows.counts)?, values))
+    }
+}
+
+#[pymethods]
+impl PySaved {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, snapshot: Option<&str>) -> PyResult<PySaved> {
+        run(|| detach(py, || Saved::open(&path, snapshot))).map(|saved| PySaved(Mutex::new(saved)))
+    }
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |saved| Ok(saved.len()))
+    }
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |saved| Ok(saved.epoch()))
+    }
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let config = self.with(py, |saved| Ok(saved.config().clone()))?;
+        describe(py, &config)
+    }
+    /// Rows from `start` to `end`.
+    fn records<'py>(&self, py: Python<'py>, start: usize, end: usize) -> PyResult<RecordTensors<'py>> {
+        self.tensors(py, |saved| saved.records(start..end))
+    }
+    /// Rows by their places in the order of the keys.
+    fn select<'py>(&self, py: Python<'py>, entries: Vec<usize>) -> PyResult<RecordTensors<'py>> {
+        self.tensors(py, |saved| saved.select(&entries))
+    }
+    /// Places of the rows that may have changed since an older one, and tables and ids of those that are gone.
+    fn since<'py>(
+        &self,
+        py: Python<'py>,
+        older: &PySaved,
+    ) -> PyResult<(Vec<usize>, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        if std::ptr::eq(self, older) {
+            let (tables, ids) = key_tensors(py, &[])?;
+            return Ok((Vec::new(), tables, ids));
+        }
+        let (changed, gone) = run(|| {
+            detach(py, || {
+                // Always in one order, so that two threads that compare the same two do not wait for each other.
+                let is_first = std::ptr::from_ref(self) < std::ptr::from_ref(older);
+                let (a, b) = if is_first { (self, older) } else { (older, self) };
+                let (a, b) = (
+                    a.0.lock().unwrap_or_else(PoisonError::into_inner),
+                    b.0.lock().unwrap_or_else(PoisonError::into_inner),
+                );
+                if is_first { a.since(&b) } else { b.since(&a) }
+            })
+        })?;
+        let (tables, ids) = key_tensors(py, &gone)?;
+        Ok((changed, tables, ids))
+    }
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyBatch>()?;
+    m.add_class::<PySaved>()?;
     m.add_class::<PyStore>()
 }

@@ -10,39 +10,61 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._oneflow import _EmbeddingBatch, _EmbeddingStore, _is_tracing
+from oneflow._oneflow import _EmbeddingBatch, _EmbeddingSaved, _EmbeddingStore, _is_tracing
 from oneflow.autograd.function import Function, once_differentiable
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter
+from oneflow.one_embedding._exchange import PAYLOADS, Exchange, owned
 from oneflow.one_embedding._options import (
     Options,
+    admission_numbers,
     folder,
+    folders_of_other_worlds,
     make_normal_initializer,
     make_table_options,
     memory_budget,
     table_numbers,
 )
+from oneflow.profiler import record_function
 
 KEY_TYPES = (oneflow.int32, oneflow.int64, oneflow.uint64)
 
 
+# float32 rows are also looked up as these.
+VALUE_TYPES = (oneflow.float32, oneflow.float16, oneflow.bfloat16)
+# The bag and the factor of each position, and how many bags there are.
+Bags = tuple[Tensor, Tensor | None, int]
+# What a backward leaves for the optimizer's step: keys, gradients of positions or of bags, and the bags.
+Pending = tuple[_EmbeddingBatch, Tensor, Bags | None]
+# The embeddings that are alive, by name: the newest of each.
+NAMED: weakref.WeakValueDictionary[str, Embedding] = weakref.WeakValueDictionary()
+# Rows that are read or written at once where all rows of a store are.
+AT_ONCE = 1 << 16
+
+
 class _Lookup(Function):
-    """Look up the weights of a batch. The module keeps the gradient for the optimizer."""
+    """Look up the weights of a batch, or sums of bags. The module keeps the gradient for the optimizer."""
 
     @staticmethod
-    def forward(ctx: Any, shadow: Tensor, module: Embedding, batch: _EmbeddingBatch, sizes: list[int]) -> Tensor:
-        ctx.module, ctx.batch = weakref.ref(module), batch
+    def forward(
+        ctx: Any, shadow: Tensor, module: Embedding, batch: _EmbeddingBatch, sizes: list[int], bags: Bags | None
+    ) -> Tensor:
+        ctx.module, ctx.bags = weakref.ref(module), bags
         ctx.shadow_sizes, ctx.shadow_dtype = shadow.shape, shadow.dtype
-        return module._store.lookup(batch, sizes, True)
+        rows, ctx.batch, ctx.exchange = module._read(batch, sizes, True, bags)
+        return rows
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         module = ctx.module()
         if module is not None:
-            module._pending.append((ctx.batch, grad.detach().to(oneflow.float32).contiguous()))
+            rows = grad.detach().to(oneflow.float32).contiguous()
+            if ctx.exchange is not None:
+                rows = ctx.exchange.gradients(rows, module.embedding_dim)
+            module._pending.append((ctx.batch, rows, ctx.bags))
         # So that the optimizer counts this step for the parameter that represents the rows.
-        return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None, None
+        return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None, None, None
 
 
 def _commit_and_close(store: _EmbeddingStore) -> None:
@@ -86,18 +108,24 @@ class Embedding(Module):
         default_initializer: Options | None = None,
         padding_idx: int | None = None,
         seed: int = 0,
+        *,
+        payload: str = "float32",
+        average_gradients: bool = True,
     ) -> None:
         super().__init__()
         column_dims = self._column_dims(embedding_dim)
-        if dtype is not oneflow.float32:
-            raise NotImplementedError(f"{type(self).__name__}: rows are of float32, got dtype={dtype}")
+        if dtype not in VALUE_TYPES:
+            raise NotImplementedError(
+                f"{type(self).__name__}: weights are float32, float16 or bfloat16, got dtype={dtype}"
+            )
         if key_type not in KEY_TYPES:
             raise TypeError(f"{type(self).__name__}: key_type must be int32, int64 or uint64, got {key_type}")
+        if payload not in PAYLOADS:
+            raise ValueError(f"{type(self).__name__}: payload is one of {', '.join(PAYLOADS)}, got {payload!r}")
         rank, n_ranks = oneflow.env.get_rank(), oneflow.env.get_world_size()
-        if n_ranks > 1:
-            raise NotImplementedError(
-                f"{type(self).__name__}: rows are not shared between ranks, and there are {n_ranks}"
-            )
+        self.rank, self.n_ranks, self.payload = rank, n_ranks, payload
+        # Gradients of all ranks are added in the owner; a mean is what dense data parallelism makes of them.
+        self._grad_scale = 1.0 / n_ranks if average_gradients else 1.0
 
         self.dtype, self.key_type = dtype, key_type
         self.embedding_name, self.seed, self.padding_idx = name, seed, padding_idx
@@ -114,19 +142,24 @@ class Embedding(Module):
         self.num_tables = len(numbers)
 
         kv_store = store_options["kv_store"]
-        path = folder(kv_store["persistent_table"]["path"], rank, n_ranks)
+        self._persistent_path = kv_store["persistent_table"]["path"]
+        path = folder(self._persistent_path, rank, n_ranks)
+        self._path = path
         self._store = _EmbeddingStore(
             path,
             column_dims,
             self.storage_dim - self.embedding_dim,
             numbers,
             seed & (2**64 - 1),
-            memory_budget(kv_store["caches"], self.storage_dim),
+            memory_budget(kv_store["caches"], self.storage_dim, n_ranks),
+            [admission_numbers(table.get("admission")) for table in tables],
         )
         self._finalizer = weakref.finalize(self, _finalize, self._store, path, os.getpid())
-        # Batches and gradients of lookups since the optimizer's last step.
-        self._pending: list[tuple[_EmbeddingBatch, Tensor]] = []
+        # Of lookups since the optimizer's last step.
+        self._pending: list[Pending] = []
+        self._step = 0
         self._has_optimizer = False
+        NAMED[name] = self
         # Stands for the rows in an optimizer: its group's options are theirs.
         self.shadow = Parameter(oneflow.zeros(1))
 
@@ -166,25 +199,47 @@ class Embedding(Module):
                 last dimension of ``ids`` counts the tables.
 
         Returns:
-            float32 of shape ``(*ids.shape, embedding_dim)``; zeros where an id is ``padding_idx``.
+            Of the module's dtype and shape ``(*ids.shape, embedding_dim)``; zeros where an id is ``padding_idx``.
+
+        With several ranks all of them call this, each with ids of its own, and as many times.
 
         Raises:
             TypeError: ids are not of ``key_type``.
             ValueError: shapes do not fit, or gradients wait and no :class:`Optimizer` takes them.
             IndexError: there is no such table.
         """
+        batch = self._batch(ids, table_ids)
+        return self._looked_up(batch, [*ids.shape, self.embedding_dim], None)
+
+    def _looked_up(self, batch: _EmbeddingBatch, sizes: list[int], bags: Bags | None) -> Tensor:
         if _is_tracing():
             raise NotImplementedError(f"{type(self).__name__}: lookups cannot be traced: call it outside of the graph")
-        batch = self._batch(ids, table_ids)
-        sizes = [*ids.shape, self.embedding_dim]
         if not (oneflow.is_grad_enabled() and self.shadow.requires_grad):
-            return self._store.lookup(batch, sizes, False)
+            return self._read(batch, sizes, False, bags)[0]
         if self._pending and not self._has_optimizer:
             raise ValueError(
                 f"{type(self).__name__}: gradients of rows wait, and no optimizer takes them: wrap the optimizer in "
                 "oneflow.one_embedding.Optimizer"
             )
-        return _Lookup.apply(self.shadow, self, batch, sizes)
+        return _Lookup.apply(self.shadow, self, batch, sizes, bags)
+
+    def _read(
+        self, batch: _EmbeddingBatch, sizes: list[int], trains: bool, bags: Bags | None
+    ) -> tuple[Tensor, _EmbeddingBatch, Exchange | None]:
+        """Rows or bags of a batch, the keys whose rows are here, and how the gradients get to them."""
+        with record_function("one_embedding.lookup"):
+            exchange = None
+            if self.n_ranks > 1:
+                exchange = Exchange(batch, self.n_ranks, self.num_tables, self.payload)
+                owned_rows = exchange.lookup(
+                    lambda asked, s: self._store.lookup(asked, s, trains), self.embedding_dim, sizes
+                )
+                rows, batch = owned_rows, exchange.asked
+            elif bags is None:
+                rows = self._store.lookup(batch, sizes, trains)
+            else:
+                rows = self._store.lookup_bags(batch, bags, sizes, trains)
+        return (rows if self.dtype is oneflow.float32 else rows.to(self.dtype)), batch, exchange
 
     # ---- rows that last
 
@@ -203,12 +258,39 @@ class Embedding(Module):
     def load_snapshot(self, snapshot_name: str) -> None:
         """Take the rows of a snapshot. Gradients that wait are dropped.
 
+        A snapshot that another number of ranks saved below the same path is read whole by each rank, which keeps the
+        rows that it owns now.
+
         Raises:
             ValueError: there is no such snapshot.
             RuntimeError: one of its files is damaged.
         """
-        self._store.load_snapshot(snapshot_name)
+        others = []
+        if snapshot_name not in self._store.snapshots():
+            others = folders_of_other_worlds(self._persistent_path, self.n_ranks, snapshot_name)
+        if others:
+            self._take_over(others, snapshot_name)
+        else:
+            self._store.load_snapshot(snapshot_name)
         self._pending.clear()
+
+    def _take_over(self, folders: list[str], snapshot_name: str) -> None:
+        saved = [_EmbeddingSaved(path, snapshot_name) for path in folders]
+        expected = self._store.config()
+        for path, part in zip(folders, saved, strict=True):
+            if part.config() != expected:
+                raise ValueError(
+                    f"{type(self).__name__}: the snapshot in {path} is of a store with {part.config()}, this one has "
+                    f"{expected}"
+                )
+        tables, ids = self._store.keys()
+        self._store.remove(_EmbeddingBatch(ids, tables, self.num_tables, None))
+        for part in saved:
+            for first in range(0, len(part), AT_ONCE):
+                rows = part.records(first, first + AT_ONCE)
+                mine = owned(rows[0], rows[1], self.n_ranks, self.rank, self.num_tables)
+                self._store.put(*[column[mine].contiguous() for column in rows])
+        self._store.commit()
 
     def snapshots(self) -> list[str]:
         """Names of the snapshots."""
@@ -245,9 +327,64 @@ class Embedding(Module):
         """
         return self._store.verify()
 
+    def forget(
+        self,
+        table: int | None = None,
+        *,
+        unused_steps: int | None = None,
+        below_count: int | None = None,
+        below_norm: float | None = None,
+        max_rows: int | None = None,
+        score: str = "count",
+    ) -> int:
+        """Remove rows that are of no use any more; their ids have their initial weights again. Reads every row.
+
+        Args:
+            table: one table; all of them if None.
+            unused_steps: rows that the optimizer's last so many steps did not update.
+            below_count: rows that updates named less often.
+            below_norm: rows whose weights have a smaller L2 norm.
+            max_rows: all but so many rows, those with the highest score.
+            score: ``"count"``, ``"recency"`` or ``"norm"``: what ``max_rows`` goes by.
+
+        Returns:
+            How many rows were removed, on this rank.
+
+        Raises:
+            IndexError: there is no such table.
+            ValueError: a number is negative, or there is no such score.
+        """
+        for name, value in {"unused_steps": unused_steps, "below_count": below_count, "max_rows": max_rows}.items():
+            if value is not None and value < 0:
+                raise ValueError(f"{type(self).__name__}.forget: {name} must not be negative, got {value}")
+        before = None if unused_steps is None else max(self._step - unused_steps + 1, 0)
+        keep = None if max_rows is None else (score, max_rows)
+        return self._store.forget(table, before, below_count, below_norm, keep)
+
+    def rows_by_table(self) -> list[int]:
+        """Rows of each table that were trained, on this rank."""
+        return self._store.rows_by_table()
+
+    def compact(self) -> None:
+        """Rewrite files until they hold little but rows in use, and commit."""
+        self._store.compact()
+
     def statistics(self) -> dict[str, int]:
-        """Rows, bytes in memory and on disk, and what lookups found."""
+        """Rows, bytes in memory and on disk, and what lookups found, on this rank.
+
+        ``hits``, ``reads`` and ``initial`` count different ids of lookups and updates that were found in memory, read
+        from disk, or have no row; ``refused`` counts new ids that were not admitted, each time; ``stalled_ns`` is the
+        time in which calls waited for the disk, in nanoseconds.
+        """
         return self._store.stats()
+
+    def metrics(self) -> str:
+        """The statistics as text in Prometheus' format, one gauge each, labelled with the embedding's name and rank."""
+        labels = f'{{name="{self.embedding_name}",rank="{self.rank}"}}'
+        lines = []
+        for name, value in self.statistics().items():
+            lines += [f"# TYPE one_embedding_{name} gauge", f"one_embedding_{name}{labels} {value}"]
+        return "\n".join(lines) + "\n"
 
     def _drop_grads(self) -> None:
         self._pending.clear()
@@ -262,7 +399,8 @@ class MultiTableEmbedding(Embedding):
     Args:
         name: of the embedding.
         embedding_dim: weights a row.
-        dtype: of the weights: float32.
+        dtype: of the weights that lookups give: float32, float16 or bfloat16. Rows and their state are float32, so that
+            small updates of half weights are not lost.
         key_type: of the ids: int32, int64 or uint64.
         tables: options of each table, by :func:`make_table_options`; None is one table with ``default_initializer``.
         store_options: by :func:`make_cached_ssd_store_options`, :func:`make_cached_host_mem_store_options` or
@@ -270,9 +408,13 @@ class MultiTableEmbedding(Embedding):
         default_initializer: of a table that has no options; normal with a deviation of 0.05 if None.
         padding_idx: an id whose weights are zeros and stay so.
         seed: of the initial weights.
+        payload: dtype of rows and gradients on their way between ranks: float32, bfloat16, float16, or int8 with a
+            scale for each row.
+        average_gradients: with several ranks, updates take the mean of the ranks' gradients, as
+            ``DistributedDataParallel`` does for parameters; else the sum.
 
     Raises:
-        NotImplementedError: there are several ranks, or another dtype.
+        NotImplementedError: there is no such dtype of weights.
         RuntimeError: the folder is in use or not writable, or a file in it is damaged.
         ValueError: the store in the folder has other options.
 

@@ -10,6 +10,7 @@ from oneflow import Tensor, optim
 from oneflow.one_embedding._modules import Embedding
 from oneflow.optim._options import options
 from oneflow.optim.optimizer import Group
+from oneflow.profiler import record_function
 
 Rule = tuple[str, dict[str, float]]
 
@@ -64,6 +65,30 @@ class RowWiseAdagrad(optim.Optimizer):
             param.sub_(rate.reshape(-1, *[1] * (param.dim() - 1)) * grad)
 
 
+class SmartDecayAdam(optim.Adam):
+    """Adam, whose rows of embeddings make up for the steps in which no lookup touched them.
+
+    Before such a row is updated again after ``k`` steps without a gradient, its weights move by the ``k`` steps that
+    its first moment would have made as it decays, over the second moment as it was; then both moments decay by ``k``
+    powers of their betas. Dense parameters have a gradient in each step, so theirs is :class:`oneflow.optim.Adam`.
+
+    Args:
+        params, lr, betas, eps, weight_decay: as :class:`oneflow.optim.Adam`, as are the options by keyword.
+
+    Raises:
+        ValueError: a number is out of its bounds.
+
+    Example::
+
+        >>> w = oneflow.nn.Parameter(oneflow.ones(2))
+        >>> optimizer = oneflow.one_embedding.SmartDecayAdam([w], lr=0.5)
+        >>> w.sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([0.5000, 0.5000])
+    """
+
+
 def _sgd(group: Group, step: int) -> Rule:
     return "sgd", {
         name: float(group[name]) for name in ("momentum", "dampening", "nesterov", "weight_decay", "maximize")
@@ -83,6 +108,10 @@ def _adam(group: Group, step: int) -> Rule:
         "bias_correction": group.get("do_bias_correction", True),
         "maximize": group["maximize"],
     }
+
+
+def _smart_decay_adam(group: Group, step: int) -> Rule:
+    return "smart_decay_adam", _adam(group, step)[1]
 
 
 def _adagrad(group: Group, step: int) -> Rule:
@@ -116,6 +145,7 @@ _RULES: dict[type, Callable[[Group, int], Rule]] = {
     optim.Adagrad: _adagrad,
     optim.Ftrl: _ftrl,
     RowWiseAdagrad: _row_wise_adagrad,
+    SmartDecayAdam: _smart_decay_adam,
 }
 
 
@@ -127,7 +157,8 @@ class Optimizer(optim.Optimizer):
     ids.
 
     Args:
-        optimizer: SGD, Adam, AdamW, Adagrad, Ftrl or :class:`RowWiseAdagrad`; it holds the embeddings' parameters.
+        optimizer: SGD, Adam, AdamW, Adagrad, Ftrl, :class:`RowWiseAdagrad` or
+            :class:`SmartDecayAdam`; it holds the embeddings' parameters.
         embeddings: modules whose rows it updates.
 
     Raises:
@@ -210,7 +241,7 @@ class Optimizer(optim.Optimizer):
 
     def _further_grads(self) -> Iterable[Tensor]:
         """Gradients of rows, which a GradScaler divides and looks at as it does those of parameters."""
-        return [grad for embedding in self.embeddings for _, grad in embedding._pending]
+        return [grad for embedding in self.embeddings for _, grad, _ in embedding._pending]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, and the rows that lookups touched.
@@ -231,10 +262,18 @@ class Optimizer(optim.Optimizer):
 
     def _step_rows(self, embedding: Embedding) -> None:
         group = self._group_of(embedding)
-        step = int(self.optimizer.state.get(embedding.shadow, {}).get("step", 1))
+        state = self.optimizer.state.setdefault(embedding.shadow, {})
+        if "step" in state:
+            step = int(state["step"])
+        else:
+            # An optimizer that counts no steps: rows have ages all the same, and its state dict keeps the count.
+            step = state["row_step"] = int(state.get("row_step", 0)) + 1
         name, numbers = self._row_rule(group, step)
         rate = numbers.pop("rate", 1.0)
-        batches, grads = zip(*embedding._pending, strict=True)
+        batches, grads, bags = map(list, zip(*embedding._pending, strict=True))
         given = {key: float(value) for key, value in numbers.items()}
-        embedding._store.update(list(batches), list(grads), name, given, float(group["lr"]) * rate, step, 1.0)
+        with record_function("one_embedding.update"):
+            lr, scale = float(group["lr"]) * rate, embedding._grad_scale
+            embedding._store.update(batches, grads, bags, name, given, lr, step, scale)
+        embedding._step = step
         embedding._drop_grads()

@@ -216,8 +216,12 @@ def make_trunc_normal_initializer(mean: float = 0.0, std: float = 1.0, a: float 
     return {"type": "trunc_normal", "mean": mean, "std": std, "a": a, "b": b}
 
 
-def make_table_options(param: Options | Sequence[Options]) -> Options:
+def make_table_options(param: Options | Sequence[Options], admission: Options | None = None) -> Options:
     """Options of a table: an initializer for all columns, or a list of :func:`make_column_options`, one for each.
+
+    Args:
+        param: the initializer or the columns.
+        admission: which new ids get a row, by one of the ``make_*_admission``; all if None.
 
     Raises:
         TypeError: ``param`` is neither.
@@ -228,14 +232,15 @@ def make_table_options(param: Options | Sequence[Options]) -> Options:
         >>> oneflow.one_embedding.make_table_options(initializer)
         {'initializer': {'type': 'constant', 'value': 0}}
     """
+    extra: Options = {} if admission is None else {"admission": admission}
     if isinstance(param, dict):
-        return {"initializer": param}
+        return {"initializer": param, **extra}
     if isinstance(param, (list, tuple)):
-        return {"columns": list(param)}
+        return {"columns": list(param), **extra}
     raise TypeError(f"make_table_options(): expected an initializer or a list of columns, got {type(param).__name__}")
 
 
-def make_table(param: Options | Sequence[Options]) -> Options:
+def make_table(param: Options | Sequence[Options], admission: Options | None = None) -> Options:
     """As :func:`make_table_options`.
 
     Example::
@@ -243,7 +248,48 @@ def make_table(param: Options | Sequence[Options]) -> Options:
         >>> oneflow.one_embedding.make_table(oneflow.one_embedding.make_constant_initializer(0))
         {'initializer': {'type': 'constant', 'value': 0}}
     """
-    return make_table_options(param)
+    return make_table_options(param, admission)
+
+
+def make_count_admission(at_least: int, filter_bytes: int | None = None) -> Options:
+    """Admit ids that updates have named ``at_least`` times: until then they keep their initial weights.
+
+    Args:
+        at_least: occurrences; those of the admitting update count.
+        filter_bytes: count in a counting Bloom filter of this size, which sometimes counts too many; None counts
+            exactly, in some 24 bytes for each id that waits.
+
+    Raises:
+        ValueError: a number is out of its bounds: a filter counts to 255.
+
+    Example::
+
+        >>> oneflow.one_embedding.make_count_admission(3)
+        {'type': 'count', 'at_least': 3}
+    """
+    _positive("make_count_admission", at_least=at_least)
+    if filter_bytes is None:
+        return {"type": "count", "at_least": int(at_least)}
+    _positive("make_count_admission", filter_bytes=filter_bytes)
+    if at_least > 255:
+        raise ValueError(f"make_count_admission(): a filter counts to 255, got at_least={at_least}")
+    return {"type": "counting_bloom", "at_least": int(at_least), "filter_bytes": int(filter_bytes)}
+
+
+def make_probability_admission(probability: float) -> Options:
+    """Admit a new id with this probability at each update that names it.
+
+    Raises:
+        ValueError: it does not lie in [0, 1].
+
+    Example::
+
+        >>> oneflow.one_embedding.make_probability_admission(0.1)
+        {'type': 'probability', 'probability': 0.1}
+    """
+    if not 0 <= probability <= 1:
+        raise ValueError(f"make_probability_admission(): probability must lie in [0, 1], got {probability}")
+    return {"type": "probability", "probability": float(probability)}
 
 
 def make_column_options(initializer: Options) -> Options:
@@ -284,11 +330,27 @@ def table_numbers(table: Options, n_columns: int) -> list[tuple[int, list[float]
     return [initializer_numbers(column["initializer"]) for column in columns]
 
 
-def memory_budget(caches: Sequence[Options], storage_dim: int) -> int:
-    """Bytes for rows in memory: what a full cache needs, else the sum of the budgets."""
+def admission_numbers(options: Options | None) -> tuple[int, int, float, int]:
+    """How a table admits ids as the store takes it: its number, a count, a probability and the bytes of a filter."""
+    match options:
+        case None:
+            return 0, 0, 0.0, 0
+        case {"type": "count", "at_least": n}:
+            return 1, n, 0.0, 0
+        case {"type": "counting_bloom", "at_least": n, "filter_bytes": size}:
+            return 2, n, 0.0, size
+        case {"type": "probability", "probability": p}:
+            return 3, 0, p, 0
+    raise ValueError(f"one_embedding: an admission is made by one of the make_*_admission, got {options!r}")
+
+
+def memory_budget(caches: Sequence[Options], storage_dim: int, n_ranks: int = 1) -> int:
+    """Bytes for a rank's rows in memory: its share of what a full cache needs, else the sum of the budgets."""
     full = [cache["capacity"] for cache in caches if cache["policy"] == "full"]
     if full:
-        return max(full) * (4 * storage_dim + ROW_OVERHEAD)
+        # Hashes give ranks shares that differ a little.
+        share = max(full) if n_ranks == 1 else math.ceil(max(full) / n_ranks * 1.05)
+        return share * (4 * storage_dim + ROW_OVERHEAD)
     return sum(math.ceil(cache["cache_memory_budget_mb"] * (1 << 20)) for cache in caches)
 
 
@@ -299,3 +361,18 @@ def folder(path: Path, rank: int, n_ranks: int) -> str:
     if len(path) != n_ranks:
         raise ValueError(f"one_embedding: persistent_path lists {len(path)} folders for {n_ranks} ranks")
     return os.fspath(path[rank])
+
+
+def folders_of_other_worlds(path: Path, n_ranks: int, snapshot: str) -> list[str]:
+    """The folders of all ranks of another world below a path, where all of them have a snapshot; the newest such."""
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path) or os.path.basename(snapshot) != snapshot:
+        return []
+    base, found = os.fspath(path), []
+    sizes = {name.partition("-")[2] for name in os.listdir(base) if name.startswith("0-")}
+    for size in sizes:
+        if size.isdecimal() and int(size) != n_ranks:
+            folders = [folder(base, rank, int(size)) for rank in range(int(size))]
+            files = [os.path.join(f, "snapshots", f"{snapshot}.manifest") for f in folders]
+            if all(map(os.path.isfile, files)):
+                found.append((max(map(os.path.getmtime, files)), folders))
+    return max(found)[1] if found else []
