@@ -136,6 +136,15 @@ def _wide_deep_inputs(rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.standard_normal((6, 5)).astype("f4"), rng.integers(0, 60, (6, 4)), rng.integers(0, 20, (6, 3))]
 
 
+def _categories_inputs(rng: np.random.Generator) -> list[np.ndarray]:
+    return [rng.standard_normal((6, 5)).astype("f4"), rng.integers(0, 20, (6, 3))]
+
+
+def _two_tower_inputs(rng: np.random.Generator) -> list[np.ndarray]:
+    users, items = rng.integers(0, 20, (6, 1)), rng.integers(0, 20, (6, 2))
+    return [users, items, rng.standard_normal((6, 3)).astype("f4")]
+
+
 def _logits(model: Any, *given: Any) -> Any:
     return model(*given).logits
 
@@ -283,5 +292,26 @@ CASES: dict[str, Case] = {
         "WideDeepConfig",
         {"n_dense": 5, "wide_rows": 60, "rows": (30, 20, 25), "width": 8, "hidden": (16, 8)},
         _wide_deep_inputs,
+    ),
+    "deepfm": twin(
+        "DeepFM",
+        "DeepFMConfig",
+        {"n_dense": 5, "rows": (30, 20, 25), "width": 4, "hidden": (16, 8)},
+        _categories_inputs,
+    ),
+    "dcn": twin(
+        "DCN", "DCNConfig", {"n_dense": 5, "rows": (30, 20, 25), "width": 4, "hidden": (16, 8)}, _categories_inputs
+    ),
+    "dcn parallel": twin(
+        "DCN",
+        "DCNConfig",
+        {"n_dense": 5, "rows": (30, 20, 25), "width": 4, "rank": 6, "hidden": (16, 8), "stacked": False},
+        _categories_inputs,
+    ),
+    "two tower": twin(
+        "TwoTower",
+        "TwoTowerConfig",
+        {"user_rows": (20,), "item_rows": (20, 30), "n_user_dense": 3, "width": 4, "hidden": (16,), "output": 8},
+        _two_tower_inputs,
     ),
 }

@@ -10,6 +10,8 @@ Weights come from files: ``from_pretrained`` reads what Hugging Face and torchvi
 """
 
 from oneflow.models.bert import Bert, BertClassifier, BertConfig, BertForPreTraining
+from oneflow.models.dcn import DCN, DCNConfig
+from oneflow.models.deepfm import DeepFM, DeepFMConfig
 from oneflow.models.dlrm import DLRM, DLRMConfig
 from oneflow.models.generation import Generator, sample
 from oneflow.models.gpt2 import GPT2, GPT2Config
@@ -20,6 +22,7 @@ from oneflow.models.pretrained import Config, Layout, Part, Pretrained
 from oneflow.models.resnet import ResNet, ResNetConfig
 from oneflow.models.swin import Swin, SwinConfig
 from oneflow.models.t5 import T5, T5Config
+from oneflow.models.two_tower import TwoTower, TwoTowerConfig
 from oneflow.models.unet import UNet, UNetConfig
 from oneflow.models.vit import ViT, ViTConfig
 from oneflow.models.wide_deep import WideDeep, WideDeepConfig

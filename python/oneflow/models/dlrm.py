@@ -76,6 +76,11 @@ class DLRM(Pretrained):
     ``forward(dense, sparse)`` with float ``dense`` (batch, n_dense) and int64 ``sparse`` (batch, tables) or
     (batch, tables, bag), whose embeddings are summed, returns logits (batch,).
 
+    Args:
+        config: its sizes.
+        embedding: a module from ids (batch, tables) to (batch, tables, width), such as
+            ``one_embedding.MultiTableEmbedding``; dense tables if None.
+
     Example::
 
         >>> from oneflow.models import DLRM, DLRMConfig
@@ -86,11 +91,13 @@ class DLRM(Pretrained):
 
     config_class = DLRMConfig
 
-    def __init__(self, config: DLRMConfig) -> None:
+    def __init__(self, config: DLRMConfig, embedding: nn.Module | None = None) -> None:
         super().__init__()
         self.config = config
-        self.tables = nn.ModuleList([nn.EmbeddingBag(rows, config.width, mode="sum") for rows in config.rows])
-        for rows, table in zip(config.rows, self.tables, strict=True):
+        self.embedding = embedding
+        rows_of_tables = config.rows if embedding is None else ()
+        self.tables = nn.ModuleList([nn.EmbeddingBag(rows, config.width, mode="sum") for rows in rows_of_tables])
+        for rows, table in zip(rows_of_tables, self.tables, strict=True):
             nn.init.uniform_(table.weight, -(rows**-0.5), rows**-0.5)
         self.bottom = _network(config.n_dense, *config.bottom, config.width)
         n = len(config.rows) + 1
@@ -101,9 +108,17 @@ class DLRM(Pretrained):
         self.register_buffer("pairs", pairs[:, 0] * n + pairs[:, 1], persistent=False)
 
     def forward(self, dense: Tensor, sparse: Tensor) -> Tensor:
-        if sparse.dim() == 2:
-            sparse = sparse.unsqueeze(2)
         x = self.bottom(dense)
-        vectors = torch.stack([x, *(table(sparse[:, i]) for i, table in enumerate(self.tables))], dim=1)
+        if self.embedding is not None:
+            rows = self.embedding(sparse) if sparse.dim() == 2 else self._summed(sparse)
+            vectors = torch.cat([x.unsqueeze(1), rows], dim=1)
+        else:
+            bags = sparse.unsqueeze(2) if sparse.dim() == 2 else sparse
+            vectors = torch.stack([x, *(table(bags[:, i]) for i, table in enumerate(self.tables))], dim=1)
         products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
         return self.top(torch.cat([x, products.index_select(1, self.pairs)], dim=1)).squeeze(1)
+
+    def _summed(self, sparse: Tensor) -> Tensor:
+        batch, n_tables, n = sparse.shape
+        rows = self.embedding(sparse.transpose(1, 2).reshape(batch * n, n_tables))  # type: ignore[misc]
+        return rows.reshape(batch, n, n_tables, -1).sum(1)

@@ -54,6 +54,13 @@ class WideDeep(Pretrained):
     ``forward(dense, wide, deep)`` with float ``dense`` (batch, n_dense), int64 ``wide`` (batch, any) of rows in the one
     wide table and int64 ``deep`` (batch, tables) returns logits (batch,).
 
+    Args:
+        config: its sizes.
+        wide: a module from ids (batch, any) to (batch, 1), such as ``one_embedding.EmbeddingBag`` of one weight; a
+            dense table if None.
+        embedding: a module from ids (batch, tables) to (batch, tables, width), such as
+            ``one_embedding.MultiTableEmbedding``; dense tables if None.
+
     Example::
 
         >>> from oneflow.models import WideDeep, WideDeepConfig
@@ -64,21 +71,29 @@ class WideDeep(Pretrained):
 
     config_class = WideDeepConfig
 
-    def __init__(self, config: WideDeepConfig) -> None:
+    def __init__(
+        self, config: WideDeepConfig, wide: nn.Module | None = None, embedding: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.config = config
-        self.wide = nn.EmbeddingBag(config.wide_rows, 1, mode="sum")
-        self.tables = nn.ModuleList([nn.Embedding(rows, config.width) for rows in config.rows])
+        self.wide = nn.EmbeddingBag(config.wide_rows, 1, mode="sum") if wide is None else wide
+        self.embedding = embedding
+        rows_of_tables = config.rows if embedding is None else ()
+        self.tables = nn.ModuleList([nn.Embedding(rows, config.width) for rows in rows_of_tables])
         layers: list[nn.Module] = []
         widths = (config.n_dense + len(config.rows) * config.width, *config.hidden)
         for n_in, n_out in itertools.pairwise(widths):
             layers += [nn.Linear(n_in, n_out), nn.ReLU(), nn.Dropout(config.dropout)]
         self.deep = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
-        nn.init.zeros_(self.wide.weight)
+        if wide is None:
+            nn.init.zeros_(self.wide.weight)
         for table in self.tables:
             nn.init.normal_(table.weight, std=0.05)
 
     def forward(self, dense: Tensor, wide: Tensor, deep: Tensor) -> Tensor:
-        embedded = [table(deep[:, i]) for i, table in enumerate(self.tables)]
+        if self.embedding is None:
+            embedded = [table(deep[:, i]) for i, table in enumerate(self.tables)]
+        else:
+            embedded = [self.embedding(deep).flatten(1)]
         logits = self.wide(wide) + self.deep(torch.cat([dense, *embedded], dim=1))
         return logits.squeeze(1)
