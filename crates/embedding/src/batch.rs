@@ -21,7 +21,7 @@ impl Key {
     /// Which of `n` owners has this key. Independent of the bits that find it in an index.
     pub fn owner(self, n: usize) -> usize {
         let bits = mix(self.hash() ^ 0x6A09_E667_F3BC_C908) >> 32;
-        (bits * n as u64 >> 32) as usize
+        ((bits * n as u64) >> 32) as usize
     }
 }
 
@@ -144,6 +144,22 @@ impl Batch {
             }
         }
         Ok(batch)
+    }
+
+    /// From ids and the table of each; without tables, those of `n_tables` tables alternate. `padding` is no key.
+    pub fn from_ids(ids: &[u64], tables: Option<&[u64]>, n_tables: u32, padding: Option<u64>) -> Result<Batch> {
+        let key = |table: u32, id: u64| (Some(id) != padding).then_some(Key { table, id });
+        match tables {
+            Some(tables) if tables.len() != ids.len() => {
+                Err(Error::value(format!("embedding: {} tables for {} ids", tables.len(), ids.len())))
+            }
+            Some(tables) => {
+                let table = |t: u64| u32::try_from(t).unwrap_or(u32::MAX);
+                Batch::new(ids.iter().zip(tables).map(|(id, t)| key(table(*t), *id)))
+            }
+            None if n_tables <= 1 => Batch::new(ids.iter().map(|id| key(0, *id))),
+            None => Batch::new(ids.iter().enumerate().map(|(i, id)| key((i % n_tables as usize) as u32, *id))),
+        }
     }
 
     /// Several batches as one: their positions follow each other.

@@ -8,6 +8,21 @@ use std::ptr::NonNull;
 /// Sizes from here on ask for huge pages.
 const HUGE: usize = 2 << 20;
 
+/// Asks for huge pages for the whole ones in a piece of memory, before it is first written. A refusal costs speed alone.
+pub fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= 2 * HUGE {
+        let skipped = start.align_offset(HUGE);
+        // SAFETY: whole pages inside of the caller's memory; the advice changes no content.
+        let _ = unsafe {
+            let whole = (bytes - skipped) / HUGE * HUGE;
+            rustix::mm::madvise(start.add(skipped).cast(), whole, rustix::mm::Advice::LinuxHugepage)
+        };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
+}
+
 pub struct Chunk {
     words: NonNull<u32>,
     layout: Layout,
@@ -26,15 +41,7 @@ impl Chunk {
         let layout = Layout::from_size_align(bytes, 16).ok()?;
         // SAFETY: the layout has a size.
         let words = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        #[cfg(target_os = "linux")]
-        if bytes >= 2 * HUGE {
-            let skipped = words.as_ptr().align_offset(HUGE);
-            // SAFETY: whole pages inside of this allocation; the advice changes no content. A refusal costs speed alone.
-            let _ = unsafe {
-                let start = words.as_ptr().add(skipped);
-                rustix::mm::madvise(start.cast(), (bytes - skipped) / HUGE * HUGE, rustix::mm::Advice::LinuxHugepage)
-            };
-        }
+        ask_for_huge_pages(words.as_ptr(), bytes);
         Some(Chunk { words: words.cast(), layout })
     }
 

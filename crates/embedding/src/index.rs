@@ -2,6 +2,8 @@
 //!
 //! Holds numbers of rows, no keys: the caller compares those. A lookup that finds nothing reads one line, mostly.
 
+use crate::chunk::ask_for_huge_pages;
+
 /// Entries a bucket.
 const WAYS: usize = 12;
 const FULL: u32 = (1 << WAYS) - 1;
@@ -124,7 +126,9 @@ impl Index {
         // Five sixths full: beyond, keys pass on through many buckets.
         if self.len >= self.buckets.len() * (WAYS - 2) {
             let old = std::mem::take(&mut self.buckets);
-            self.buckets = vec![EMPTY; old.len() * 2];
+            self.buckets = Vec::with_capacity(old.len() * 2);
+            ask_for_huge_pages(self.buckets.as_mut_ptr().cast(), old.len() * 2 * size_of::<Bucket>());
+            self.buckets.resize(old.len() * 2, EMPTY);
             for bucket in &old {
                 for w in (0..WAYS).filter(|w| bucket.tags[*w] != 0) {
                     self.place(hash_of(bucket.numbers[w]), bucket.numbers[w]);

@@ -101,18 +101,22 @@ impl Rows {
         let row = self.row(slot);
         Key { table: row[2], id: row[0] as u64 | (row[1] as u64) << 32 }
     }
+    #[inline(always)]
     pub fn on_disk(&self, slot: u32) -> u32 {
         self.row(slot)[ON_DISK]
     }
     pub fn set_on_disk(&mut self, slot: u32, entry: u32) {
         self.row_mut(slot)[ON_DISK] = entry;
     }
+    #[inline(always)]
     pub fn step(&self, slot: u32) -> u32 {
         self.row(slot)[STEP]
     }
+    #[inline(always)]
     pub fn set_step(&mut self, slot: u32, step: u32) {
         self.row_mut(slot)[STEP] = step;
     }
+    #[inline(always)]
     pub fn count(&mut self, slot: u32, n: u32) {
         let count = &mut self.row_mut(slot)[COUNT];
         *count = count.saturating_add(n);
@@ -128,16 +132,12 @@ impl Rows {
         self.row_mut(slot)[..HEADER].copy_from_slice(&header);
     }
 
-    /// Asks for the line of a row's key.
-    #[inline(always)]
-    pub fn prefetch_key(&self, slot: u32) {
-        prefetch(&self.row(slot)[0]);
-    }
-
     /// Asks for the lines of the first `n` numbers of a row that is read soon; the processor goes on by itself after eight.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, n: usize) {
         let row = &self.row(slot)[..HEADER + n];
+        // A row begins anywhere in a line.
+        prefetch(&row[0]);
         for line in row.chunks(LINE).take(8) {
             prefetch(&line[line.len() - 1]);
         }

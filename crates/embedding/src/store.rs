@@ -83,8 +83,18 @@ pub struct Stats {
 
 /// No slot.
 const ABSENT: u32 = u32::MAX;
-/// Rows whose index lines are asked for before the first is read.
-const GROUP: usize = 32;
+/// How many keys ahead lines of the index, and lines of rows, are asked for before they are read; and room for both.
+const DISTANCE: usize = 16;
+const RING: usize = 32;
+/// Keys that are found before their rows are copied.
+const BLOCK: usize = 256;
+/// Lines of rows that are asked for ahead of copying and updating.
+const LINES_AHEAD: usize = 40;
+
+/// Rows of so many numbers whose lines are asked for ahead.
+fn rows_ahead(width: usize) -> usize {
+    (LINES_AHEAD / (1 + (HEADER + width).div_ceil(16))).clamp(2, 16)
+}
 /// In a list of slots: a row that was read aside.
 const ASIDE: u32 = 1 << 31;
 
@@ -169,7 +179,21 @@ impl Store {
         self.check_tables(&batch.keys)?;
         self.bound_disk()?;
         let mut slots = Vec::with_capacity(batch.keys.len());
-        self.find(&batch.keys, &mut slots);
+        // Keys stand in the order in which they first appear, so a block of rows is copied as soon as it is found, while its
+        // lines are near. The first row that is not in memory ends this.
+        let mut first = 0;
+        while slots.len() < batch.keys.len() {
+            let known = slots.len();
+            let block = &batch.keys[known..batch.keys.len().min(known + BLOCK)];
+            self.find(block, n, &mut slots);
+            if slots[known..].contains(&ABSENT) {
+                break;
+            }
+            first = self.emit(batch, first, n, &slots, &[], &mut f);
+        }
+        let known = slots.len();
+        let rest = &batch.keys[known..];
+        self.find(rest, 0, &mut slots);
         let any_missing = slots.contains(&ABSENT);
         if trains && batch.keys.len() <= self.piece() {
             self.count_hits(&slots);
@@ -182,24 +206,37 @@ impl Store {
             }
         }
         let aside = if any_missing { self.read_aside(&batch.keys, &mut slots, n)? } else { Vec::new() };
-        const AHEAD: usize = 12;
-        for (p, &k) in batch.inverse.iter().enumerate() {
-            if let Some(&next) = batch.inverse.get(p + AHEAD)
-                && next != PADDING
-                && slots[next as usize] & ASIDE == 0
+        self.emit(batch, first, n, &slots, &aside, &mut f);
+        Ok(())
+    }
+
+    /// Calls `f` with the positions from `first` on, up to one whose key has no slot yet; returns that position.
+    #[inline]
+    fn emit(
+        &self,
+        batch: &Batch,
+        first: usize,
+        n: usize,
+        slots: &[u32],
+        aside: &[f32],
+        f: &mut impl FnMut(usize, Option<&[f32]>),
+    ) -> usize {
+        let ahead = rows_ahead(n);
+        for (p, &k) in batch.inverse.iter().enumerate().skip(first) {
+            if let Some(&next) = batch.inverse.get(p + ahead)
+                && let Some(&slot) = slots.get(next as usize)
+                && slot & ASIDE == 0
             {
-                self.rows.prefetch(slots[next as usize], n);
+                self.rows.prefetch(slot, n);
             }
-            if k == PADDING {
-                f(p, None);
-                continue;
-            }
-            match slots[k as usize] {
-                slot if slot & ASIDE == 0 => f(p, Some(&self.rows.values(slot)[..n])),
-                slot => f(p, Some(&aside[(slot & !ASIDE) as usize * n..][..n])),
+            match slots.get(k as usize) {
+                _ if k == PADDING => f(p, None),
+                Some(&slot) if slot & ASIDE == 0 => f(p, Some(&self.rows.values(slot)[..n])),
+                Some(&slot) => f(p, Some(&aside[(slot & !ASIDE) as usize * n..][..n])),
+                None => return p,
             }
         }
-        Ok(())
+        batch.inverse.len()
     }
 
     /// Updates the row of each position of a batch by that position's gradient. The gradients of positions with the same key
@@ -264,7 +301,7 @@ impl Store {
     /// Numbers of the keys that have a row, or get one.
     fn admit(&mut self, batch: &Batch, step: u64) -> Vec<u32> {
         let mut slots = Vec::new();
-        self.find(&batch.keys, &mut slots);
+        self.find(&batch.keys, 0, &mut slots);
         let mut admitted = Vec::with_capacity(slots.len());
         for (k, (slot, key)) in slots.into_iter().zip(&batch.keys).enumerate() {
             let is_there = slot != ABSENT || self.places.find(*key).is_some();
@@ -392,6 +429,7 @@ impl Store {
     /// on disk.
     fn in_pieces(&mut self, keys: &[Key], mut f: impl FnMut(&mut Store, usize, u32)) -> Result<()> {
         let (mut slots, piece, width) = (Vec::new(), self.piece(), self.config.width());
+        let ahead = rows_ahead(width);
         for (i, part) in keys.chunks(piece).enumerate() {
             let brought = self.bound_disk().and_then(|()| self.bring(part, &mut slots));
             brought.map_err(|e| match i {
@@ -399,7 +437,7 @@ impl Store {
                 _ => e.context(format!("after the first {} of {} rows: ", i * piece, keys.len())),
             })?;
             for (k, &slot) in slots.iter().enumerate() {
-                if let Some(&next) = slots.get(k + 6) {
+                if let Some(&next) = slots.get(k + ahead) {
                     self.rows.prefetch(next, width);
                 }
                 f(self, i * piece + k, slot);
@@ -409,6 +447,7 @@ impl Store {
         Ok(())
     }
 
+    #[inline]
     fn make_dirty(&mut self, slot: u32) {
         let flag = &mut self.rows.flags[slot as usize];
         if *flag & DIRTY != 0 {
@@ -425,30 +464,33 @@ impl Store {
         }
     }
 
-    /// The slot of each key, or `ABSENT`. A group at a time: its lines of the index, then those of its rows are asked for before
-    /// the first is read, so that many are under way at once.
-    fn find(&self, keys: &[Key], slots: &mut Vec<u32>) {
-        slots.clear();
+    /// The slot of each key, or `ABSENT`. The lines of keys that come later are asked for while earlier ones are compared: first
+    /// those of the index, then those of the rows, so that some thirty are under way at any time.
+    /// With them the first `n` numbers of each row are asked for.
+    fn find(&self, keys: &[Key], n: usize, slots: &mut Vec<u32>) {
         slots.reserve(keys.len());
-        for group in keys.chunks(GROUP) {
-            let (mut hashes, mut candidates) = ([0u64; GROUP], [ABSENT; GROUP]);
-            for (hash, key) in hashes.iter_mut().zip(group) {
-                *hash = key.hash();
-                self.index.prefetch(*hash);
-            }
-            for (candidate, hash) in candidates.iter_mut().zip(&hashes[..group.len()]) {
-                if let Some(slot) = self.index.candidate(*hash) {
-                    *candidate = slot;
-                    self.rows.prefetch_key(slot);
-                }
-            }
-            for ((hash, candidate), key) in hashes.iter().zip(candidates).zip(group) {
-                if candidate != ABSENT && self.rows.key(candidate) == *key {
-                    slots.push(candidate);
+        let (mut hashes, mut candidates) = ([0u64; RING], [ABSENT; RING]);
+        for i in 0..keys.len() + 2 * DISTANCE {
+            // The oldest first: its place becomes that of the newest.
+            if i >= 2 * DISTANCE {
+                let (key, i) = (keys[i - 2 * DISTANCE], (i - 2 * DISTANCE) % RING);
+                if candidates[i] != ABSENT && self.rows.key(candidates[i]) == key {
+                    slots.push(candidates[i]);
                 } else {
-                    let slot = self.index.find(*hash, |s| self.rows.key(s) == *key);
+                    let slot = self.index.find(hashes[i], |s| self.rows.key(s) == key);
                     slots.push(slot.unwrap_or(ABSENT));
                 }
+            }
+            if i >= DISTANCE && i - DISTANCE < keys.len() {
+                let i = (i - DISTANCE) % RING;
+                candidates[i] = self.index.candidate(hashes[i]).unwrap_or(ABSENT);
+                if candidates[i] != ABSENT {
+                    self.rows.prefetch(candidates[i], n);
+                }
+            }
+            if let Some(key) = keys.get(i) {
+                hashes[i % RING] = key.hash();
+                self.index.prefetch(hashes[i % RING]);
             }
         }
     }
@@ -469,8 +511,12 @@ impl Store {
 
     /// Brings the rows of different keys into memory, at most a piece of them.
     fn bring(&mut self, keys: &[Key], slots: &mut Vec<u32>) -> Result<()> {
-        self.find(keys, slots);
+        slots.clear();
+        self.find(keys, 0, slots);
         self.count_hits(slots);
+        if !slots.contains(&ABSENT) {
+            return Ok(());
+        }
         self.pin(slots, true);
         let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
         let made = self.fetch(keys, &missing, slots).and_then(|()| self.make(keys, slots));

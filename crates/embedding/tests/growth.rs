@@ -96,7 +96,7 @@ fn forgetting_agrees_with_a_map() {
             let worth = |k: &Key, v: (u32, u32)| [v.0 as f32, v.1 as f32, norm[k]][of];
             let mut best: Vec<(f32, Key)> = known.iter().map(|(k, v)| (worth(k, *v), *k)).collect();
             best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            best[keep..].iter().for_each(|(_, k)| drop(known.remove(k)));
+            best[keep..].iter().for_each(|(_, k)| assert!(known.remove(k).is_some()));
             store.forget(&Forget { keep: Some((score, keep)), ..Forget::default() }).unwrap();
             assert_eq!(store.keys(), known.keys().copied().collect::<Vec<_>>(), "{score:?}");
         }

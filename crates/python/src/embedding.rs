@@ -171,21 +171,7 @@ impl PyBatch {
             let _pins: Vec<_> = pins.into_iter().map(|s| s.pin()).collect();
             // SAFETY: both were checked by `host`, and are pinned.
             let (ids, tables) = unsafe { (integers(&ids), tables.map(|t| integers(&t))) };
-            let is_key = move |id: &u64| Some(*id) != padding;
-            detach(py, || match &tables {
-                Some(tables) => {
-                    Batch::new(ids.iter().zip(tables).map(|(id, t)| {
-                        is_key(id).then(|| Key { table: u32::try_from(*t).unwrap_or(u32::MAX), id: *id })
-                    }))
-                }
-                None if n_tables <= 1 => {
-                    Batch::new(ids.iter().map(|id| is_key(id).then_some(Key { table: 0, id: *id })))
-                }
-                None => {
-                    let key = |(i, id): (usize, &u64)| is_key(id).then(|| Key { table: i as u32 % n_tables, id: *id });
-                    Batch::new(ids.iter().enumerate().map(key))
-                }
-            })
+            detach(py, || Batch::from_ids(&ids, tables.as_deref(), n_tables, padding))
         })
         .map(PyBatch)
     }
@@ -322,11 +308,9 @@ impl PyStore {
                 0 => &mut [],
                 _ => {
                     let p = out.data_ptr().cast::<f32>();
-                    // SAFETY: fresh memory of the host for `n` numbers, which nobody else knows yet.
-                    unsafe {
-                        p.write_bytes(0, n);
-                        std::slice::from_raw_parts_mut(p, n)
-                    }
+                    // SAFETY: fresh memory of the host for `n` numbers, which nobody else knows yet. The store writes all of
+                    // it before it returns, and reads none; a tensor whose call failed is dropped.
+                    unsafe { std::slice::from_raw_parts_mut(p, n) }
                 }
             };
             if batch.0.is_empty() { Ok(out) } else { f(store, slice).map(|()| out) }
