@@ -84,7 +84,7 @@ REFUSED = [
     lambda: oneflow.jit.save(None, ""),
     lambda: oneflow.jit.load(""),
     lambda: oneflow.jit.ScriptModule(),
-    lambda: oneflow.onnx.export(None, None, ""),
+    lambda: oneflow.onnx.dynamo_export(None),
     lambda: oneflow.xpu.current_device(),
 ]
 

@@ -33,6 +33,11 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
         return redispatch(c, below & !(1 << bit::LAZY), outs);
     }
     note_line()?;
+    if with_trace(|t| Ok(t.begin_expansion(c.op)))? {
+        let done = compose(c, outs);
+        with_trace(|t| Ok(t.end_expansion()))?;
+        return done;
+    }
     match c.op.kernel {
         Kernel::None => return compose(c, outs),
         Kernel::Host(_) if c.op.compose.is_some() => return compose(c, outs),

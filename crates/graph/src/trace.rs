@@ -13,7 +13,7 @@ use oneflow_ops::view::as_strided;
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -71,6 +71,9 @@ pub(crate) struct Trace {
     /// Gives the user's source line; and the line of the call under way.
     stack: Option<StackFn>,
     here: Option<Arc<str>>,
+    /// Ops whose calls are traced as their compositions.
+    expanded: HashSet<String>,
+    expanding: Vec<&'static str>,
 }
 
 /// The user's source location, as text.
@@ -202,6 +205,8 @@ impl Tracer {
             n_again: 0,
             stack,
             here: None,
+            expanded: HashSet::new(),
+            expanding: Vec::new(),
         };
         TRACE.set(Some(trace));
         set_lazy(true);
@@ -255,6 +260,14 @@ impl Tracer {
                 t.met.values().map(|(t, _)| t).filter(|t| oneflow_autograd::requires_grad(t)).collect();
             met.sort_by_key(|t| t.id());
             Ok(met.into_iter().cloned().collect())
+        })
+    }
+
+    /// From now on calls of these ops ("layer_norm", "max.dim") are traced as their compositions, where they have one.
+    pub fn expand(&self, names: Vec<String>) -> Result<()> {
+        self.with(|t| {
+            t.expanded.extend(names);
+            Ok(())
         })
     }
 
@@ -336,6 +349,23 @@ impl Trace {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if a call of an op is traced as its composition, which begins here. A composition may call its own op, for
+    /// other dtypes say: that call is a node.
+    pub(crate) fn begin_expansion(&mut self, op: &'static OpDef) -> bool {
+        let begins = !self.expanded.is_empty()
+            && op.compose.is_some()
+            && self.expanded.contains(op.name())
+            && !self.expanding.contains(&op.name());
+        if begins {
+            self.expanding.push(op.name());
+        }
+        begins
+    }
+
+    pub(crate) fn end_expansion(&mut self) {
+        self.expanding.pop();
     }
 
     fn add_value(&mut self, meta: Meta, offset: i64, root: Option<ValueId>) -> ValueId {

@@ -162,6 +162,17 @@ impl GraphTrace {
             Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
         })
     }
+    /// Ends the trace with these results and returns its logical graph, before any pass.
+    fn finish_logical<'py>(&mut self, py: Python<'py>, outputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyDict>> {
+        let outputs = tensors(outputs)?;
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        let traced = run(|| tracer.finish(&outputs))?;
+        crate::traced::logical(py, &traced.graph)
+    }
+    /// From now on calls of these ops are traced as their compositions, where they have one.
+    fn expand(&self, names: Vec<String>) -> PyResult<()> {
+        run(|| self.tracer()?.expand(names))
+    }
     /// Gives the trace up.
     fn abort(&mut self) {
         self.0 = None;

@@ -34,6 +34,7 @@ mod methods;
 mod numpy;
 mod object;
 mod old_order;
+mod onnx;
 mod operators;
 mod overload;
 mod overrides;
@@ -49,6 +50,7 @@ mod sparse;
 mod storage;
 mod stores;
 mod table;
+mod traced;
 mod value;
 
 use pyo3::prelude::*;
@@ -81,6 +83,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     distributed::add(m)?;
     graph::add(m)?;
     loaded::add(m)?;
+    onnx::add(m)?;
     feed::add(m)?;
     records::add(m)?;
     embedding::add(m)?;

@@ -1,0 +1,56 @@
+"""Tensors that are made of arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow as flow
+from oneflow.onnx._export.rules import Op, rule, static
+from oneflow.onnx._export.sizes import Size
+
+_ZEROS = ("zeros", "new_zeros", "zeros_like", "zero", "empty", "new_empty", "empty_like", "empty_strided")
+
+
+@rule(*_ZEROS, "ones", "new_ones", "ones_like", "full", "new_full", "full_like", "fill", "scalar_tensor")
+def full(n: Op) -> Any:
+    if n.name == "fill" and n.has("value"):
+        return n.b.node("Expand", n.x("value", n.out.dtype), n.b.ints(n.out.sizes))
+    value: Any = 0 if n.name in _ZEROS else 1
+    for key in ("fill_value", "value", "s"):
+        value = n.args.get(key, value)
+    one = n.b.const(value, n.out.dtype)
+    return n.b.node("Expand", one, n.b.ints(n.out.sizes)) if n.out.sizes else n.b.node("Identity", one)
+
+
+@rule("arange", "arange.start")
+def arange(n: Op) -> Any:
+    b, dtype = n.b, n.out.dtype
+    start, end, step = n.args.get("start", 0), n.args["end"], n.args.get("step", 1)
+    if all(static(v) for v in (start, end, step)):
+        return b.const(flow.arange(start, end, step, dtype=dtype))
+
+    def number(value: Any) -> str:
+        if isinstance(value, Size):
+            return b.cast(b.node("Squeeze", b.size(value), b.ints([0])), flow.int64, dtype)
+        return b.const(value, dtype)
+
+    return b.node("Range", number(start), number(end), number(step))
+
+
+@rule("linspace", "eye", "tril_indices", "triu_indices")
+def constant(n: Op) -> Any:
+    args = {k: v for k, v in n.args.items() if k not in ("dtype", "device", "requires_grad")}
+    if (n.node.inputs and any(v is not None for v in n.node.inputs.values())) or not all(map(static, args.values())):
+        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
+    return n.b.const(getattr(flow, n.name)(**args, dtype=n.out.dtype))
+
+
+@rule("randn", "randn_like", "rand", "rand_like", "normal", "uniform")
+def random(n: Op) -> Any:
+    b = n.b
+    like = b.node("Expand", b.const(0.0, n.out.dtype), b.ints(n.out.sizes))
+    if n.name in ("rand", "rand_like", "uniform"):
+        low, high = n.args.get("from", 0), n.args.get("to", 1)
+        return b.node("RandomUniformLike", like, low=float(low), high=float(high))
+    mean, scale = n.args.get("mean", 0), n.args.get("std", 1)
+    return b.node("RandomNormalLike", like, mean=float(mean), scale=float(scale))

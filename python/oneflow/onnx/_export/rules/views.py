@@ -1,0 +1,272 @@
+"""Views, and what moves elements without computing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow as flow
+from oneflow.onnx._export.rules import Op, rule, static
+from oneflow.onnx._export.sizes import Size
+
+_RESHAPES: tuple[str, ...] = (
+    "view",
+    "view_copy",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "ravel",
+    "view_as",
+    "reshape_as",
+    "atleast_1d",
+)
+_RESHAPES += ("atleast_2d", "atleast_3d", "squeeze", "squeeze_copy", "squeeze_copy.dim")
+
+
+@rule(*_RESHAPES)
+def reshape(n: Op) -> Any:
+    return n.b.reshape(n.x(), n.out.sizes)
+
+
+@rule("squeeze.dim")
+def squeeze(n: Op) -> Any:
+    rank = n.meta("input").rank
+    dims = n.args["dim"]
+    dims = [d % max(rank, 1) for d in (dims if isinstance(dims, list) else [dims])]
+    dims = [d for d in dims if rank and n.meta("input").sizes[d] == 1]
+    return n.b.node("Squeeze", n.x(), n.b.ints(dims)) if dims else n.b.node("Identity", n.x())
+
+
+@rule("unsqueeze", "unsqueeze_copy")
+def unsqueeze(n: Op) -> Any:
+    dim = n.args["dim"] % n.out.rank
+    return n.b.node("Unsqueeze", n.x(), n.b.ints([dim]))
+
+
+@rule("expand", "broadcast_to", "expand_as", "expand_copy")
+def expand(n: Op) -> Any:
+    return n.b.node("Expand", n.x(), n.b.ints(n.out.sizes))
+
+
+@rule("permute", "permute_copy")
+def permute(n: Op) -> Any:
+    rank = n.meta("input").rank
+    return n.b.node("Transpose", n.x(), perm=[d % rank for d in n.args["dims"]])
+
+
+@rule("transpose", "transpose_copy", "swapaxes", "swapdims", "t", "t_copy", "adjoint")
+def transpose(n: Op) -> Any:
+    rank = n.meta("input").rank
+    if rank < 2:
+        return n.b.node("Identity", n.x())
+    dims = [v for k, v in n.args.items() if k in ("dim0", "dim1", "axis0", "axis1")] or [-2, -1]
+    one, other = (d % rank for d in dims)
+    perm = list(range(rank))
+    perm[one], perm[other] = other, one
+    return n.b.node("Transpose", n.x(), perm=perm)
+
+
+@rule("movedim", "moveaxis")
+def movedim(n: Op) -> Any:
+    rank = n.meta("input").rank
+    source = [d % rank for d in n.args["source"]]
+    to = [d % rank for d in n.args["destination"]]
+    perm: list[int] = [-1] * rank
+    for s, d in zip(source, to, strict=True):
+        perm[d] = s
+    rest = iter(d for d in range(rank) if d not in source)
+    return n.b.node("Transpose", n.x(), perm=[next(rest) if p < 0 else p for p in perm])
+
+
+@rule("select", "select_copy")
+def select(n: Op) -> Any:
+    dim, index = n.dim(), n.args["index"]
+    if isinstance(index, Size):
+        place = n.b.node("Squeeze", n.b.size(index), n.b.ints([0]))
+    else:
+        place = n.b.const(int(index), flow.int64)
+    return n.b.node("Gather", n.x(), place, axis=dim)
+
+
+@rule("slice", "slice_copy")
+def slice_(n: Op) -> Any:
+    start, end, step = n.args["start"], n.args["end"], n.args["step"]
+    start = 0 if start is None else start
+    end = 2**63 - 1 if end is None else end
+    b, dim = n.b, n.dim()
+    if not static(end) and end == n.meta("input").sizes[dim]:
+        end = 2**63 - 1
+    return b.node("Slice", n.x(), b.ints([start]), b.ints([end]), b.ints([dim]), b.ints([step]))
+
+
+@rule("narrow", "narrow_copy")
+def narrow(n: Op) -> Any:
+    b, dim, start, length = n.b, n.dim(), n.args["start"], n.args["length"]
+    begin = b.ints([start])
+    if static(start) and static(length):
+        size = n.meta("input").sizes[dim]
+        start = start + size if start < 0 and static(size) else start
+        begin, end = b.ints([start]), b.ints([start + length])
+    else:
+        end = b.node("Add", begin, b.ints([length]))
+    return b.node("Slice", n.x(), begin, end, b.ints([dim]))
+
+
+_SPLITS: tuple[str, ...] = (
+    "split",
+    "split.sizes",
+    "split_with_sizes",
+    "chunk",
+    "tensor_split",
+    "unsafe_chunk",
+    "unsafe_split",
+)
+_SPLITS += ("unsafe_split_with_sizes", "split_with_sizes_copy", "tensor_split.indices")
+
+
+@rule(*_SPLITS)
+def split(n: Op) -> Any:
+    dim = n.dim()
+    sizes = [n.graph.values[v].sizes[dim] for v in n.node.outputs]
+    if len(sizes) == 1:
+        return [n.b.node("Identity", n.x())]
+    return n.b.node("Split", n.x(), n.b.ints(sizes), n=len(sizes), axis=dim)
+
+
+@rule("unbind", "unbind_copy")
+def unbind(n: Op) -> Any:
+    dim = n.dim()
+    return [n.b.node("Gather", n.x(), n.b.const(i, flow.int64), axis=dim) for i in range(len(n.node.outputs))]
+
+
+@rule("cat", "concat", "concatenate")
+def cat(n: Op) -> Any:
+    values = [v for v in n.node.inputs["tensors"] if n.graph.values[v].sizes != [0] or n.out.rank == 1]
+    names = [n.b.cast(n.names[v], n.graph.values[v].dtype, n.out.dtype) for v in values]
+    return n.b.node("Concat", *names, axis=n.args["dim"] % n.out.rank)
+
+
+@rule("stack")
+def stack(n: Op) -> Any:
+    dim = n.args["dim"] % n.out.rank
+    axes = n.b.ints([dim])
+    parts = [n.b.node("Unsqueeze", x, axes) for x in n.all("tensors", n.out.dtype)]
+    return n.b.node("Concat", *parts, axis=dim)
+
+
+@rule("repeat", "tile")
+def repeat(n: Op) -> Any:
+    times = n.args["repeats" if n.name == "repeat" else "dims"]
+    meta, x = n.meta("input"), n.x()
+    times = [1] * (meta.rank - len(times)) + list(times)
+    if len(times) > meta.rank:
+        x = n.b.reshape(x, [1] * (len(times) - meta.rank) + meta.sizes)
+    return n.b.node("Tile", x, n.b.ints(times))
+
+
+@rule("flip")
+def flip(n: Op) -> Any:
+    b, rank = n.b, n.meta("input").rank
+    dims = [d % rank for d in n.args["dims"]]
+    far = [-(2**63) + 1] * len(dims)
+    return b.node("Slice", n.x(), b.ints([-1] * len(dims)), b.ints(far), b.ints(dims), b.ints([-1] * len(dims)))
+
+
+@rule("roll")
+def roll(n: Op) -> Any:
+    b, meta, x = n.b, n.meta("input"), n.x()
+    shifts, dims = n.args["shifts"], n.args["dims"]
+    if not dims:
+        x, dims, shape = b.reshape(x, [-1]), [0], meta.sizes
+    else:
+        shape = None
+    for shift, dim in zip(shifts, dims, strict=True):
+        axis = b.ints([dim % max(meta.rank, 1)])
+        cut = b.ints([-shift]) if static(shift) else b.node("Neg", b.ints([shift]))
+        head = b.node("Slice", x, cut, b.ints([2**63 - 1]), axis)
+        tail = b.node("Slice", x, b.ints([0]), cut, axis)
+        x = b.node("Concat", head, tail, axis=dim % max(meta.rank, 1))
+    return x if shape is None else b.reshape(x, shape)
+
+
+@rule("tril", "triu")
+def tril(n: Op) -> Any:
+    b = n.b
+    x = n.x("input", flow.int64) if n.out.dtype == flow.bool else n.x()
+    y = b.node("Trilu", x, b.const(int(n.args["diagonal"]), flow.int64), upper=int(n.name == "triu"))
+    return b.cast(y, flow.int64, flow.bool) if n.out.dtype == flow.bool else y
+
+
+def _places(n: Op) -> Any:
+    """The elements of a strided layout, counted through the memory that it is a layout of."""
+    sizes, strides, offset = n.args["size"], n.args["stride"], n.args.get("offset", n.args.get("storage_offset")) or 0
+    if not all(static(v) for v in [*sizes, *strides, offset]):
+        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
+    place = flow.full([1] * len(sizes), offset, dtype=flow.int64)
+    for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        shape = [1] * len(sizes)
+        shape[i] = size
+        place = place + (flow.arange(size) * stride).reshape(shape)
+    return place
+
+
+@rule("_as_strided", "as_strided", "as_strided_copy")
+def as_strided(n: Op) -> Any:
+    meta, sizes, strides = n.meta("input"), n.args["size"], n.args["stride"]
+    if sizes == meta.sizes and strides == meta.strides:
+        return n.b.node("Identity", n.x())
+    return n.b.node("Gather", n.b.reshape(n.x(), [-1]), n.b.const(_places(n)), axis=0)
+
+
+@rule("_as_strided_scatter", "as_strided_scatter")
+def as_strided_scatter(n: Op) -> Any:
+    b, meta = n.b, n.meta("input")
+    flat = b.reshape(n.x(), [-1])
+    source = b.reshape(n.x("src", n.out.dtype), [-1])
+    made = b.node("ScatterElements", flat, b.const(_places(n).reshape(-1)), source, axis=0)
+    return b.reshape(made, meta.sizes)
+
+
+@rule("slice_scatter", "select_scatter")
+def slice_scatter(n: Op) -> Any:
+    b, dim, meta = n.b, n.dim(), n.meta("input")
+    if n.name == "select_scatter":
+        begin, stop, step = n.args["index"], n.args["index"] + 1 if n.args["index"] != -1 else None, 1
+        source = b.node("Unsqueeze", n.x("src"), b.ints([dim]))
+    else:
+        begin, stop, step = n.args["start"], n.args["end"], n.args["step"]
+        source = n.x("src")
+    size = meta.sizes[dim]
+    if not static(size) or not all(v is None or static(v) for v in (begin, stop, step)):
+        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
+    rows = list(range(size))[slice(begin, stop, step)]
+    order = list(range(size))
+    for i, row in enumerate(rows):
+        order[row] = size + i
+    return b.node("Gather", b.node("Concat", n.x(), source, axis=dim), b.const(order, flow.int64), axis=dim)
+
+
+@rule("unfold", "unfold_copy")
+def unfold(n: Op) -> Any:
+    """Windows along a dimension; their elements become the last one."""
+    b, rank = n.b, n.meta("input").rank
+    dim, count = n.dim("dimension"), n.out.sizes[n.dim("dimension")]
+    if not static(count):
+        raise n.refuse("along an open dimension has no ONNX form")
+    rows = flow.arange(count).reshape(-1, 1) * n.args["step"] + flow.arange(n.args["size"]).reshape(1, -1)
+    found = b.node("Gather", n.x(), b.const(rows), axis=dim)
+    perm = [d for d in range(rank + 1) if d != dim + 1] + [dim + 1]
+    return b.node("Transpose", found, perm=perm)
+
+
+@rule("diagonal", "diagonal_copy")
+def diagonal(n: Op) -> Any:
+    b, meta = n.b, n.meta("input")
+    one, other = n.args["dim1"] % meta.rank, n.args["dim2"] % meta.rank
+    offset, length = n.args["offset"], n.out.sizes[-1]
+    if not static(length):
+        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
+    perm = [one, other] + [d for d in range(meta.rank) if d not in (one, other)]
+    rows = [[i - min(offset, 0), i + max(offset, 0)] for i in range(length)]
+    index = flow.tensor(rows, dtype=flow.int64).reshape(-1, 2)
+    found = b.node("GatherND", b.node("Transpose", n.x(), perm=perm), b.const(index))
+    return b.node("Transpose", found, perm=[*range(1, meta.rank - 1), 0])

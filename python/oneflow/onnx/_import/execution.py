@@ -1,0 +1,158 @@
+"""The interpreter: runs the nodes of a graph in order, each by its handler or as a function of the model.
+
+Which values are known while a model is traced is found beforehand: what is computed from constants, integer
+initializers and shapes alone is `static` and runs eagerly, outside of any trace; so sizes can be read as numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oneflow._base.untraced import untraced
+from oneflow.onnx._import.model import Function, Graph, Model, Node, Reference
+from oneflow.onnx._import.registry import Call, find
+
+_SHAPES = ("Shape", "Size")
+_NEVER_STATIC: tuple[str, ...] = (
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+)
+_NEVER_STATIC += ("Dropout", "If", "Loop", "Scan", "SequenceMap")
+
+
+class Scope:
+    """Values by name, and those of the graphs around."""
+
+    def __init__(self, outer: Scope | None, attributes: dict[str, Any] | None, opsets: dict[str, int]) -> None:
+        self.values: dict[str, Any] = {}
+        self.outer, self.attributes, self.opsets = outer, attributes, opsets
+
+    def get(self, name: str) -> Any:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise KeyError(name)
+
+
+def prepare(model: Model, trainable: set[str]) -> None:
+    """Find the handler of each node and which ones are static; an op that nothing computes is refused."""
+    missing: dict[str, int] = {}
+    for function in model.functions.values():
+        _prepare(function.graph, model, function.opsets, set(), missing)
+    constants = set(model.graph.initializers) - trainable
+    _prepare(model.graph, model, model.opsets, constants, missing)
+    if missing:
+        listed = ", ".join(f"{op} ({n})" for op, n in sorted(missing.items()))
+        raise NotImplementedError(f"ONNX: these ops are not provided: {listed}")
+
+
+def _prepare(graph: Graph, model: Model, opsets: dict[str, int], static: set[str], missing: dict[str, int]) -> None:
+    static = set(static)
+    for node in graph.nodes:
+        function = model.functions.get((node.domain, node.op, node.overload))
+        node.run = function if function is not None else find(node.domain, node.op)
+        if node.run is None:
+            kind = f"{node.domain}::{node.op}" if node.domain else f"{node.op} of opset {opsets.get('', 1)}"
+            missing[kind] = missing.get(kind, 0) + 1
+        inner = [
+            g for v in node.attributes.values() for g in (v if isinstance(v, list) else [v]) if isinstance(g, Graph)
+        ]
+        for graph_ in inner:
+            _prepare(graph_, model, opsets, static | set(graph_.initializers), missing)
+        known = all(not n or n in static for n in node.inputs) and node.op not in _NEVER_STATIC and not inner
+        node.static = node.domain == "" and (node.op in _SHAPES or known)
+        if node.static:
+            static |= set(node.outputs)
+
+
+class Interpreter:
+    """Runs graphs of one model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def run(self, graph: Graph, values: dict[str, Any], outer: Scope | None, scope: Scope) -> list[Any]:
+        scope.values.update(values)
+        for node in graph.nodes:
+            try:
+                made = self._static(node, scope) if node.static else self._node(node, scope)
+            except KeyError as error:
+                if error.args and error.args[0] in node.inputs:
+                    raise ValueError(f"ONNX: {node} reads {error.args[0]!r}, which has no value here") from None
+                raise _noted(error, node) from None
+            except Exception as error:
+                raise _noted(error, node) from None
+            outputs = list(made) if isinstance(made, tuple) else [made]
+            for name, value in zip(node.outputs, outputs, strict=False):
+                if name:
+                    scope.values[name] = value
+            for name in node.last:
+                scope.values.pop(name, None)
+        return [scope.get(info.name) for info in graph.outputs]
+
+    def _static(self, node: Node, scope: Scope) -> Any:
+        with untraced():
+            return self._node(node, scope)
+
+    def _node(self, node: Node, scope: Scope) -> Any:
+        inputs = [scope.get(name) if name else None for name in node.inputs]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        attributes = node.attributes
+        if scope.attributes is not None:
+            attributes = {k: _resolved(v, scope) for k, v in attributes.items()}
+        if isinstance(node.run, Function):
+            return self._function(node.run, inputs, attributes)
+        version = scope.opsets.get(node.domain, 1)
+
+        def run(graph: Graph, values: list[Any]) -> list[Any]:
+            names = [info.name for info in graph.inputs]
+            if len(names) != len(values):
+                raise ValueError(f"{node.op}: the graph {graph.name!r} has {len(names)} inputs, not {len(values)}")
+            inner = Scope(scope, scope.attributes, scope.opsets)
+            inner.values.update(self.constants(graph))
+            return self.run(graph, dict(zip(names, values, strict=True)), scope, inner)
+
+        call = Call(node.op, version, attributes, len(node.outputs), run)
+        return node.run(call, *inputs)
+
+    def _function(self, function: Function, inputs: list[Any], attributes: dict[str, Any]) -> Any:
+        scope = Scope(None, {**function.defaults, **attributes}, function.opsets)
+        values = dict(zip(function.inputs, [*inputs, *[None] * len(function.inputs)], strict=False))
+        return tuple(self.run(function.graph, values, None, scope))
+
+    def constants(self, graph: Graph) -> dict[str, Any]:
+        """The initializers of an inner graph."""
+        from oneflow.onnx._import.model import dense_of, value_of
+
+        made = graph.__dict__.get("_constants")
+        if made is None:
+            with untraced():
+                made = {name: dense_of(t) if "indices" in t else value_of(t) for name, t in graph.initializers.items()}
+            graph.__dict__["_constants"] = made
+        return dict(made)
+
+
+def _resolved(value: Any, scope: Scope) -> Any:
+    if isinstance(value, Reference):
+        return (scope.attributes or {}).get(value.name)
+    return value
+
+
+def _noted(error: Exception, node: Node) -> Exception:
+    """The error, with the node in its text, of its own type where that takes a text alone."""
+    text = f"ONNX {node}: {error}"
+    if getattr(error, "onnx_node", None) is not None:
+        return error
+    try:
+        made = type(error)(text)
+    except Exception:
+        made = RuntimeError(text)
+    made.onnx_node = str(node)  # type: ignore[attr-defined]
+    return made.with_traceback(error.__traceback__)

@@ -1,0 +1,178 @@
+"""Modules to ONNX: checker, ONNX Runtime at the traced and at other sizes, and read back."""
+
+import numpy as np
+import oneflow as flow
+import onnx
+import pytest
+from oneflow import models, nn
+from oneflow.nn import functional as F
+from oneflow.onnx._export.tracing import flat
+
+
+def tensors_in(value):
+    found = []
+    flat(value, found)
+    return found
+
+
+def check(session, model, args, others=(), tolerance=1e-5, **kwargs):
+    """Exports, and compares with eager execution in ONNX Runtime and as an imported module."""
+    program = flow.onnx.export(model, args, **kwargs)
+    data = program.to_bytes()
+    onnx.checker.check_model(data, full_check=True)
+    run, again = session(data), flow.onnx.load(data).eval()
+    for given in (args, *others):
+        inputs = tensors_in(given)
+        with flow.no_grad():
+            expected = [t.numpy() for t in tensors_in(model(*given))]
+            imported = [t.numpy() for t in again.run(*inputs)]
+        made = run({n: t.numpy() for n, t in zip(program.input_names, inputs, strict=True)})
+        for want, have, back in zip(expected, made, imported, strict=True):
+            assert want.dtype == have.dtype and want.shape == have.shape
+            assert np.allclose(want, have, rtol=tolerance, atol=tolerance, equal_nan=True)
+            assert np.allclose(want, back, rtol=tolerance, atol=tolerance, equal_nan=True)
+    return program
+
+
+class Mixed(nn.Module):
+    """Layers that have rules of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.groups, self.linear = nn.GroupNorm(2, 8), nn.Linear(8, 6)
+        self.layer_norm, self.up = nn.LayerNorm(6), nn.ConvTranspose2d(8, 8, 2, stride=2)
+        self.lstm, self.gru = nn.LSTM(6, 4, batch_first=True), nn.GRU(4, 3, bidirectional=True)
+
+    def forward(self, x):
+        x = self.groups(F.gelu(self.norm(self.conv(x))))
+        x = F.interpolate(self.up(F.max_pool2d(x, 2)), scale_factor=0.5, mode="bilinear")
+        x = F.silu(F.avg_pool2d(x, 2)).flatten(2).transpose(1, 2)
+        x = self.layer_norm(self.linear(x)).softmax(-1)
+        x = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True)[:, 0]
+        x, _ = self.gru(self.lstm(x)[0])
+        return {"last": x[:, -1, ::2], "best": x.topk(2)[1], "all": x.clamp(0, 1).pow(2).mean(1)}
+
+
+@pytest.mark.parametrize("opset", [17, 18, 20, 21, 23])
+def test_layers(session, opset):
+    flow.manual_seed(0)
+    x, others = flow.randn(2, 3, 8, 8), [(flow.randn(n, 3, 8, 8),) for n in (1, 5)]
+    program = check(session, Mixed().eval(), (x,), others, opset_version=opset, dynamic_shapes=({0: "batch"},))
+    assert program.input_names == ["x"] and program.output_names == ["last", "best", "all"]
+
+
+def test_names_shapes_and_places(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).eval()
+    path = tmp_path / "m.onnx"
+    flow.onnx.export(
+        model,
+        flow.ones(2, 3),
+        path,
+        input_names=["left"],
+        output_names=["right"],
+        dynamic_axes={"left": {0: "batch"}},
+        dynamo=False,
+    )
+    proto = onnx.load(path)
+    assert [t.name for t in proto.graph.initializer] == ["0.weight", "0.bias"]
+    assert [n.op_type for n in proto.graph.node] == ["Gemm", "Relu"]
+    shapes = [
+        [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+        for v in (proto.graph.input[0], proto.graph.output[0])
+    ]
+    assert shapes == [["batch", 3], ["batch", 4]]
+    assert proto.graph.input[0].name == "left" and proto.graph.output[0].name == "right"
+    assert proto.opset_import[0].version == 20 and proto.ir_version == 9
+    assert any("module 0" in p.value for p in proto.graph.node[0].metadata_props)
+
+
+def test_external_data(tmp_path):
+    model = nn.Linear(64, 64).eval()
+    x = flow.randn(2, 64)
+    flow.onnx.export(model, x, tmp_path / "m.onnx", external_data=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
+    onnx.checker.check_model(str(tmp_path / "m.onnx"))
+    assert flow.allclose(flow.onnx.load(tmp_path / "m.onnx")(x), model(x))
+
+
+IDS = flow.tensor([[5, 3, 8, 1, 9, 2], [7, 7, 1, 0, 4, 6]])
+LONGER = flow.tensor([[5, 3, 8, 1, 9, 2, 3, 3, 1]] * 3)
+SMALL = {"vocabulary": 10, "width": 32, "n_layers": 2, "n_heads": 4}
+OPEN = ({0: "batch", 1: "length"},)
+
+LIBRARY = {
+    "gpt2": (lambda: models.GPT2(models.GPT2Config(**SMALL)), (IDS,), [(LONGER,)], OPEN),
+    "llama": (lambda: models.Llama(models.LlamaConfig(**SMALL, n_kv_heads=2)), (IDS,), [(LONGER,)], OPEN),
+    "bert": (lambda: models.BertClassifier(models.BertConfig(**SMALL)), (IDS,), [(LONGER,)], OPEN),
+    "t5": (
+        lambda: models.T5(models.T5Config(**SMALL)),
+        (IDS, IDS[:, :4]),
+        [(LONGER, LONGER[:, :5])],
+        (OPEN[0], {0: "batch", 1: "output_length"}),
+    ),
+    "resnet": (
+        lambda: models.ResNet(models.ResNetConfig(depths=(1, 1, 1, 1), width=8, n_classes=5)),
+        (flow.ones(2, 3, 64, 64),),
+        [(flow.ones(3, 3, 96, 64),)],
+        ({0: "batch", 2: "height", 3: "width"},),
+    ),
+    "vit": (
+        lambda: models.ViT(models.ViTConfig(image=16, patch=8, width=32, n_layers=1, n_heads=4, n_classes=5)),
+        (flow.ones(2, 3, 16, 16),),
+        [(flow.ones(5, 3, 16, 16),)],
+        ({0: "batch"},),
+    ),
+    "swin": (
+        lambda: models.Swin(
+            models.SwinConfig(image=32, patch=2, window=4, width=16, depths=(2, 2), n_heads=(2, 4), n_classes=5)
+        ),
+        (flow.ones(2, 3, 32, 32),),
+        [(flow.ones(1, 3, 32, 32),)],
+        ({0: "batch"},),
+    ),
+    "unet": (
+        lambda: models.UNet(models.UNetConfig(channels=3, width=8, multipliers=(1, 2), n_blocks=1, groups=4)),
+        (flow.ones(2, 3, 16, 16),),
+        [(flow.ones(1, 3, 16, 16),)],
+        ({0: "batch"},),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_library_with_open_dimensions(session, name):
+    flow.manual_seed(0)
+    make, args, others, shapes = LIBRARY[name]
+    check(session, make().eval(), args, others, tolerance=2e-5, dynamic_shapes=shapes)
+
+
+def test_programs_that_depend_on_a_dimension_are_refused_by_their_line():
+    def depends(x):
+        return x * 2 if x.shape[0] < 3 else x + 1
+
+    with pytest.raises(ValueError, match=r"depends on a named dimension: it runs mul\(\) at .*test_export.py:\d+"):
+        flow.onnx.export(depends, flow.ones(2, 2), dynamic_shapes=({0: "n"},))
+
+    def squares(x):
+        return x + flow.ones(x.shape[0] ** 3, x.shape[1])[: x.shape[0]]
+
+    with pytest.raises(ValueError, match=r"does not follow from the named dimensions.*test_export.py:\d+"):
+        flow.onnx.export(squares, flow.ones(2, 2), dynamic_shapes=({0: "n"},))
+
+
+def test_own_rules_and_refusals():
+    def tangent(n):
+        return n.b.node("Tanh", n.x())
+
+    x = flow.ones(2)
+    with pytest.raises(NotImplementedError, match=r"linalg_svd\(\) has no ONNX form \(at .*test_export.py:\d+"):
+        flow.onnx.export(flow.linalg.svd, flow.ones(2, 2))
+    program = flow.onnx.export(lambda x: x.sin(), x, custom_translation_table={"sin": tangent})
+    assert flow.allclose(program(x)[0], x.tanh())
+    for kwargs, kind in (
+        ({"opset_version": 30}, ValueError),
+        ({"keep_initializers_as_inputs": True}, NotImplementedError),
+    ):
+        with pytest.raises(kind):
+            flow.onnx.export(nn.ReLU(), x, **kwargs)
