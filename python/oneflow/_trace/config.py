@@ -33,6 +33,8 @@ class GraphConfig:
         self._precompute = True
         self._outputs = 2
         self._cudnn_search = True
+        # Stage, least elements and level of `enable_zero`.
+        self._zero: tuple[int, int, int] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
@@ -66,6 +68,34 @@ class GraphConfig:
         if dtype not in (oneflow.float16, oneflow.bfloat16):
             raise TypeError(f"enable_amp(): dtype must be oneflow.float16 or oneflow.bfloat16, got {dtype}")
         self._amp = dtype if mode else None
+
+    def enable_zero(
+        self, mode: bool = True, *, stage: int = 2, shard_min_size: int = 1024, shard_restore_level: int = 1
+    ) -> None:
+        """Keep a slice of what is replicated over ranks, in place of all of it.
+
+        Args:
+            mode: whether to.
+            stage: 1 splits the states of optimizers, and each rank updates its slice of the parameters; 2 also
+                reduce-scatters gradients; 3 splits the parameters too, which a module gathers when it is called, and
+                the backward again.
+            shard_min_size: parameters of fewer elements stay whole.
+            shard_restore_level: with stage 3, 1 and 2 gather parameters for their modules; 0 lets ops use slices where
+                that moves fewer bytes.
+
+        The first call of the graph changes the layout of the states, and with stage 3 of the parameters. Parameters
+        must be global tensors, replicated over the axis that splits the batch.
+
+        Raises:
+            ValueError: another stage or level, or a negative size.
+        """
+        if stage not in (1, 2, 3):
+            raise ValueError(f"enable_zero(): stage must be 1, 2 or 3, got {stage!r}")
+        if shard_restore_level not in (0, 1, 2):
+            raise ValueError(f"enable_zero(): shard_restore_level must be 0, 1 or 2, got {shard_restore_level!r}")
+        if not isinstance(shard_min_size, int) or shard_min_size < 0:
+            raise ValueError(f"enable_zero(): shard_min_size must be a number of elements, got {shard_min_size!r}")
+        self._zero = (stage, shard_min_size, shard_restore_level) if mode else None
 
     def set_gradient_accumulation_steps(self, value: int) -> None:
         """Let one call take a mini-batch of ``value`` micro-batches.
@@ -194,6 +224,7 @@ class GraphConfig:
             "enable_multi_tensor_update": self._multi_tensor,
             "enable_fused_model_update_cast": self._update_cast,
             "allow_precompute": self._precompute,
+            "enable_zero": self._zero,
             "set_outputs_buffer_size": self._outputs,
             "enable_cudnn_conv_heuristic_search_algo": self._cudnn_search,
         }
@@ -225,7 +256,6 @@ _MEMORY = (
     'enable_straighten_algorithm("MemoryFirst")'
 )
 for _name, _off, _why in (
-    ("enable_zero", (False,), "parameters stay as they are laid out; split them with to_global() to shard them"),
     ("enable_auto_parallel", (False,), _SOLVER),
     ("enable_auto_parallel_ignore_user_sbp_config", (False,), _SOLVER),
     ("set_auto_parallel_computation_cost_ratio", (), _SOLVER),

@@ -16,6 +16,7 @@ from oneflow._trace.optimizer_states import States
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
+from oneflow._trace.zero import Zero
 
 if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
@@ -28,8 +29,14 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
     """
     if _oneflow._is_tracing():
         raise RuntimeError("an nn.Graph is called inside the build of another one")
+    zero = None
+    if graph.config._zero is not None:
+        zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
+        zero.split_parameters()
     for optimizer in graph._stepping():
         optimizer.prepare()
+    if zero is not None:
+        zero.split_states()
     states = {id(optimizer): States(optimizer) for optimizer in graph._stepping()}
     groups = [group["params"] for optimizer, _ in graph._optimizers for group in optimizer.param_groups]
     leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}
@@ -52,15 +59,20 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         with _precision(graph, tensors), _scaled(graph):
             steps = functools.partial(_steps_in_build, graph, states)
             with Building(graph._all_modules().all, steps, graph) as building:
+                modules = [m for top in graph._modules.values() for m in top.modules()]
                 try:
-                    structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
+                    with contextlib.nullcontext() if zero is None else zero.around_build(modules):
+                        structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
                 except Exception as error:
                     locations.annotate(error, f"{graph._name} traced build")
                     raise
                 outputs += building.settle(trace.has_met)
         _check_gradients(graph, groups)
         for optimizer, _ in graph._optimizers:
-            traced_step(optimizer, graph._scaler)
+            if zero is None:
+                traced_step(optimizer, graph._scaler)
+            else:
+                zero.step(optimizer, functools.partial(traced_step, optimizer, graph._scaler))
         if graph._scaler is not None:
             graph._scaler.update()
         # One program creates such state, the next one updates it.
@@ -79,8 +91,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         for p, grad in grads:
             p.grad = grad
     memory = [t for _, t in graph._parameters()] + [t for g in groups for t in g]
-    modules = graph._has_met(building)
-    program = Program(compiled, structure, building.kept, modules, memory, graph._stepping(), once)
+    met = graph._has_met(building)
+    program = Program(compiled, structure, building.kept, met, memory, graph._stepping(), once)
     return program, traced - start, time.perf_counter() - traced
 
 

@@ -1,0 +1,196 @@
+"""Parameters and optimizer states in slices inside a graph: what ``GraphConfig.enable_zero`` does to a trace.
+
+Source: Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models
+(arXiv:1910.02054).
+
+A replicated parameter of enough elements is given a split layout over a mesh axis that replicates it. With stage 1 and
+2 the layout is that of its optimizer's states, and the traced step updates a slice and gathers the parameter
+afterwards; gradients are all-reduced (1) or reduce-scattered (2). With stage 3 the parameter itself is split: a module
+gathers it when it is called, and the backward gathers it again. Everything is a move between layouts, so the planner
+of boxing does the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, sbp
+from oneflow.autograd.function import Function
+from oneflow.nn.modules.module import Module
+from oneflow.utils.checkpoint import checkpoint
+
+__all__ = ["Zero"]
+
+
+class Zero:
+    """The layouts of one trace.
+
+    Args:
+        options: stage, least elements, and whether modules gather by themselves (``shard_restore_level``).
+        optimizers: those that the graph steps.
+    """
+
+    def __init__(self, options: tuple[int, int, int], optimizers: Iterable[Any], name: str) -> None:
+        self.stage, least, level = options
+        self.gathers = level > 0
+        self._optimizers = list(optimizers)
+        params = [p for o in self._optimizers for g in o.param_groups for p in g["params"] if p.requires_grad]
+        if oneflow.env.get_world_size() > 1 and params and not any(p.is_global for p in params):
+            raise RuntimeError(
+                f"{name}: enable_zero() splits global tensors, and the optimizers' parameters are local; make the "
+                "model global: module.to_global(placement, oneflow.sbp.broadcast)"
+            )
+        # By id: the parameter, its layout as modules use it, and the split one.
+        self.plan: dict[int, tuple[Tensor, list[Any], list[Any]]] = {}
+        for p in params:
+            known = getattr(p, "_zero_layout", None)
+            if known is not None and list(p.sbp) == known[1]:
+                # Split by an earlier trace.
+                self.plan[id(p)] = (p, *known)
+            elif p.is_global and p.numel() >= least and (layout := _split(p)) is not None:
+                self.plan[id(p)] = (p, list(p.sbp), layout)
+
+    # ---- before the trace
+
+    def split_parameters(self) -> None:
+        """With stage 3 each rank keeps its slice."""
+        if self.stage < 3:
+            return
+        for p, whole, layout in self.plan.values():
+            if list(p.sbp) != layout:
+                p.data = p.detach().to_global(sbp=layout, copy=True)
+                p._zero_layout = (whole, layout)  # type: ignore[attr-defined]
+
+    def split_states(self) -> None:
+        """Each rank keeps its slice of the states."""
+        for optimizer in self._optimizers:
+            for p, state in optimizer.state.items():
+                if id(p) not in self.plan:
+                    continue
+                layout = self.plan[id(p)][2]
+                for key, value in state.items():
+                    if isinstance(value, Tensor) and value.is_global and value.shape == p.shape:
+                        if list(value.sbp) != layout:
+                            state[key] = value.detach().to_global(sbp=layout, copy=True)
+
+    # ---- during the trace
+
+    @contextlib.contextmanager
+    def around_build(self, modules: Iterable[Module]) -> Iterator[None]:
+        """Inside, modules use parameters whose gradients come in slices."""
+        if self.stage == 1 or (self.stage == 3 and not self.gathers):
+            yield
+            return
+        undo: list[Callable[[], Any]] = []
+        try:
+            for module in modules:
+                own = {n: p for n, p in module._parameters.items() if p is not None and id(p) in self.plan}
+                if own:
+                    undo.append(self._swap_in_calls(module, own))
+            yield
+        finally:
+            for each in undo:
+                each()
+
+    def _swap_in_calls(self, module: Module, own: dict[str, Any]) -> Callable[[], Any]:
+        """Let the module's forward use other tensors in place of its parameters; return what ends that."""
+        before = module.__dict__.get("forward")
+        forward = module.forward
+
+        def swapped(*args: Any, **kwargs: Any) -> Any:
+            for name, p in own.items():
+                module._parameters[name] = self._seen(p)
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                module._parameters.update(own)
+
+        def gathered_again(*args: Any, **kwargs: Any) -> Any:
+            # What only the module's result needs is dead code in the backward: the gathering is what remains.
+            return checkpoint(swapped, *args, use_reentrant=False, **kwargs)
+
+        alone = self.stage == 3 and not module._modules
+        module.__dict__["forward"] = gathered_again if alone else swapped
+
+        def undo() -> None:
+            del module.__dict__["forward"]
+            if before is not None:
+                module.__dict__["forward"] = before
+
+        return undo
+
+    def _seen(self, p: Tensor) -> Tensor:
+        """A parameter as its module sees it."""
+        if self.stage == 2:
+            return _GradInSlices.apply(p.detach(), oneflow.ones((), requires_grad=True), p, self.plan[id(p)][2])
+        return p.to_global(sbp=self.plan[id(p)][1])
+
+    def step(self, optimizer: Any, step: Callable[[], None]) -> None:
+        """Trace a step. With stage 1 and 2 it updates slices, from which the parameters are gathered."""
+        if self.stage == 3 or not self.plan:
+            step()
+            return
+        slices: dict[int, Tensor] = {}
+        before = [list(group["params"]) for group in optimizer.param_groups]
+        with oneflow.no_grad():
+            for params in before:
+                for p in params:
+                    if id(p) in self.plan and p.grad is not None:
+                        layout = self.plan[id(p)][2]
+                        part = p.detach().to_global(sbp=layout, copy=True)
+                        part.grad = p.grad if list(p.grad.sbp) == layout else p.grad.to_global(sbp=layout)
+                        slices[id(p)] = part
+        states = optimizer.state
+        try:
+            for group, params in zip(optimizer.param_groups, before, strict=True):
+                group["params"] = [slices.get(id(p), p) for p in params]
+                for p in params:
+                    if id(p) in slices and p in states:
+                        states[slices[id(p)]] = states.pop(p)
+            step()
+        finally:
+            for group, params in zip(optimizer.param_groups, before, strict=True):
+                group["params"] = params
+                for p in params:
+                    if id(p) in slices and slices[id(p)] in states:
+                        states[p] = states.pop(slices[id(p)])
+        with oneflow.no_grad():
+            for i, part in slices.items():
+                p, whole, _ = self.plan[i]
+                p.copy_(part.to_global(sbp=whole))
+
+
+def _split(p: Tensor) -> list[Any] | None:
+    """The layout of a slice: along the first dimension that a replicating axis can split."""
+    sizes = list(p.shape)
+    shape = p.placement.ranks.shape
+    for axis, s in enumerate(p.sbp):
+        if s.dim is not None:
+            sizes[s.dim] //= shape[axis]
+    for axis, s in enumerate(p.sbp):
+        if s == sbp.broadcast and shape[axis] > 1:
+            for dim, size in enumerate(sizes):
+                if size >= shape[axis]:
+                    layout = list(p.sbp)
+                    layout[axis] = sbp.split(dim)
+                    return layout
+    return None
+
+
+class _GradInSlices(Function):
+    """A parameter whose gradient goes to ``.grad`` in a split layout: a reduce-scatter in place of an all-reduce."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, anchor: Tensor, p: Tensor, layout: list[Any]) -> Tensor:
+        ctx.param, ctx.layout = p, layout
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        p = ctx.param
+        part = grad.to_global(p.placement, ctx.layout)
+        p.grad = part if p.grad is None else p.grad + part
+        return None, None, None, None
