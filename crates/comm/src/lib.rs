@@ -16,6 +16,7 @@
 //! assert!(sums.into_iter().all(|sum| sum.unwrap() == [3, 30]));
 //! ```
 
+mod auth;
 mod collective;
 mod engine;
 pub mod fake;
@@ -34,6 +35,7 @@ mod transport;
 mod work;
 mod world;
 
+pub use auth::{Access, Secret};
 pub use group::{Counters, ProcessGroup};
 pub use interrupt::set_interrupt_check;
 pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group};

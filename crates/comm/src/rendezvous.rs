@@ -1,7 +1,8 @@
 //! How the processes of a job meet: one store, one generation, one world group.
 //!
 //! Under torchrun the launcher itself serves the store on `MASTER_PORT`; then every rank is a client, otherwise rank 0 is
-//! the host. Which process this is, `launch` reads from the environment.
+//! the host. Which process this is, `launch` reads from the environment. A store that somebody else serves carries addresses
+//! that are not trusted: who is a rank, connections prove to each other.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
+use crate::auth::{Access, HOW, host_name};
 use crate::group::ProcessGroup;
 use crate::interrupt;
 pub use crate::launch::Launch;
@@ -29,21 +31,31 @@ impl Launch {
         let deadline = now.checked_add(store_timeout).unwrap_or(now + Duration::from_secs(365 * 86_400));
         let left = || deadline.saturating_duration_since(Instant::now());
         let is_host = self.rank == 0 && !self.agent_store;
+        let access = Access::from_env().map_err(said)?;
+        if is_host && matches!(access, Access::Anybody) {
+            tracing::warn!("oneflow.distributed: ONEFLOW_INSECURE=1: who reaches the ranks' ports can join the job");
+        }
         loop {
             let store = match is_host {
-                true => TcpStore::host(host, *port, store_timeout).map_err(said)?,
-                false => TcpStore::connect(host, *port, left()).map_err(said)?,
+                true => TcpStore::host_as(host, *port, store_timeout, &access).map_err(said)?,
+                false if self.agent_store => TcpStore::connect(host, *port, left()).map_err(said)?,
+                false => TcpStore::connect_as(host, *port, left(), &access).map_err(said)?,
             };
             let store = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
-            match join(store, self.rank, self.world_size, left, timeout) {
+            match join(store, access.clone(), self.rank, self.world_size, left, timeout) {
                 // What answered may have been the store of the job before, which ends when its rank 0 leaves it.
-                Err(e) if !is_host && !e.text().contains(interrupt::CAUSE) && left() > AGAIN => {
+                Err(e) if !is_host && !is_final(&e) && left() > AGAIN => {
                     interrupt::pause(AGAIN).map_err(|_| said(e))?;
                 }
                 other => return other.map_err(said),
             }
         }
     }
+}
+
+/// Returns true for errors that do not go away by looking for the store again.
+fn is_final(error: &Error) -> bool {
+    [interrupt::CAUSE, HOW].iter().any(|words| error.text().contains(words))
 }
 
 /// Connects, and makes the result the world of this process.
@@ -69,7 +81,8 @@ pub fn init_over(
         let started = Instant::now();
         let left = || store_timeout.saturating_sub(started.elapsed());
         let store = Arc::new(PrefixStore::borrowed("oneflow/store", store));
-        join(store, rank, world_size, left, timeout).map_err(|e| e.context("rendezvous (store): "))?
+        join(store, Access::from_env()?, rank, world_size, left, timeout)
+            .map_err(|e| e.context("rendezvous (store): "))?
     };
     set_process_group(Some(group));
     Ok(())
@@ -78,36 +91,48 @@ pub fn init_over(
 /// One attempt.
 fn join(
     store: Arc<dyn Store>,
+    access: Access,
     rank: usize,
     size: usize,
     left: impl Fn() -> Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
-    let generation = agree(&*store, rank, size, left())?;
+    let host = matches!(access, Access::OneHost).then(host_name);
+    let generation = agree(&*store, rank, size, host.as_deref(), left())?;
     // A store that is on no network is one of this host.
     let local_ip = store.local_ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let store = Arc::new(PrefixStore::new(generation.to_string(), store));
-    tcp::join(store, local_ip, rank, size, generation, left(), timeout)
+    tcp::join(tcp::Site { store, local_ip, generation, access }, rank, size, left(), timeout)
 }
+
+/// Bytes of a ticket or a refusal that are read: anybody may have written them.
+const LONGEST: usize = 1000;
 
 /// A number that all ranks of this attempt share and no earlier attempt over the same store had.
 ///
 /// Restart counts of launchers differ between hosts, and keys of a crashed attempt are still there. So every rank shows
-/// up under a random name; rank 0 hands the new generation to the names it sees and goes on when all have confirmed.
-pub fn agree(store: &dyn Store, rank: usize, size: usize, timeout: Duration) -> Result<u64> {
+/// up under a random name; rank 0 hands the new generation to the names it sees and goes on when all have confirmed. Where a
+/// `host` is given all ranks must name the same one.
+pub fn agree(store: &dyn Store, rank: usize, size: usize, host: Option<&str>, timeout: Duration) -> Result<u64> {
     let deadline = Instant::now() + timeout;
     let left = || deadline.saturating_duration_since(Instant::now());
     let join = |r: usize| format!("join/{r}");
     let ack = |generation: i64, r: usize| format!("ack/{generation}/{r}");
     if rank > 0 {
-        let name = format!("{:016x}{:016x}", tcp::random(), tcp::random());
+        let name = format!("{:016x}{:016x} {}", tcp::random(), tcp::random(), host.unwrap_or_default());
         store.set(&join(rank), name.as_bytes())?;
         let ticket = format!("ticket/{name}");
         store.wait(&[&ticket], left()).map_err(|e| e.context("rank 0 did not come: "))?;
         let text = store.get(&ticket)?;
-        let generation = std::str::from_utf8(&text).ok().and_then(|t| t.parse::<i64>().ok());
+        let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]).into_owned();
+        let (number, cause) = text.split_once(": ").unwrap_or((&text, ""));
+        let generation = number.parse::<i64>().ok();
         let generation = generation.ok_or_else(|| Error::runtime("rendezvous: malformed generation in the store"))?;
-        store.set(&ack(generation, rank), b"1")?;
+        // Rank 0 hears that who was refused is there: a name of an earlier attempt says nothing.
+        store.set(&ack(generation, rank), cause.as_bytes())?;
+        if !cause.is_empty() {
+            return Err(Error::runtime(cause));
+        }
         store.wait(&[&format!("go/{generation}")], left()).map_err(|e| e.context("not all ranks came: "))?;
         let _ = store.delete(&ticket);
         return Ok(generation as u64);
@@ -116,14 +141,21 @@ pub fn agree(store: &dyn Store, rank: usize, size: usize, timeout: Duration) -> 
     let mut absent: Vec<usize> = (1..size).collect();
     while !absent.is_empty() {
         if left().is_zero() {
-            return Err(Error::runtime(format!("ranks {absent:?} of {size} did not come within {timeout:?}")));
+            let note = store.note();
+            return Err(Error::runtime(format!("ranks {absent:?} of {size} did not come within {timeout:?}{note}")));
         }
         // A name of an earlier attempt gets a ticket that nobody takes; its successor replaces it and is seen next time.
         let mut acks = Vec::new();
         for &r in &absent {
             if store.check(&[&join(r)])? {
                 let name = String::from_utf8_lossy(&store.get(&join(r))?).into_owned();
-                store.set(&format!("ticket/{name}"), generation.to_string().as_bytes())?;
+                let theirs = name.split_once(' ').map_or("", |(_, host)| host);
+                let refusal = host.filter(|host| *host != theirs).map(|host| match theirs {
+                    "" => format!(": rank {r} has a job secret (or ONEFLOW_INSECURE=1) and rank 0 has none: {HOW}"),
+                    _ => format!(": ranks 0 and {r} are on two hosts ({host}, {theirs}) and have no job secret: {HOW}"),
+                });
+                let ticket = format!("{generation}{}", refusal.unwrap_or_default());
+                store.set(&format!("ticket/{name}"), ticket.as_bytes())?;
             }
             acks.push(ack(generation, r));
         }
@@ -137,6 +169,11 @@ pub fn agree(store: &dyn Store, rank: usize, size: usize, timeout: Duration) -> 
         for (&r, ack) in absent.iter().zip(acks) {
             if !store.check(&[ack])? {
                 still.push(r);
+            } else if let cause = store.get(ack)?
+                && !cause.is_empty()
+            {
+                let cause = String::from_utf8_lossy(&cause[..cause.len().min(LONGEST)]).into_owned();
+                return Err(Error::runtime(cause));
             }
         }
         absent = still;
@@ -159,14 +196,32 @@ mod tests {
             let threads: Vec<_> = (0..3)
                 .map(|rank| {
                     let store = store.clone();
-                    std::thread::spawn(move || agree(&*store, rank, 3, Duration::from_secs(60)).unwrap())
+                    std::thread::spawn(move || agree(&*store, rank, 3, Some("h"), Duration::from_secs(60)).unwrap())
                 })
                 .collect();
             for thread in threads {
                 assert_eq!(thread.join().unwrap(), attempt);
             }
         }
-        let error = agree(&*store, 0, 3, Duration::from_millis(150)).unwrap_err();
+        let error = agree(&*store, 0, 3, None, Duration::from_millis(150)).unwrap_err();
         assert!(error.text().contains("ranks [1, 2] of 3 did not come"), "{error}");
+    }
+
+    #[test]
+    fn ranks_of_two_hosts_are_told_what_to_set() {
+        for (host, words) in [(Some("b"), "ranks 0 and 1 are on two hosts (a, b)"), (None, "rank 1 has a job secret")] {
+            let store = Arc::new(MemoryStore::default());
+            let errors = std::thread::scope(|scope| {
+                let ask = |rank, host| {
+                    let store = store.clone();
+                    scope.spawn(move || agree(&*store, rank, 2, host, Duration::from_secs(60)).unwrap_err())
+                };
+                [ask(0, Some("a")), ask(1, host)].map(|thread| thread.join().unwrap())
+            });
+            for error in errors {
+                assert!(error.text().contains(words) && error.text().contains("ONEFLOW_JOB_SECRET"), "{error}");
+                assert!(is_final(&error));
+            }
+        }
     }
 }

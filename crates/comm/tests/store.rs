@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oneflow_comm::store::{FileStore, MemoryStore, PrefixStore, Server, Store, TcpStore};
+use oneflow_comm::{Access, Secret};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -132,6 +133,80 @@ fn raw(server: &Server, bytes: &[u8]) -> TcpStream {
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(bytes).unwrap();
     stream
+}
+
+fn secret(text: &str) -> Access {
+    Access::Secret(Secret::new(text).unwrap())
+}
+
+#[test]
+fn a_server_with_a_secret_serves_those_who_know_it() {
+    let job = secret("the secret of this job");
+    let server = Server::bind_as("127.0.0.1:0".parse().unwrap(), job.clone()).unwrap();
+    let port = server.address().port();
+    let connect = |access: &Access| TcpStore::connect_as("127.0.0.1", port, LONG, access);
+    let store = connect(&job).unwrap();
+    store.set("k", b"v").unwrap();
+    check_all(&(Arc::new(PrefixStore::new("p", Arc::new(connect(&job).unwrap()))) as _));
+    // Others are told why, at once, and get nothing.
+    let start = Instant::now();
+    let no_secret = TcpStore::connect("127.0.0.1", port, LONG).err().unwrap();
+    assert!(no_secret.text().contains("it refused this process, which has no job secret"), "{no_secret}");
+    let wrong = connect(&secret("the secret of that job")).err().unwrap();
+    assert!(
+        wrong.text().contains("their job secrets differ") && wrong.text().contains("ONEFLOW_JOB_SECRET"),
+        "{wrong}"
+    );
+    assert!(start.elapsed() < LONG / 4);
+    let said = server.refusals();
+    assert!(said.contains("from 127.0.0.1 with another job secret") && said.contains("without a job secret"), "{said}");
+    // A client that wants this job's store is served by no other one, unless it says so.
+    let open = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = open.address().port();
+    let error = TcpStore::connect_as("127.0.0.1", port, Duration::from_millis(200), &job).err().unwrap();
+    assert!(error.text().contains("it asks for no job secret"), "{error}");
+    TcpStore::connect_to_any("127.0.0.1", port, LONG, &job).unwrap().set("k", b"v").unwrap();
+}
+
+#[test]
+fn a_crowd_at_a_guarded_server_disturbs_nobody() {
+    let job = secret("the secret of this job");
+    let server = Server::bind_as("127.0.0.1:0".parse().unwrap(), job.clone()).unwrap();
+    let port = server.address().port();
+    let store = TcpStore::connect_as("127.0.0.1", port, LONG, &job).unwrap();
+    store.set("k", b"v").unwrap();
+    let silent: Vec<_> = (0..300).map(|_| raw(&server, &[])).collect();
+    // Operations without a proof, endless input, a proof of another number, sizes beyond all measure.
+    let prove = [&[0x7a][..], &[5; 32]].concat();
+    let attacks = [
+        HELLO.to_vec(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        [&prove[..], &[0xff; 32]].concat(),
+        vec![0xff; 4 << 20],
+        [&[0x01][..], &u64::MAX.to_le_bytes()].concat(),
+    ];
+    for attack in attacks {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        // The server may hang up at any time.
+        let _ = stream.write_all(&attack);
+        let mut rest = Vec::new();
+        if let Err(e) = stream.read_to_end(&mut rest) {
+            assert_eq!(e.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+        assert!(rest.len() <= 65 && !rest.ends_with(b"v"));
+    }
+    assert_eq!(store.get("k").unwrap(), b"v");
+    TcpStore::connect_as("127.0.0.1", port, LONG, &job).unwrap().set("late", b"v").unwrap();
+    drop(silent);
+}
+
+#[test]
+fn a_server_listens_on_one_interface() {
+    let any = "0.0.0.0:0".parse().unwrap();
+    assert!(Server::bind(any).unwrap().address().ip().is_loopback());
+    let error = Server::bind_as(any, Access::Anybody).err().unwrap();
+    assert!(error.text().contains("every interface"), "{error}");
 }
 
 const HELLO: [u8; 10] = [0x00, 0xce, 0xf7, 0x85, 0x3c, 0x0d, 1, 2, 3, 4];

@@ -11,10 +11,14 @@ use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
 use oneflow_base::{DType, Error, Result};
 use oneflow_comm::rendezvous::{self, Launch};
 use oneflow_comm::store::{MemoryStore, Server, Store};
-use oneflow_comm::{ProcessGroup, ReduceOp, tcp, world};
+use oneflow_comm::{Access, ProcessGroup, ReduceOp, tcp, world};
 
 const LONG: Duration = Duration::from_secs(60);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn site(store: &Arc<dyn Store>, local_ip: IpAddr, generation: u64) -> tcp::Site {
+    tcp::Site { store: store.clone(), local_ip, generation, access: Access::OneHost }
+}
 
 /// Runs `f` on `n` threads, each a rank with its own sockets.
 fn threads<R: Send>(
@@ -38,7 +42,7 @@ fn on_hosts<R: Send>(
         let threads: Vec<_> = (0..n)
             .map(|rank| {
                 scope.spawn(move || {
-                    let group = tcp::join(store.clone(), hosts[rank], rank, n, 1, LONG, LONG)?;
+                    let group = tcp::join(site(store, hosts[rank], 1), rank, n, LONG, LONG)?;
                     group.set_timeout(timeout);
                     f(group)
                 })
@@ -207,16 +211,16 @@ fn large_unexpected_messages_wait_in_the_sender_s_socket() {
 #[test]
 fn missing_and_outdated_ranks_are_named() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(store.clone(), HERE, 0, 3, 1, LONG, LONG).err().unwrap();
+    let error = tcp::join(site(&store, HERE, 1), 0, 3, LONG, LONG).err().unwrap();
     assert!(error.text().contains("waiting for rank(s) [1, 2] to connect"), "{error}");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(store.clone(), HERE, 1, 3, 1, LONG, LONG).err().unwrap();
+    let error = tcp::join(site(&store, HERE, 1), 1, 3, LONG, LONG).err().unwrap();
     assert!(error.text().contains("rank 0 did not come"), "{error}");
 
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_secs(2)));
     std::thread::scope(|scope| {
-        let old = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG, LONG).err().unwrap());
-        let new = scope.spawn(|| tcp::join(store.clone(), HERE, 1, 2, 2, LONG, LONG).err().unwrap());
+        let old = scope.spawn(|| tcp::join(site(&store, HERE, 1), 0, 2, LONG, LONG).err().unwrap());
+        let new = scope.spawn(|| tcp::join(site(&store, HERE, 2), 1, 2, LONG, LONG).err().unwrap());
         let error = new.join().unwrap();
         assert!(error.text().contains("it is of generation 1, this process of 2"), "{error}");
         assert!(old.join().unwrap().text().contains("[1] to connect"));
@@ -226,15 +230,15 @@ fn missing_and_outdated_ranks_are_named() {
 #[test]
 fn strangers_at_the_door_disturb_nobody() {
     use std::io::Write;
-    let store = Arc::new(MemoryStore::new(LONG));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| tcp::join(store.clone(), HERE, 0, 2, 1, LONG, LONG).unwrap());
+        let first = scope.spawn(|| tcp::join(site(&store, HERE, 1), 0, 2, LONG, LONG).unwrap());
         let text = String::from_utf8(store.get("group/world/0").unwrap()).unwrap();
         let address = text.split(' ').next().unwrap().to_owned();
         let _silent = std::net::TcpStream::connect(&address).unwrap();
         let mut noisy = std::net::TcpStream::connect(&address).unwrap();
         noisy.write_all(&[0xff; 4096]).unwrap();
-        let second = tcp::join(store.clone(), HERE, 1, 2, 1, LONG, LONG).unwrap();
+        let second = tcp::join(site(&store, HERE, 1), 1, 2, LONG, LONG).unwrap();
         let first = first.join().unwrap();
         scope.spawn(move || first.barrier().unwrap());
         second.barrier().unwrap();
@@ -292,6 +296,8 @@ fn child() {
         "dies in silence" => {
             group.barrier().unwrap();
             if launch.rank == 1 {
+                // The others may still be in the barrier.
+                std::thread::sleep(Duration::from_millis(300));
                 std::process::abort();
             }
             // One rank waits in a collective, the other (if any) does nothing and finds out.

@@ -1,6 +1,7 @@
 //! Key-value stores as Python sees them; the package gives them PyTorch's names.
 
 use crate::gate::{self, run};
+use oneflow_comm::Access;
 use oneflow_comm::store::{FileStore, MemoryStore, PrefixStore, Store, TcpStore};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -33,14 +34,17 @@ impl PyStore {
 
 #[pymethods]
 impl PyStore {
-    /// One in a server that this process holds or another one.
+    /// One in a server that this process holds, for those who may join its job, or in another one.
     #[staticmethod]
     fn tcp(py: Python<'_>, host: &str, port: u16, is_server: bool, timeout: f64) -> PyResult<PyStore> {
         let timeout = duration(timeout)?;
         let store = run(|| {
-            gate::detach(py, || match is_server {
-                true => TcpStore::host(host, port, timeout),
-                false => TcpStore::connect(host, port, timeout),
+            gate::detach(py, || {
+                let access = Access::from_env()?;
+                match is_server {
+                    true => TcpStore::host_as(host, port, timeout, &access),
+                    false => TcpStore::connect_to_any(host, port, timeout, &access),
+                }
             })
         })?;
         let port = store.address().port();

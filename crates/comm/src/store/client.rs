@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
-use super::{MAX_KEY, MAX_VALUE, Server, Store, code};
+use super::{CLIENT, MAX_KEY, MAX_VALUE, SERVER, Server, Store, code};
+use crate::auth::{Access, HOW, Key, NONCE, TAG, nonce};
 use crate::interrupt;
 
 /// A store on another process, or on this one when it was made by [`TcpStore::host`].
@@ -20,30 +21,64 @@ pub struct TcpStore {
     idle: Mutex<Vec<Connection>>,
     /// The interface on which the server is reached: where this process can be reached by the others.
     local_ip: IpAddr,
+    /// Of the job, where the server is one of its own.
+    key: Option<Key>,
     /// Lives as long as the store that started it, or until that is closed.
     server: Mutex<Option<Server>>,
 }
 
 impl TcpStore {
-    /// Connects to a running server; keeps trying (also the name lookup) until `timeout`, since servers start late.
+    /// Connects to a running server, torch's or one of ours that asks for no secret; keeps trying (also the name lookup)
+    /// until `timeout`, since servers start late.
     pub fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStore> {
+        Self::find(host, port, timeout, None, true)
+    }
+
+    /// As [`TcpStore::connect`], to a server of this job: where there is a secret, both ends prove that they know it.
+    pub fn connect_as(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
+        Self::find(host, port, timeout, secret(access), false)
+    }
+
+    /// As [`TcpStore::connect_as`], where the server may also be another program's, which is not trusted then.
+    pub fn connect_to_any(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
+        Self::find(host, port, timeout, secret(access), true)
+    }
+
+    fn find(host: &str, port: u16, timeout: Duration, key: Option<Key>, foreign: bool) -> Result<TcpStore> {
         let deadline = after(timeout);
         let mut pause = Duration::from_millis(10);
+        // Since when a server refuses this process, and its words.
+        let mut refused: Option<(Instant, String)> = None;
         loop {
             let cause = match resolve(host, port) {
                 Err(cause) => cause,
                 Ok(addresses) => {
                     let mut cause = String::new();
                     for address in addresses {
-                        match Connection::open(address, deadline) {
-                            Ok(connection) => return Self::with(connection, address, timeout, None),
-                            Err(e) => cause = e.to_string(),
+                        match Self::knock(address, deadline, key.as_ref(), foreign) {
+                            Ok((connection, key)) => return Self::with(connection, address, timeout, key, None),
+                            Err(e) => {
+                                cause = e.to_string();
+                                refused = match e.kind() {
+                                    ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
+                                        Some((refused.map_or_else(Instant::now, |(since, _)| since), cause.clone()))
+                                    }
+                                    ErrorKind::TimedOut => refused,
+                                    _ => None,
+                                };
+                            }
                         }
                     }
                     cause
                 }
             };
             let left = deadline.saturating_duration_since(Instant::now());
+            // For a moment it may have been the store of the job before on this port.
+            if let Some((since, cause)) = &refused
+                && (left.is_zero() || since.elapsed() > REFUSED)
+            {
+                return Err(Error::runtime(format!("store at {host}:{port}: {cause}")));
+            }
             if left.is_zero() {
                 return Err(Error::runtime(format!(
                     "store: cannot connect to {host}:{port} within {timeout:?}: {cause}; is rank 0 (or the launcher) \
@@ -57,17 +92,40 @@ impl TcpStore {
         }
     }
 
-    /// Starts a server at this address, which must be one of this host's, and connects to it. Port 0 takes a free one.
+    /// One connection, and the key that goes with it.
+    fn knock(
+        address: SocketAddr,
+        deadline: Instant,
+        key: Option<&Key>,
+        foreign: bool,
+    ) -> std::io::Result<(Connection, Option<Key>)> {
+        let limit = if foreign { deadline.min(after(FOREIGN)) } else { deadline };
+        match Connection::open(address, if key.is_some() { limit } else { deadline }, key) {
+            // A server of torch's hangs up at words that it does not know.
+            Err(e) if e.kind() == ErrorKind::Unsupported && key.is_some() && foreign => {
+                Ok((Connection::open(address, deadline, None)?, None))
+            }
+            other => Ok((other?, key.cloned())),
+        }
+    }
+
+    /// Starts a server at this address, which must be one of this host's, for processes of this host, and connects to it.
+    /// Port 0 takes a free one.
     pub fn host(host: &str, port: u16, timeout: Duration) -> Result<TcpStore> {
+        Self::host_as(host, port, timeout, &Access::OneHost)
+    }
+
+    /// As [`TcpStore::host`], for those whom `access` lets in.
+    pub fn host_as(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
         let addresses = resolve(host, port).map_err(|e| Error::runtime(format!("store: {e}")))?;
         let mut last = Error::runtime(format!("store: '{host}' has no address"));
         for address in addresses {
-            match Server::bind(address) {
+            match Server::bind_as(address, access.clone()) {
                 Ok(server) => {
-                    let address = server.address();
-                    let connection = Connection::open(address, after(timeout))
+                    let (address, key) = (server.address(), secret(access));
+                    let connection = Connection::open(address, after(timeout), key.as_ref())
                         .map_err(|e| Error::runtime(format!("store: cannot connect to {address}: {e}")))?;
-                    return Self::with(connection, address, timeout, Some(server));
+                    return Self::with(connection, address, timeout, key, Some(server));
                 }
                 Err(e) => last = e,
             }
@@ -75,9 +133,15 @@ impl TcpStore {
         Err(last)
     }
 
-    fn with(first: Connection, address: SocketAddr, timeout: Duration, server: Option<Server>) -> Result<TcpStore> {
+    fn with(
+        first: Connection,
+        address: SocketAddr,
+        timeout: Duration,
+        key: Option<Key>,
+        server: Option<Server>,
+    ) -> Result<TcpStore> {
         let local_ip = first.stream.local_addr().map_err(|e| Error::runtime(format!("store: {e}")))?.ip();
-        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, server: Mutex::new(server) })
+        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, key, server: Mutex::new(server) })
     }
 
     /// Where the server is.
@@ -96,7 +160,7 @@ impl TcpStore {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut connection = match idle {
                 Some(connection) => connection,
-                None => Connection::open(self.address, deadline)?,
+                None => Connection::open(self.address, deadline, self.key.as_ref())?,
             };
             connection.deadline = deadline;
             let result = f(&mut connection)?;
@@ -218,6 +282,11 @@ impl Store for TcpStore {
         drop(server);
     }
 
+    fn note(&self) -> String {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map(Server::refusals).unwrap_or_default()
+    }
+
     fn local_ip(&self) -> Option<IpAddr> {
         Some(self.local_ip)
     }
@@ -231,6 +300,14 @@ impl Store for TcpStore {
 }
 
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a refusal is asked again.
+const REFUSED: Duration = Duration::from_secs(2);
+/// How long a server may take to answer a question that only ours understand.
+const FOREIGN: Duration = Duration::from_secs(5);
+
+fn secret(access: &Access) -> Option<Key> {
+    matches!(access, Access::Secret(_)).then(|| access.key())
+}
 
 struct Connection {
     stream: TcpStream,
@@ -239,16 +316,46 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(address: SocketAddr, deadline: Instant) -> std::io::Result<Connection> {
+    fn open(address: SocketAddr, deadline: Instant, key: Option<&Key>) -> std::io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
         stream.set_nodelay(true)?;
         let nonce = std::process::id() ^ 0x5a5a_0000;
         let mut connection = Connection { stream, deadline, nonce };
+        if let Some(key) = key {
+            connection.prove(key)?;
+        }
         let mut hello = Message::new(code::VALIDATE);
         hello.0.extend_from_slice(&code::MAGIC.to_le_bytes());
         connection.send(hello)?;
         connection.ping()?;
         Ok(connection)
+    }
+
+    /// Both ends prove that they know the job's secret.
+    fn prove(&mut self, key: &Key) -> std::io::Result<()> {
+        let mine = nonce().map_err(std::io::Error::other)?;
+        let mut message = Message::new(code::PROVE);
+        message.0.extend_from_slice(&mine);
+        self.send(message)?;
+        let mut theirs = [0; NONCE];
+        self.read_exact(&mut theirs).map_err(|e| match e.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::TimedOut => {
+                let text = format!("it asks for no job secret, so it is not this job's own store; {HOW}");
+                std::io::Error::new(ErrorKind::Unsupported, text)
+            }
+            _ => e,
+        })?;
+        self.stream.write_all(&key.tag(CLIENT, &[&mine, &theirs]))?;
+        let mut answer = [0; 1 + TAG];
+        self.read_exact(&mut answer)?;
+        let denied = |text: &str| Err(std::io::Error::new(ErrorKind::PermissionDenied, format!("{text}; {HOW}")));
+        match answer[0] == code::YES {
+            false => denied("it refused this process: their job secrets differ"),
+            true if !key.proves(&answer[1..], SERVER, &[&mine, &theirs]) => {
+                denied("it does not know this job's secret")
+            }
+            true => Ok(()),
+        }
     }
 
     fn send(&mut self, message: Message) -> std::io::Result<()> {
@@ -282,6 +389,14 @@ impl Connection {
         self.read_exact(&mut echo)?;
         if u32::from_le_bytes(echo) == self.nonce {
             return Ok(());
+        }
+        let refusal = match echo {
+            code::NEEDS_SECRET => "it refused this process, which has no job secret",
+            code::NEEDS_ONE_HOST => "it refused this process, which is on another host and has no job secret",
+            _ => "",
+        };
+        if !refusal.is_empty() {
+            return Err(std::io::Error::new(ErrorKind::PermissionDenied, format!("{refusal}; {HOW}")));
         }
         Err(std::io::Error::new(ErrorKind::InvalidData, "this is not a store: it did not return our greeting"))
     }

@@ -1,7 +1,8 @@
 //! Key-value stores through which ranks find each other: small values, waits with deadlines.
 //!
 //! [`TcpStore`] and [`Server`] speak the protocol of torch's `TCPStore`, so either end may be torch's: a launcher's store
-//! can be joined as it is. [`MemoryStore`] serves threads of one process, [`FileStore`] processes that share a file. Tensor data never go through a store.
+//! can be joined as it is. Between two of ours, both ends first prove that they know the job's secret, where there is one.
+//! [`MemoryStore`] serves threads of one process, [`FileStore`] processes that share a file. Tensor data never go through a store.
 
 mod client;
 mod file;
@@ -44,12 +45,21 @@ mod code {
     pub const MULTI_SET: u8 = 0x0b;
     pub const CANCEL_WAIT: u8 = 0x0c;
     pub const PING: u8 = 0x0d;
+    /// Not torch's: asks for a proof of the job's secret, before anything else.
+    pub const PROVE: u8 = 0x7a;
 
     pub const MAGIC: u32 = 0x3c85_f7ce;
     /// Answers to check and wait.
     pub const YES: u8 = 0;
     pub const NO: u8 = 1;
+    /// In place of the first echo: the client is refused for the lack of a secret, or because it is on another host.
+    pub const NEEDS_SECRET: [u8; 4] = *b"SECR";
+    pub const NEEDS_ONE_HOST: [u8; 4] = *b"HOST";
 }
+
+/// Purposes of proofs: one end's is no proof of the other's.
+const CLIENT: &str = "a client of the store";
+const SERVER: &str = "the store";
 
 /// A shared map from names to bytes.
 pub trait Store: Send + Sync {
@@ -73,6 +83,10 @@ pub trait Store: Send + Sync {
     fn num_keys(&self) -> Result<i64>;
     /// Gives up the connections, and the port of a server that this process holds. Later operations may fail.
     fn close(&self) {}
+    /// What a server that this process holds has to say when somebody is missed: whom it refused. Empty otherwise.
+    fn note(&self) -> String {
+        String::new()
+    }
     /// The address of this host through which the store is reached, where that can be told.
     fn local_ip(&self) -> Option<IpAddr> {
         None
@@ -138,6 +152,9 @@ impl Store for PrefixStore {
         if self.owns {
             self.store.close();
         }
+    }
+    fn note(&self) -> String {
+        self.store.note()
     }
     fn local_ip(&self) -> Option<IpAddr> {
         self.store.local_ip()

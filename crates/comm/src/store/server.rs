@@ -1,27 +1,39 @@
 //! The server end of torch's store protocol: one thread, one poll loop, nothing that a client sends can block it.
 //!
-//! It listens only where it is told to. Lengths are checked before anything is kept, and a client that breaks the
-//! protocol loses its connection. There is no authentication, as in the original: bind to a trusted network.
+//! It listens only where it is told to, and serves those whom it may let in (`Access`): who knows the job's secret, or
+//! without one processes of this host. Lengths are checked before anything is kept, what all clients make it hold is bounded,
+//! and a client that breaks the protocol loses its connection.
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::auth::{Access, HOW, Key, NONCE, TAG, nonce};
 use crate::sockets::timespec;
 use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::table::Table;
-use super::{MAX_KEY, MAX_KEYS, MAX_VALUE, code};
+use super::{CLIENT, MAX_KEY, MAX_KEYS, MAX_VALUE, SERVER, code};
 
 const MAX_CONNECTIONS: usize = 65_536;
+/// Connections that have not said a valid word yet.
+const MAX_STRANGERS: usize = 1024;
+/// How long they may take for it, and how long a client may take for the rest of a request.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SLOW: Duration = Duration::from_secs(60);
+/// How often patience is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 /// Answers a client has not read yet.
 const MAX_UNREAD: usize = 64 << 20;
 /// The longest request: many keys with values. Only what was received is held.
 const MAX_REQUEST: usize = 64 << 20;
+/// What a client may send before it is let in and has said which protocol it speaks. Its first requests may come along.
+const MAX_OPENING: usize = 1 << 20;
 /// Unfinished requests and unread answers of all clients together.
 const MAX_HELD: usize = 128 << 20;
 /// Reads of 64 KiB from a client before others have their turn.
@@ -32,12 +44,32 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// A running server; it stops when this is dropped.
 pub struct Server {
     address: SocketAddr,
+    refused: Refused,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
+    /// For processes of this host.
     pub fn bind(address: SocketAddr) -> Result<Server> {
+        Server::bind_as(address, Access::OneHost)
+    }
+
+    /// For those whom `access` lets in.
+    pub fn bind_as(mut address: SocketAddr, access: Access) -> Result<Server> {
+        if address.ip().is_unspecified() {
+            match (&access, address) {
+                (Access::OneHost, SocketAddr::V4(_)) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+                (Access::OneHost, SocketAddr::V6(_)) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+                _ => {
+                    return Err(Error::value(format!(
+                        "store: {} stands for every interface of this host: give the address of the one on which the ranks \
+                         reach it",
+                        address.ip()
+                    )));
+                }
+            }
+        }
         let fail = |e: std::io::Error| {
             let hint = match e.kind() {
                 ErrorKind::AddrInUse => "; another process has the port: choose a free MASTER_PORT",
@@ -54,15 +86,39 @@ impl Server {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let stop = Arc::new(eventfd(0, flags).map_err(|e| fail(e.into()))?);
         let inside = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("comm store".into())
-            .spawn(move || Loop { listener, table: Table::default(), clients: Vec::new() }.run(&inside))
-            .map_err(fail)?;
-        Ok(Server { address: bound, stop, thread: Some(thread) })
+        let refused = Refused::default();
+        let mut all = Loop { listener, table: Table::default(), clients: Vec::new(), access, refused: refused.clone() };
+        let thread =
+            std::thread::Builder::new().name("comm store".into()).spawn(move || all.run(&inside)).map_err(fail)?;
+        Ok(Server { address: bound, refused, stop, thread: Some(thread) })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whom it refused and why, for errors that say who is missing. Empty: nobody.
+    pub fn refusals(&self) -> String {
+        let refused = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said: Vec<String> = refused.iter().map(|((from, why), n)| format!("{n} from {from} {why}")).collect();
+        said.sort();
+        match said.is_empty() {
+            true => String::new(),
+            false => format!("; the store refused connections: {}; {HOW}", said.join(", ")),
+        }
+    }
+}
+
+/// Connections that were refused: from where, why, how many.
+#[derive(Clone, Default)]
+struct Refused(Arc<Mutex<HashMap<(IpAddr, &'static str), usize>>>);
+
+impl Refused {
+    fn add(&self, from: IpAddr, why: &'static str) {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() < MAX_STRANGERS {
+            *refused.entry((from, why)).or_default() += 1;
+        }
     }
 }
 
@@ -80,25 +136,43 @@ struct Loop {
     listener: TcpListener,
     table: Table,
     clients: Vec<Client>,
+    access: Access,
+    refused: Refused,
 }
 
 struct Client {
     stream: TcpStream,
+    from: IpAddr,
+    /// When it last said something.
+    heard: Instant,
+    door: Door,
     input: Vec<u8>,
     output: Vec<u8>,
     validated: bool,
     waiting: Option<Vec<Vec<u8>>>,
 }
 
+/// How far a client has come in.
+enum Door {
+    Open,
+    /// It must prove that it knows the secret, and has not begun to.
+    Locked(Key),
+    /// It was given a number and shall answer: its own number, ours.
+    Asked(Key, [u8; NONCE], [u8; NONCE]),
+    /// It hears this and is sent away.
+    Shut([u8; 4], &'static str),
+}
+
 /// The connection cannot go on.
 struct Close;
 
 impl Loop {
-    fn run(mut self, stop: &OwnedFd) {
+    fn run(&mut self, stop: &OwnedFd) {
         // Set while descriptors have run out: who knocks then waits in the queue of the listener.
         let mut full_until: Option<Instant> = None;
         loop {
-            let pause = full_until.map(|until| until.saturating_duration_since(Instant::now()));
+            let impatient = self.clients.iter().any(|client| client.patience().is_some()).then_some(LOOK);
+            let pause = full_until.map(|until| until.saturating_duration_since(Instant::now())).or(impatient);
             let knocks = if full_until.is_none() { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, knocks)];
             for client in &self.clients {
@@ -115,7 +189,7 @@ impl Loop {
                 return;
             }
             let mut changed = false;
-            let table = &mut self.table;
+            let (table, refused) = (&mut self.table, &self.refused);
             let mut flags = ready[2..].iter();
             self.clients.retain_mut(|client| {
                 if !flags.next().copied().unwrap_or(false) {
@@ -123,8 +197,13 @@ impl Loop {
                 }
                 // A client may set a value and leave: what it sent is served before its connection is closed.
                 let received = client.receive();
-                client.serve(table, &mut changed).and(received).is_ok()
+                let served = client.serve(table, &mut changed).and(received);
+                if let Door::Shut(_, why) = client.door {
+                    refused.add(client.from, why);
+                }
+                served.is_ok()
             });
+            self.clients.retain(|client| client.patience().is_none_or(|limit| client.heard.elapsed() < limit));
             // A value that one client sets may be what others wait for, and they may then set something in turn.
             while std::mem::take(&mut changed) {
                 self.clients.retain_mut(|client| client.serve(table, &mut changed).is_ok());
@@ -134,6 +213,8 @@ impl Loop {
                 full_until = None;
             }
             if ready[1] && !self.accept() {
+                // Strangers are not to keep out those who know what to say.
+                self.clients.retain(|client| client.validated || client.heard.elapsed() < LOOK);
                 full_until = Some(Instant::now() + FULL_PAUSE);
             }
         }
@@ -141,7 +222,10 @@ impl Loop {
 
     /// Unfinished requests and unread answers of all clients together are bounded: who holds most leaves first.
     fn hold_less(&mut self) {
-        let held = |client: &Client| client.input.capacity() + client.output.capacity();
+        let held = |client: &Client| {
+            let keys = client.waiting.iter().flatten().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum::<usize>();
+            client.input.capacity() + client.output.capacity() + keys
+        };
         while self.clients.iter().map(held).sum::<usize>() > MAX_HELD {
             let Some(most) = (0..self.clients.len()).max_by_key(|&i| held(&self.clients[i])) else { return };
             self.clients.swap_remove(most);
@@ -151,16 +235,30 @@ impl Loop {
     /// Takes in who knocks; false where that was not possible now.
     fn accept(&mut self) -> bool {
         loop {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match self.listener.accept() {
+                Ok((stream, from)) => (stream, from.ip().to_canonical()),
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => continue,
                 Err(e) => return e.kind() == ErrorKind::WouldBlock,
             };
+            let here = || stream.local_addr().is_ok_and(|to| to.ip().to_canonical() == from);
+            let door = match &self.access {
+                Access::Secret(_) => Door::Locked(self.access.key()),
+                Access::OneHost if !from.is_loopback() && !here() => {
+                    Door::Shut(code::NEEDS_ONE_HOST, "on another host without a job secret")
+                }
+                _ => Door::Open,
+            };
+            if self.clients.iter().filter(|client| !client.validated).count() >= MAX_STRANGERS {
+                self.drop_a_stranger();
+            }
             // Over the limit the connection is closed by being dropped.
             if self.clients.len() < MAX_CONNECTIONS && stream.set_nonblocking(true).is_ok() {
                 let _ = stream.set_nodelay(true);
                 self.clients.push(Client {
                     stream,
+                    from,
+                    heard: Instant::now(),
+                    door,
                     input: Vec::new(),
                     output: Vec::new(),
                     validated: false,
@@ -169,21 +267,46 @@ impl Loop {
             }
         }
     }
+
+    /// The one that has waited longest of the address that most are from.
+    fn drop_a_stranger(&mut self) {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        let strangers = || self.clients.iter().enumerate().filter(|(_, client)| !client.validated);
+        strangers().for_each(|(_, client)| *counts.entry(client.from).or_default() += 1);
+        let most = counts.values().max().copied().unwrap_or(0);
+        let longest = strangers().filter(|(_, client)| counts[&client.from] == most).min_by_key(|(_, c)| c.heard);
+        if let Some(at) = longest.map(|(at, _)| at) {
+            self.clients.swap_remove(at);
+        }
+    }
 }
 
 impl Client {
+    /// How long it may be silent from now on. `None`: as long as it likes.
+    fn patience(&self) -> Option<Duration> {
+        match self.validated {
+            false => Some(PATIENCE),
+            true if self.waiting.is_none() && !self.input.is_empty() => Some(SLOW),
+            true => None,
+        }
+    }
+
     fn receive(&mut self) -> Result<(), Close> {
         let mut buf = [0; 64 << 10];
         // One turn takes in a bounded part, so that the sum over all clients is looked at in between.
         for _ in 0..RECEIVE_TURNS {
             match self.stream.read(&mut buf) {
                 Ok(0) => return Err(Close),
-                Ok(n) => self.input.extend_from_slice(&buf[..n]),
+                Ok(n) => {
+                    self.heard = Instant::now();
+                    self.input.extend_from_slice(&buf[..n]);
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Close),
             }
-            if self.input.len() > MAX_REQUEST {
+            let most = if self.validated { MAX_REQUEST } else { MAX_OPENING };
+            if self.input.len() > most {
                 return Err(Close);
             }
         }
@@ -204,13 +327,21 @@ impl Client {
                 }
             }
             let rest = reader.data;
-            match self.answer(&mut reader, table, changed) {
+            let step = match self.door {
+                Door::Open => self.answer(&mut reader, table, changed),
+                _ => self.let_in(&mut reader),
+            };
+            match step {
                 Ok(()) => {}
                 Err(Stop::Incomplete) => {
                     reader.data = rest;
                     break;
                 }
-                Err(Stop::Invalid) => return Err(Close),
+                Err(Stop::Invalid) => {
+                    // A refusal is heard if the socket takes it at once.
+                    let _ = self.flush();
+                    return Err(Close);
+                }
             }
             if self.output.len() > MAX_UNREAD {
                 return Err(Close);
@@ -313,6 +444,42 @@ impl Client {
                 self.output.push(code::NO);
             }
             _ => return Err(Stop::Invalid),
+        }
+        Ok(())
+    }
+
+    /// One step of the proof that both ends know the secret.
+    fn let_in(&mut self, reader: &mut Reader<'_>) -> Result<(), Stop> {
+        match &self.door {
+            Door::Open => {}
+            Door::Shut(word, _) => {
+                reader.u8()?;
+                self.output.extend_from_slice(word);
+                return Err(Stop::Invalid);
+            }
+            Door::Locked(key) => {
+                if reader.u8()? != code::PROVE {
+                    self.output.extend_from_slice(&code::NEEDS_SECRET);
+                    self.door = Door::Shut(code::NEEDS_SECRET, "without a job secret");
+                    return Err(Stop::Invalid);
+                }
+                let theirs = reader.take(NONCE)?.try_into().map_err(|_| Stop::Invalid)?;
+                let mine = nonce().map_err(|_| Stop::Invalid)?;
+                self.output.extend_from_slice(&mine);
+                self.door = Door::Asked(key.clone(), theirs, mine);
+            }
+            Door::Asked(key, theirs, mine) => {
+                let tag = reader.take(TAG)?;
+                if !key.proves(tag, CLIENT, &[theirs, mine]) {
+                    self.output.push(code::NO);
+                    self.output.extend_from_slice(&[0; TAG]);
+                    self.door = Door::Shut(code::NEEDS_SECRET, "with another job secret");
+                    return Err(Stop::Invalid);
+                }
+                self.output.push(code::YES);
+                self.output.extend_from_slice(&key.tag(SERVER, &[theirs, mine]));
+                self.door = Door::Open;
+            }
         }
         Ok(())
     }

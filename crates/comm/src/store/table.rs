@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::MAX_VALUE;
 
 /// All keys and values together; more is a runaway client.
-const MAX_TOTAL: usize = 1 << 30;
+const MAX_TOTAL: usize = 256 << 20;
+/// What an entry takes besides its bytes, so that many small ones are bounded too.
+const ENTRY: usize = 128;
 
 #[derive(Default)]
 pub(super) struct Table {
@@ -16,13 +18,13 @@ pub(super) struct Table {
 impl Table {
     /// `Err`: too big.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        let before = self.map.get(key).map_or(0, |v| v.len() + key.len());
-        let total = self.total - before + key.len() + value.len();
+        let before = self.map.get(key).map_or(0, |v| v.len() + key.len() + ENTRY);
+        let total = self.total - before + key.len() + value.len() + ENTRY;
         if value.len() > MAX_VALUE {
             return Err("the value is longer than 8 MiB");
         }
         if total > MAX_TOTAL {
-            return Err("the store is full (1 GiB)");
+            return Err("the store is full (256 MiB)");
         }
         self.total = total;
         self.map.insert(key.to_vec(), value.to_vec());
@@ -65,7 +67,7 @@ impl Table {
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let old = self.map.remove(key);
         if let Some(value) = &old {
-            self.total -= key.len() + value.len();
+            self.total -= key.len() + value.len() + ENTRY;
         }
         old.is_some()
     }
@@ -76,5 +78,28 @@ impl Table {
 
     pub fn len(&self) -> usize {
         self.map.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_and_freed() {
+        let mut table = Table::default();
+        let value = vec![0; MAX_VALUE];
+        let n = (0..).take_while(|i: &u64| table.set(&i.to_le_bytes(), &value).is_ok()).count();
+        assert_eq!(n, MAX_TOTAL / (MAX_VALUE + 8 + ENTRY));
+        assert!(table.set(b"k", &value).unwrap_err().contains("full"));
+        assert!(table.delete(&0u64.to_le_bytes()) && table.set(b"k", &value).is_ok());
+        assert!(table.set(b"k", &vec![0; MAX_VALUE + 1]).is_err());
+        for i in 0..n as u64 {
+            table.delete(&i.to_le_bytes());
+        }
+        assert!(table.delete(b"k") && table.total == 0 && table.len() == 0);
+        // Keys without values are not free.
+        let n = (0..).take_while(|i: &u64| table.set(&i.to_le_bytes(), b"").is_ok()).count();
+        assert_eq!(n, MAX_TOTAL / (8 + ENTRY));
     }
 }

@@ -316,6 +316,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
+    use crate::auth::Access;
     use crate::store::{MemoryStore, Store};
 
     #[test]
@@ -324,7 +325,8 @@ mod tests {
         let hosts = [host(1), host(2), host(1)];
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let form = |rank: usize| {
-            let site = Arc::new(Site { store: store.clone(), local_ip: hosts[rank], generation: 1 });
+            let site =
+                Arc::new(Site { store: store.clone(), local_ip: hosts[rank], generation: 1, access: Access::OneHost });
             Mesh::form(Some(site), "world", rank, hosts.len(), Duration::from_secs(60)).unwrap()
         };
         std::thread::scope(|s| {

@@ -3,15 +3,16 @@
 //! Three connections per pair: one for collectives, used by whoever runs one, one for point-to-point messages and one for
 //! goodbyes and aborts, both served by a monitor thread. On one host the bytes of collectives go through memory instead,
 //! and their connection only wakes sleepers. So a dead or failing rank is known at once, whatever the others
-//! are doing. There is no encryption; a rank listens only where the store is reached, so on one host only on loopback.
+//! are doing. Both ends of a connection prove that they know the job's secret; there is no encryption. A rank listens only where
+//! the store is reached, and without a secret only on loopback.
 
 mod form;
+mod greeting;
 mod mesh;
 mod monitor;
 mod pulse;
 mod shm;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,26 +20,20 @@ use oneflow_base::Result;
 
 use crate::engine::Group;
 use crate::group::ProcessGroup;
-use crate::store::Store;
-use form::Site;
+pub use form::Site;
 pub(crate) use form::random;
 use mesh::Mesh;
 
-/// Joins the world group of `size` processes. All of them pass the same `generation`, which changes when a job restarts
-/// over the same store: members of an earlier attempt are refused. `local_ip` is where the others can reach this process.
-/// `meeting` bounds the forming of the group, `timeout` every later operation.
+/// Joins the world group of `size` processes. `meeting` bounds the forming of the group, `timeout` every later operation.
 pub fn join(
-    store: Arc<dyn Store>,
-    local_ip: IpAddr,
+    site: Site,
     rank: usize,
     size: usize,
-    generation: u64,
     meeting: Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
-    let site = Arc::new(Site { store, local_ip, generation });
     let formation = store_timeout(&site, timeout).min(meeting);
-    let mesh = Mesh::form(Some(site), "world", rank, size, formation)?;
+    let mesh = Mesh::form(Some(Arc::new(site)), "world", rank, size, formation)?;
     Ok(Arc::new(Group::new(mesh, "world", rank, (0..size).collect(), timeout)))
 }
 
