@@ -4,7 +4,7 @@
 //! nothing is queued, the others on one worker thread, started when it is first needed. Point-to-point operations go to
 //! the transport directly and do not wait for collectives. How bytes move is the transport's business.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 
 use crate::collective;
+use crate::flight::{self, Members, Ticket};
 use crate::group::{Counters, ProcessGroup};
-use crate::request::{Kind, Request, Stamp};
+use crate::request::{ANY_RANK, Kind, Request, Stamp};
 use crate::transport::{Member, PointToPoint, Transport, Turn};
+use crate::waits;
 use crate::work::{Abort, Work};
 
 /// A process group over a transport. Dropping it closes it.
@@ -23,9 +25,8 @@ pub(crate) struct Group<T: Transport>(Arc<Shared<T>>);
 
 pub(crate) struct Shared<T> {
     pub transport: T,
-    name: String,
-    rank: usize,
-    ranks: Vec<usize>,
+    /// Who this group's ranks are; names them in records and messages.
+    members: Arc<Members>,
     /// Of this group among all groups of the job; in every header.
     comm: u64,
     timeout_ms: AtomicU64,
@@ -36,7 +37,7 @@ pub(crate) struct Shared<T> {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(Request, Stamp, Instant, Work)>,
+    jobs: VecDeque<(Request, Stamp, Instant, Work, Ticket)>,
     /// Somebody has the transport's collective lane.
     busy: bool,
     /// An operation is in progress on it. Not while its completion is announced, when the lane is still held so that
@@ -46,12 +47,14 @@ struct Queue {
     seq: u64,
     p2p_seq: u64,
     n_children: u64,
+    /// Groups that their members alone have made, by members.
+    n_local: HashMap<Vec<usize>, u64>,
     worker: Option<JoinHandle<()>>,
 }
 
 impl<T: Transport> Shared<T> {
     fn member(&self) -> Member<'_> {
-        Member { group: &self.name, rank: self.rank, size: self.ranks.len() }
+        Member { group: &self.members.name, rank: self.members.rank, size: self.members.ranks.len() }
     }
 
     fn error(&self, stamp: &Stamp, cause: &str) -> Error {
@@ -60,6 +63,11 @@ impl<T: Transport> Shared<T> {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How waits for this group's collectives are known.
+    fn key(&self) -> waits::Key {
+        (self.comm, self.members.rank)
     }
 
     fn execute(&self, request: &Request, stamp: &Stamp, deadline: Instant) -> Result<()> {
@@ -79,9 +87,10 @@ impl<T: Transport> Shared<T> {
             while queue.busy || (queue.jobs.is_empty() && !queue.closed) {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
-            let Some((request, stamp, deadline, work)) = queue.jobs.pop_front() else { return };
+            let Some((request, stamp, deadline, work, ticket)) = queue.jobs.pop_front() else { return };
             (queue.busy, queue.running) = (true, true);
             drop(queue);
+            flight::started(ticket);
             let result = self.execute(&request, &stamp, deadline);
             self.queue().running = false;
             work.complete(result);
@@ -97,12 +106,15 @@ impl<T: Transport> Shared<T> {
 impl<T: Transport> Group<T> {
     /// `ranks` are the members as world ranks; `rank` is this one's place among them.
     pub fn new(transport: T, name: &str, rank: usize, ranks: Vec<usize>, timeout: Duration) -> Group<T> {
+        // Ranks that are threads have one record together, and groups of equal names.
+        let members = match T::NAME {
+            "fake" => Arc::new(Members { name: name.to_owned(), rank, ranks }),
+            _ => flight::group(name, rank, &ranks),
+        };
         Group(Arc::new(Shared {
             transport,
             comm: comm_id(name),
-            name: name.to_owned(),
-            rank,
-            ranks,
+            members,
             timeout_ms: AtomicU64::new(timeout.as_millis() as u64),
             counters: Counters::default(),
             queue: Mutex::default(),
@@ -127,9 +139,9 @@ impl<T: Transport> Group<T> {
 
     /// Checks the request and gives it its place in the order.
     fn admit(&self, queue: &mut Queue, request: &Request) -> Result<Stamp> {
-        request.check(self.0.rank, self.0.ranks.len())?;
+        request.check(self.0.members.rank, self.0.members.ranks.len())?;
         if queue.closed {
-            return Err(Error::runtime(format!("{}: group '{}' was closed", request.kind(), self.0.name)));
+            return Err(Error::runtime(format!("{}: group '{}' was closed", request.kind(), self.0.members.name)));
         }
         let mut stamp = request.stamp();
         let seq = match stamp.kind {
@@ -138,6 +150,9 @@ impl<T: Transport> Group<T> {
         };
         (stamp.comm, stamp.seq) = (self.0.comm, *seq);
         *seq += 1;
+        if !matches!(stamp.kind, Kind::Send | Kind::Recv) {
+            waits::issued(self.0.key(), stamp.seq);
+        }
         self.0.counters.add_call(stamp.kind);
         Ok(stamp)
     }
@@ -145,7 +160,7 @@ impl<T: Transport> Group<T> {
     fn start_worker(&self, queue: &mut Queue) -> Result<()> {
         if queue.worker.is_none() {
             let shared = self.0.clone();
-            let worker = std::thread::Builder::new().name(format!("comm {}", self.0.name));
+            let worker = std::thread::Builder::new().name(format!("comm {}", self.0.members.name));
             let worker = worker.spawn(move || shared.work_off());
             queue.worker =
                 Some(worker.map_err(|e| Error::runtime(format!("cannot start a communication thread: {e}")))?);
@@ -156,19 +171,19 @@ impl<T: Transport> Group<T> {
 
 impl<T: Transport> ProcessGroup for Group<T> {
     fn rank(&self) -> usize {
-        self.0.rank
+        self.0.members.rank
     }
 
     fn size(&self) -> usize {
-        self.0.ranks.len()
+        self.0.members.ranks.len()
     }
 
     fn ranks(&self) -> &[usize] {
-        &self.0.ranks
+        &self.0.members.ranks
     }
 
     fn name(&self) -> &str {
-        &self.0.name
+        &self.0.members.name
     }
 
     fn backend(&self) -> &'static str {
@@ -201,14 +216,21 @@ impl<T: Transport> ProcessGroup for Group<T> {
         }
         let Some((peer, span)) = p2p else {
             // The lane watches the deadline itself and knows better words; the work's is a backstop.
-            let work = Work::new(stamp.to_string(), deadline + Duration::from_secs(5), self.abort_with());
-            queue.jobs.push_back((request, stamp, deadline, work.clone()));
+            let ticket = flight::issued(&self.0.members, stamp, None);
+            let limit = deadline + Duration::from_secs(5);
+            let work = Work::of(stamp.to_string(), limit, self.abort_with(), Some(ticket), Some(self.0.key()));
+            queue.jobs.push_back((request, stamp, deadline, work.clone(), ticket));
             self.0.changed.notify_all();
             return Ok(work);
         };
         drop(queue);
-        let what = format!("{stamp} {} rank {peer}", if stamp.kind == Kind::Send { "to" } else { "from" });
-        let work = Work::new(what, deadline, self.abort_with());
+        let what = match (stamp.kind, peer) {
+            (Kind::Send, _) => format!("{stamp} to rank {peer}"),
+            (_, ANY_RANK) => format!("{stamp} from any rank"),
+            _ => format!("{stamp} from rank {peer}"),
+        };
+        let ticket = flight::issued(&self.0.members, stamp, Some(peer));
+        let work = Work::of(what, deadline, self.abort_with(), Some(ticket), None);
         if stamp.kind == Kind::Send {
             self.0.counters.add_bytes(Kind::Send, span.len);
         }
@@ -228,7 +250,12 @@ impl<T: Transport> ProcessGroup for Group<T> {
         let stamp = self.admit(&mut queue, &request)?;
         (queue.busy, queue.running) = (true, true);
         drop(queue);
+        let ticket = flight::issued(&self.0.members, stamp, None);
+        flight::started(ticket);
+        let waits = waits::enter(self.0.key());
         let result = self.0.execute(&request, &stamp, deadline);
+        drop(waits);
+        flight::ended(ticket, result.is_ok());
         queue = self.0.queue();
         (queue.busy, queue.running) = (false, false);
         drop(queue);
@@ -236,34 +263,44 @@ impl<T: Transport> ProcessGroup for Group<T> {
         result
     }
 
-    fn new_group(&self, ranks: &[usize]) -> Result<Option<Arc<dyn ProcessGroup>>> {
-        let size = self.0.ranks.len();
+    fn new_group(&self, ranks: &[usize], by_all: bool) -> Result<Option<Arc<dyn ProcessGroup>>> {
+        let size = self.0.members.ranks.len();
         let mut seen = vec![false; size];
         for &r in ranks {
             if r >= size || std::mem::replace(&mut seen[r], true) {
                 return Err(Error::value(format!(
                     "new_group: {ranks:?} must be distinct ranks below {size}, the size of group '{}'",
-                    self.0.name
+                    self.0.members.name
                 )));
             }
         }
         if ranks.is_empty() {
             return Err(Error::value("new_group: a group needs at least one rank"));
         }
+        let place = ranks.iter().position(|&r| r == self.0.members.rank);
         let child = {
             let mut queue = self.0.queue();
             if queue.closed {
-                return Err(Error::runtime(format!("new_group: group '{}' was closed", self.0.name)));
+                return Err(Error::runtime(format!("new_group: group '{}' was closed", self.0.members.name)));
             }
-            queue.n_children += 1;
-            queue.n_children
+            if by_all {
+                queue.n_children += 1;
+                queue.n_children.to_string()
+            } else if place.is_some() {
+                // Others do not count it: the number is among groups of these very members.
+                let n = queue.n_local.entry(ranks.to_vec()).or_default();
+                *n += 1;
+                format!("local{n}")
+            } else {
+                return Ok(None);
+            }
         };
-        let Some(rank) = ranks.iter().position(|&r| r == self.0.rank) else { return Ok(None) };
+        let Some(rank) = place else { return Ok(None) };
         // The members stand in the name: ranks that disagree about them do not find each other and time out by name.
         let members: Vec<String> = ranks.iter().map(usize::to_string).collect();
-        let name = format!("{}/{child}:{}", self.0.name, members.join(","));
+        let name = format!("{}/{child}:{}", self.0.members.name, members.join(","));
         let transport = self.0.transport.form(&name, ranks, self.timeout())?;
-        let world = ranks.iter().map(|&r| self.0.ranks[r]).collect();
+        let world = ranks.iter().map(|&r| self.0.members.ranks[r]).collect();
         Ok(Some(Arc::new(Group::new(transport, &name, rank, world, self.timeout()))))
     }
 
@@ -290,6 +327,8 @@ impl<T: Transport> ProcessGroup for Group<T> {
             let _ = worker.join();
         }
         self.0.transport.close();
+        waits::forget(self.0.key());
+        flight::leave(&self.0.members);
     }
 
     fn failure(&self) -> Option<Error> {

@@ -12,9 +12,9 @@ use oneflow_base::{Error, Result};
 use crate::engine::{Group, comm_id};
 use crate::group::ProcessGroup;
 use crate::interrupt;
-use crate::p2p::Inbox;
+use crate::p2p::{Inbox, gone};
 use crate::registry::set_thread_group;
-use crate::request::{Header, Kind, Span, Stamp};
+use crate::request::{ANY_RANK, Header, Kind, Span, Stamp};
 use crate::transport::{PointToPoint, Transport};
 
 /// One connected group per rank; give each to its own thread.
@@ -294,8 +294,12 @@ impl Transport for Member {
         let failure = match comms.comm(self.comm) {
             None => Some(GONE.to_owned()),
             Some(comm) => comm.failure(self.rank).or_else(|| {
-                let gone = comm.left[p2p.peer] && (p2p.stamp.kind == Kind::Send || comm.inboxes[self.rank].lacks(&p2p));
-                gone.then(|| format!("rank {} has left the group", p2p.peer))
+                let left = match p2p.peer {
+                    ANY_RANK => (0..self.size).all(|peer| peer == self.rank || comm.left[peer]),
+                    peer => comm.left[peer],
+                };
+                let nobody = left && (p2p.stamp.kind == Kind::Send || comm.inboxes[self.rank].lacks(&p2p));
+                nobody.then(|| gone(p2p.peer))
             }),
         };
         let mut done = Vec::new();
@@ -341,10 +345,12 @@ impl Transport for Member {
         let Some(comm) = comms.comm(self.comm) else { return };
         comm.left[self.rank] = true;
         let mut done = Vec::new();
-        let gone = |rank: usize| Err(format!("rank {rank} has left the group"));
-        done.extend(comm.inboxes[self.rank].drain().into_iter().map(|p2p| (p2p, gone(self.rank))));
-        for inbox in &mut comm.inboxes {
-            done.extend(inbox.drain_from(self.rank).into_iter().map(|p2p| (p2p, gone(self.rank))));
+        done.extend(comm.inboxes[self.rank].drain().into_iter().map(|p2p| (p2p, Err(gone(self.rank)))));
+        for (rank, inbox) in comm.inboxes.iter_mut().enumerate() {
+            done.extend(inbox.drain_from(self.rank).into_iter().map(|p2p| (p2p, Err(gone(self.rank)))));
+            if (0..self.size).all(|peer| peer == rank || comm.left[peer]) {
+                done.extend(inbox.drain_any().into_iter().map(|p2p| (p2p, Err(gone(ANY_RANK)))));
+            }
         }
         if comm.left.iter().all(|&l| l) {
             comms.comms.remove(&self.comm);

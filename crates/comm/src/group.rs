@@ -46,9 +46,9 @@ pub trait ProcessGroup: Send + Sync {
         unsafe { self.issue(request) }?.wait(None)
     }
 
-    /// Creates a group of some of this group's ranks, in the given order. Every rank of this group must call it with the
-    /// same list, members or not; the others get `None`.
-    fn new_group(&self, ranks: &[usize]) -> Result<Option<Arc<dyn ProcessGroup>>>;
+    /// Creates a group of some of this group's ranks, in the given order; others get `None`. Every rank of this group must
+    /// call it with the same list, members or not, or with `by_all` false the members alone.
+    fn new_group(&self, ranks: &[usize], by_all: bool) -> Result<Option<Arc<dyn ProcessGroup>>>;
 
     /// Ends every pending operation on all ranks with `reason`.
     fn abort(&self, reason: &str);
@@ -74,7 +74,7 @@ pub trait ProcessGroup: Send + Sync {
         for c in colors {
             let mut ranks: Vec<usize> = (0..self.size()).filter(|&r| all[24 * r] == 1 && word(r, 8) == c).collect();
             ranks.sort_by_key(|&r| (word(r, 16) as i64, r));
-            if let Some(group) = self.new_group(&ranks)? {
+            if let Some(group) = self.new_group(&ranks, true)? {
                 found = Some(group);
             }
         }

@@ -157,6 +157,9 @@ impl Span {
     }
 }
 
+/// The source of a receive that takes the next message of whichever rank.
+pub const ANY_RANK: usize = usize::MAX;
+
 /// One operation on a group. Counts are elements, one per rank of the group.
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -224,6 +227,7 @@ pub enum Request {
         dst: usize,
         tag: u32,
     },
+    /// `src` may be [`ANY_RANK`].
     Recv {
         data: Span,
         dtype: DType,
@@ -303,6 +307,12 @@ impl Request {
                 sized(kind, "input", *input, count, *dtype)
             }
             Request::Barrier => Ok(()),
+            Request::Recv { data, dtype, src: ANY_RANK, .. } => {
+                if size == 1 {
+                    return Err(Error::value(format!("{kind}: there is no other rank in the group to receive from")));
+                }
+                whole(kind, "data", *data, *dtype)
+            }
             Request::Send { data, dtype, dst: peer, .. } | Request::Recv { data, dtype, src: peer, .. } => {
                 member(kind, if kind == Kind::Send { "dst" } else { "src" }, *peer, size)?;
                 if *peer == rank {

@@ -47,6 +47,14 @@ pub(crate) struct PointToPoint {
     pub work: Work,
 }
 
+impl PointToPoint {
+    /// A receive has met its message: it is of this rank.
+    pub fn meet(&mut self, src: usize) {
+        self.peer = src;
+        self.work.set_source(src);
+    }
+}
+
 /// This process's place in a group.
 #[derive(Clone, Copy)]
 pub(crate) struct Member<'a> {

@@ -1,12 +1,15 @@
 //! The handle of an operation that runs while its caller does something else.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
+use crate::flight::{self, Ticket};
 use crate::interrupt;
+use crate::waits::{self, Key};
 
 /// A running or finished operation. Clones are the same operation.
 ///
@@ -19,8 +22,16 @@ pub(crate) type Abort = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Inner {
     what: String,
+    issued: Instant,
     /// The default limit of a wait.
     deadline: Instant,
+    /// Its place in the flight record.
+    ticket: Option<Ticket>,
+    /// The rank whose message a receive has got, as a number plus one.
+    source: AtomicUsize,
+    /// The group whose operation this is, where a wait for it can be part of a deadlock.
+    key: Option<Key>,
+    late: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
     /// Aborts the group that the operation runs on; the text gives the reason.
@@ -31,12 +42,50 @@ struct Inner {
 struct State {
     result: Option<Result<()>>,
     kept: Vec<Box<dyn Any + Send>>,
+    then: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl Work {
+    #[cfg(test)]
     pub(crate) fn new(what: String, deadline: Instant, abort: Abort) -> Work {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Work(Arc::new(Inner { what, deadline, state, changed, abort }))
+        Work::of(what, deadline, abort, None, None)
+    }
+
+    /// An operation that is recorded. `key` is that of the group whose operations wait for other ranks as one; a message
+    /// between two has none.
+    pub(crate) fn of(what: String, deadline: Instant, abort: Abort, ticket: Option<Ticket>, key: Option<Key>) -> Work {
+        Work(Arc::new(Inner {
+            what,
+            issued: Instant::now(),
+            deadline,
+            ticket,
+            source: AtomicUsize::new(0),
+            key,
+            late: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            abort,
+        }))
+    }
+
+    /// The rank of the group whose message a receive has got.
+    pub fn source(&self) -> Option<usize> {
+        self.0.source.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    pub(crate) fn set_source(&self, rank: usize) {
+        self.0.source.store(rank + 1, Ordering::Relaxed);
+    }
+
+    /// Calls `f` once the operation is complete, on the thread that completes it, or at once. It must not wait for
+    /// operations of the group.
+    pub fn then(&self, f: Box<dyn FnOnce() + Send>) {
+        let mut state = self.state();
+        if state.result.is_none() {
+            return state.then.push(f);
+        }
+        drop(state);
+        f();
     }
 
     /// Waits until the operation is complete, at most for `timeout` or else for the group's. Then the whole group is
@@ -44,7 +93,9 @@ impl Work {
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         let left = timeout.unwrap_or_else(|| self.0.deadline.saturating_duration_since(Instant::now()));
         let deadline = Instant::now().checked_add(left);
+        let _waits = self.0.key.map(waits::enter);
         let text = loop {
+            self.say_if_late();
             let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
             if let Some(result) = self.wait_for(left.min(interrupt::PERIOD)) {
                 return result;
@@ -63,6 +114,17 @@ impl Work {
         // The abort completes it; until then its buffers are in use.
         self.wait_for(Duration::MAX);
         Err(Error::runtime(text))
+    }
+
+    /// Whoever waits long for one message hears once for which. Operations of the whole group say that themselves.
+    fn say_if_late(&self) {
+        if self.0.key.is_some() || waits::late().is_none_or(|late| self.0.issued.elapsed() < late) {
+            return;
+        }
+        if !self.0.late.swap(true, Ordering::Relaxed) {
+            let seconds = self.0.issued.elapsed().as_secs();
+            tracing::warn!("oneflow.distributed: {} has waited for {seconds} s", self.0.what);
+        }
     }
 
     /// Waits a while and aborts nothing: `None` when the operation is not complete yet.
@@ -103,15 +165,19 @@ impl Work {
 
     /// The first result counts.
     pub(crate) fn complete(&self, result: Result<()>) {
+        if let Some(ticket) = self.0.ticket {
+            flight::ended(ticket, result.is_ok());
+        }
         let mut state = self.state();
         if state.result.is_none() {
             state.result = Some(result);
         }
-        let kept = std::mem::take(&mut state.kept);
+        let (kept, then) = (std::mem::take(&mut state.kept), std::mem::take(&mut state.then));
         drop(state);
         self.0.changed.notify_all();
         // Outside the lock: dropping an owner may run anything.
         drop(kept);
+        then.into_iter().for_each(|f| f());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,5 +216,21 @@ mod tests {
         work.keep_alive(Box::new(owner.clone()));
         assert_eq!(Arc::strong_count(&owner), 1);
         work.wait(None).unwrap();
+        // So do those who want to hear of it.
+        let called = Arc::new(AtomicUsize::new(0));
+        let call = || {
+            let called = called.clone();
+            Box::new(move || {
+                called.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        work.then(call());
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+        let work = Work::new("x".into(), Instant::now(), Box::new(|_| {}));
+        work.then(call());
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+        work.complete(Ok(()));
+        work.complete(Ok(()));
+        assert_eq!(called.load(Ordering::Relaxed), 2);
     }
 }

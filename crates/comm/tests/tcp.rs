@@ -168,7 +168,7 @@ fn deadlines_aborts_and_goodbyes() {
         group.close();
         hold.wait();
         assert!(group.barrier().unwrap_err().text().contains("was closed"));
-        assert!(group.new_group(&[0]).is_err());
+        assert!(group.new_group(&[0], true).is_err());
         result
     });
     assert!(results[0].is_ok());
@@ -178,7 +178,7 @@ fn deadlines_aborts_and_goodbyes() {
 #[test]
 fn who_has_left_does_not_disturb_the_others() {
     let results = threads(3, LONG, |group| {
-        let pair = group.new_group(&[1, 2])?;
+        let pair = group.new_group(&[1, 2], true)?;
         group.barrier()?;
         let Some(pair) = pair else { return Ok(()) };
         drop(group);
@@ -324,6 +324,44 @@ fn child() {
             };
             assert!(error.text().contains("rank 1 died"), "{error}");
         }
+        "crosses groups" => {
+            // Three groups of two, each rank begins with the other one of its two.
+            let n = launch.world_size;
+            let groups: Vec<_> = (0..n).map(|r| group.new_group(&[r, (r + 1) % n], true).unwrap()).collect();
+            let (mine, before) = (&groups[launch.rank], &groups[(launch.rank + n - 1) % n]);
+            let start = Instant::now();
+            let crossed = mine.as_ref().unwrap().barrier().and_then(|()| before.as_ref().unwrap().barrier());
+            let error = crossed.unwrap_err();
+            assert!(error.text().contains("deadlock, the ranks use groups in different orders"), "{error}");
+            for rank in 0..n {
+                assert!(
+                    error.text().contains(&format!("rank {rank} waits in #0 barrier() of group 'world/")),
+                    "{error}"
+                );
+            }
+            assert!(start.elapsed() < LONG / 4);
+            // All are through before one of them leaves.
+            group.barrier().unwrap();
+        }
+        "is late" => {
+            if launch.rank == 1 {
+                std::thread::sleep(Duration::from_millis(2500));
+            }
+            // A question that is asked meanwhile finds a rank that is not stuck.
+            group.barrier().unwrap();
+            let mut works = Vec::new();
+            let mut data = [0; 4];
+            // SAFETY: the data outlive the waits below.
+            works.extend((launch.rank == 0).then(|| unsafe {
+                let data = oneflow_comm::Span::of_mut(&mut data);
+                group.issue(oneflow_comm::Request::AllReduce { data, dtype: DType::F32, op: ReduceOp::Sum }).unwrap()
+            }));
+            if launch.rank == 1 {
+                std::thread::sleep(Duration::from_millis(1500));
+                group.all_reduce(&mut [0; 4], DType::F32, ReduceOp::Sum).unwrap();
+            }
+            works.iter().for_each(|work| work.wait(None).unwrap());
+        }
         other => panic!("no role '{other}'"),
     }
     group.close();
@@ -367,6 +405,16 @@ fn a_process_killed_in_a_collective_is_named_by_all_others() {
     children[1].kill().unwrap();
     let statuses = statuses(children);
     assert!(statuses[0].success() && statuses[2].success() && !statuses[1].success(), "{statuses:?}");
+}
+
+#[test]
+fn groups_used_in_different_orders_are_named_and_a_late_rank_is_waited_for() {
+    // Two use one group in different orders with three in a circle; a circle of two is the same code.
+    let (server, other) = (server(), server());
+    let children = spawn("crosses groups", 3, server.address().port(), true);
+    let late = spawn("is late", 2, other.address().port(), true);
+    all_well(children);
+    all_well(late);
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn axis_groups(id: PlacementId, placement: &Placement) -> Result<AxisGroups>
             let ranks: Vec<usize> = line.iter().map(|r| *r as usize).collect();
             // A line of one rank never communicates.
             if ranks.len() > 1
-                && let Some(group) = world.new_group(&ranks)?
+                && let Some(group) = world.new_group(&ranks, true)?
                 && mine.is_some()
             {
                 own = Some(group);

@@ -3,11 +3,13 @@
 use crate::gate::{self, run, to_py};
 use crate::object::get;
 use crate::stores::PyStore;
-use oneflow_comm::{DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, rendezvous};
+use oneflow_comm::{
+    ANY_RANK, DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, flight, rendezvous,
+};
 use oneflow_comm::{set_process_group, set_thread_group, world};
 use oneflow_core::base::Error;
 use oneflow_core::{Storage, Tensor, bit, default_generator, set_thread_generator};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +48,10 @@ pub struct PyGroup(pub(crate) Arc<dyn ProcessGroup>);
 ///     >>> oneflow.testing.run_ranks(2, rank)
 ///     [[2.0, 2.0], [2.0, 2.0]]
 #[pyclass(frozen, name = "Work", module = "oneflow.distributed")]
-pub struct PyWork(Work);
+pub struct PyWork {
+    work: Work,
+    output: Option<Py<PyAny>>,
+}
 
 #[pymethods]
 impl PyWork {
@@ -54,15 +59,51 @@ impl PyWork {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let timeout = timeout.map(|t| time(&t)).transpose()?;
-        run(|| gate::detach(py, || self.0.wait(timeout)))?;
+        run(|| gate::detach(py, || self.work.wait(timeout)))?;
         Ok(true)
     }
+    /// As `wait`: results are in host memory.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py, None).map(drop)
+    }
+    /// Waits: tensors of the host have no stream that could wait in its place.
+    fn block_current_stream(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py, None).map(drop)
+    }
     fn is_completed(&self) -> bool {
-        self.0.test().is_some()
+        self.work.test().is_some()
+    }
+    fn is_success(&self) -> bool {
+        self.work.test().is_some_and(|result| result.is_ok())
+    }
+    /// The tensors that the operation writes.
+    fn result(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        self.output.iter().map(|output| output.clone_ref(py)).collect()
+    }
+    /// The rank of the group whose message a receive has got.
+    fn source_rank(&self) -> PyResult<usize> {
+        self.work.source().ok_or_else(|| PyRuntimeError::new_err("source_rank: no message was received"))
+    }
+    fn _source_rank(&self) -> PyResult<usize> {
+        self.source_rank()
+    }
+    /// A future with the result, whose callbacks run once the operation is complete.
+    fn get_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("oneflow.distributed._work")?.call_method1("_future_of", (slf,))
+    }
+    /// Calls `function` once the operation is complete, on the thread that completes it.
+    fn _then(&self, py: Python<'_>, function: Py<PyAny>) {
+        let call = Box::new(move || {
+            gate::attach_if_alive(|py| {
+                // Nobody is there who could take its error.
+                let _ = function.call0(py).map_err(|e| e.write_unraisable(py, None));
+            });
+        });
+        gate::detach(py, || self.work.then(call));
     }
     /// The error of a work that is complete and failed.
     fn exception<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        let error = self.0.test()?.err()?;
+        let error = self.work.test()?.err()?;
         Some(to_py(error).into_value(py).into_bound(py).into_any())
     }
 }
@@ -125,10 +166,17 @@ impl PyGroup {
     fn __hash__(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
-    #[pyo3(signature = (ranks, timeout=None))]
-    fn new_group(&self, py: Python<'_>, ranks: Vec<usize>, timeout: Option<f64>) -> PyResult<Option<PyGroup>> {
+    /// `by_all`: every rank of this group calls it, else the members alone.
+    #[pyo3(signature = (ranks, timeout=None, by_all=true))]
+    fn new_group(
+        &self,
+        py: Python<'_>,
+        ranks: Vec<usize>,
+        timeout: Option<f64>,
+        by_all: bool,
+    ) -> PyResult<Option<PyGroup>> {
         let timeout = timeout.map(|t| seconds(Some(t), DEFAULT_TIMEOUT)).transpose()?;
-        let group = run(|| gate::detach(py, || self.0.new_group(&ranks)))?;
+        let group = run(|| gate::detach(py, || self.0.new_group(&ranks, by_all)))?;
         if let (Some(group), Some(timeout)) = (&group, timeout) {
             group.set_timeout(timeout);
         }
@@ -162,20 +210,24 @@ impl PyGroup {
 
     /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both).
     /// Pieces of ranks are of one size, or of `counts` elements each: those that are sent in an all-to-all, where
-    /// `recv_counts` are received.
-    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None))]
+    /// `recv_counts` are received. A receive whose `peer` is -1 takes a message of any rank. With `wait` the operation runs
+    /// to its end, on the calling thread where that is possible, and there is no work.
+    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None, wait=false))]
     #[allow(clippy::too_many_arguments)]
     fn issue(
         &self,
+        py: Python<'_>,
         kind: &str,
         output: &Bound<'_, PyAny>,
         input: Option<&Bound<'_, PyAny>>,
         op: Option<&str>,
-        peer: usize,
+        peer: isize,
         tag: u32,
         counts: Option<Vec<usize>>,
         recv_counts: Option<Vec<usize>>,
-    ) -> PyResult<PyWork> {
+        wait: bool,
+    ) -> PyResult<Option<PyWork>> {
+        let peer = if peer == -1 { ANY_RANK } else { peer.max(0) as usize };
         let out = tensor(output, "output")?;
         let inp = input.map(|i| tensor(i, "input")).transpose()?;
         if let Some(i) = inp
@@ -232,14 +284,26 @@ impl PyGroup {
         };
         let kept = |t: &Tensor| Box::new((t.clone(), t.storage().map(Storage::pin)));
         let kept = [Some(kept(out)), inp.map(kept)];
-        // SAFETY: the work keeps the tensors and their memory until it is complete; that nobody writes to them meanwhile is the
-        // user's part of the contract of a collective, as in torch.
-        let work = run(|| unsafe { self.0.issue(request) })?;
-        kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
+        let work = match wait {
+            true => {
+                // SAFETY: the tensors and their memory are kept until the call returns; that nobody writes to them meanwhile is
+                // the user's part of the contract of a collective, as in torch.
+                run(|| gate::detach(py, || unsafe { self.0.run(request) }))?;
+                drop(kept);
+                None
+            }
+            false => {
+                // SAFETY: the work keeps the tensors and their memory until it is complete; the rest is as above.
+                let work = run(|| unsafe { self.0.issue(request) })?;
+                kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
+                Some(work)
+            }
+        };
         if !matches!(kind, Kind::Send | Kind::Barrier) {
             out.bump_version();
         }
-        Ok(PyWork(work))
+        let output = || (kind != Kind::Barrier).then(|| output.clone().unbind());
+        Ok(work.map(|work| PyWork { work, output: output() }))
     }
 
     fn barrier(&self, py: Python<'_>) -> PyResult<()> {
@@ -321,6 +385,12 @@ fn _destroy_process_group(py: Python<'_>) {
     });
 }
 
+/// The last operations of this process as JSON.
+#[pyfunction]
+fn _flight_record(cause: &str) -> String {
+    flight::snapshot(cause)
+}
+
 /// Connected groups of one process, for ranks that are threads.
 #[pyfunction]
 fn _fake_groups(n: usize, timeout: f64) -> PyResult<Vec<PyGroup>> {
@@ -335,6 +405,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_world_group, m)?)?;
     m.add_function(wrap_pyfunction!(_launch, m)?)?;
     m.add_function(wrap_pyfunction!(_launch_note, m)?)?;
+    m.add_function(wrap_pyfunction!(_flight_record, m)?)?;
     m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;

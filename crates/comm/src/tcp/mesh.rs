@@ -13,14 +13,20 @@ use rustix::net::{SendFlags, send};
 use super::form::{self, Lanes, Site};
 use super::monitor::{Link, Monitor};
 use super::shm::Shm;
+use crate::engine::comm_id;
+use crate::flight::Members;
 use crate::interrupt;
 use crate::request::{Header, Stamp};
 use crate::sockets::{send_some, timespec};
 use crate::transport::{PointToPoint, Transport};
+use crate::waits::{self, Key};
 
 /// The connections of this rank with the others of one group.
 pub(crate) struct Mesh {
     rank: usize,
+    members: Members,
+    /// How waits for this group's collectives are known.
+    key: Key,
     data: Vec<Option<Lane>>,
     /// Nanoseconds to look for bytes in shared memory before sleeping: less where the others were not so quick lately, since
     /// who spins on a core that they need makes both wait.
@@ -37,9 +43,10 @@ impl Mesh {
         site: Option<Arc<Site>>,
         name: &str,
         rank: usize,
-        size: usize,
+        ranks: Vec<usize>,
         timeout: Duration,
     ) -> Result<Mesh> {
+        let (size, key) = (ranks.len(), (comm_id(name), rank));
         let lanes = match &site {
             Some(site) if size > 1 => form::connect(site, name, rank, size, timeout)?,
             _ => (0..size).map(|_| None).collect(),
@@ -56,8 +63,33 @@ impl Mesh {
             data.push(stream);
             links.push(link);
         }
-        let monitor = Monitor::start(name, rank, links)?;
-        Ok(Mesh { rank, data, spin: AtomicU32::new(SPIN.end), monitor, site, is_world: name == "world" })
+        let monitor = Monitor::start(name, key, links)?;
+        let members = Members { name: name.to_owned(), rank, ranks };
+        let (spin, is_world) = (AtomicU32::new(SPIN.end), name == "world");
+        Ok(Mesh { rank, members, key, data, spin, monitor, site, is_world })
+    }
+
+    /// An operation waits for `missing`, and has for a while.
+    fn waits(&self, stamp: &Stamp, missing: Vec<usize>, blocked: &mut Blocked) {
+        let elapsed = blocked.since.elapsed();
+        if elapsed < waits::PATIENCE * (blocked.asked + 1) {
+            return;
+        }
+        blocked.asked += 1;
+        let named: Vec<usize> = missing.iter().map(|&peer| self.members.world_rank(peer)).collect();
+        let ranks = match named[..] {
+            [rank] => format!("rank {rank}"),
+            _ => format!("ranks {named:?}"),
+        };
+        let (here, name) = (self.members.world_rank(self.rank), &self.members.name);
+        let words = format!("rank {here} waits in {stamp} of group '{name}' for {ranks}");
+        if !blocked.said && waits::late().is_some_and(|late| elapsed >= late) {
+            blocked.said = true;
+            let seconds = elapsed.as_secs();
+            tracing::warn!("oneflow.distributed: {words}, for {seconds} s now: they run, but have not come");
+        }
+        waits::stuck(self.key, stamp.seq, words, missing, self.monitor.clone());
+        blocked.key = Some(self.key);
     }
 
     fn lane(&self, peer: usize) -> Result<&Lane, String> {
@@ -67,6 +99,20 @@ impl Mesh {
 
 /// The longest is a little more than waking a sleeper takes.
 const SPIN: std::ops::Range<u32> = 1_000..32_000;
+
+/// What a long wait has done about it.
+struct Blocked {
+    since: Instant,
+    asked: u32,
+    said: bool,
+    key: Option<Key>,
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.key.into_iter().for_each(waits::unstuck);
+    }
+}
 
 /// The way to one peer.
 struct Lane {
@@ -206,6 +252,7 @@ impl Transport for Mesh {
             ins.push(In { peer: *peer, lane: self.lane(*peer)?, header: [0; Header::LEN], data, at: 0 });
         }
         let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
+        let mut blocked: Option<Blocked> = None;
         loop {
             for out in outs.iter_mut().filter(|out| !out.done()) {
                 out.progress().map_err(|_| self.monitor.why_lost(out.peer))?;
@@ -227,13 +274,15 @@ impl Transport for Mesh {
             if let Some(cause) = self.monitor.failure() {
                 return Err(cause);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let unsent = outs.iter().filter(|o| !o.done()).map(|o| o.peer);
-                let mut missing: Vec<usize> = ins.iter().filter(|i| !i.done()).map(|i| i.peer).chain(unsent).collect();
+            let missing = || {
+                let mut missing: Vec<usize> = waiting().map(|(peer, ..)| peer).collect();
                 missing.sort_unstable();
                 missing.dedup();
-                return Err(format!("timed out waiting for rank(s) {missing:?}"));
+                missing
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!("timed out waiting for rank(s) {:?}", missing()));
             }
             if waiting().any(|(_, lane, _)| lane.shm.is_some()) {
                 let spin = self.spin.load(Ordering::Relaxed);
@@ -266,9 +315,12 @@ impl Transport for Mesh {
                 // In shared memory room, too, is announced by a ring.
                 PollFd::new(&lane.socket, if lane.shm.is_some() { PollFlags::IN } else { flags })
             }));
+            let blocked =
+                blocked.get_or_insert_with(|| Blocked { since: Instant::now(), asked: 0, said: false, key: None });
             match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
                 Ok(n) if n > 0 => {}
                 Ok(_) | Err(rustix::io::Errno::INTR) => {
+                    self.waits(stamp, missing(), blocked);
                     if interrupt::interrupted() {
                         return Err(interrupt::CAUSE.to_owned());
                     }
@@ -307,7 +359,8 @@ impl Transport for Mesh {
         let rank = ranks.iter().position(|&r| r == self.rank);
         let rank = rank.ok_or_else(|| Error::runtime(format!("rank {} is no member of {name}", self.rank)))?;
         let timeout = self.site.as_ref().map_or(timeout, |site| super::store_timeout(site, timeout));
-        Mesh::form(self.site.clone(), name, rank, ranks.len(), timeout)
+        let world = ranks.iter().map(|&rank| self.members.world_rank(rank)).collect();
+        Mesh::form(self.site.clone(), name, rank, world, timeout)
     }
 }
 
@@ -327,7 +380,7 @@ mod tests {
         let form = |rank: usize| {
             let site =
                 Arc::new(Site { store: store.clone(), local_ip: hosts[rank], generation: 1, access: Access::OneHost });
-            Mesh::form(Some(site), "world", rank, hosts.len(), Duration::from_secs(60)).unwrap()
+            Mesh::form(Some(site), "world", rank, (0..hosts.len()).collect(), Duration::from_secs(60)).unwrap()
         };
         std::thread::scope(|s| {
             let form = &form;

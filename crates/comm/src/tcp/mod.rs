@@ -33,13 +33,13 @@ pub fn join(
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
     let formation = store_timeout(&site, timeout).min(meeting);
-    let mesh = Mesh::form(Some(Arc::new(site)), "world", rank, size, formation)?;
+    let mesh = Mesh::form(Some(Arc::new(site)), "world", rank, (0..size).collect(), formation)?;
     Ok(Arc::new(Group::new(mesh, "world", rank, (0..size).collect(), timeout)))
 }
 
 /// A group of this process alone; needs no store.
 pub fn single(timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
-    let mesh = Mesh::form(None, "world", 0, 1, timeout)?;
+    let mesh = Mesh::form(None, "world", 0, vec![0], timeout)?;
     Ok(Arc::new(Group::new(mesh, "world", 0, vec![0], timeout)))
 }
 

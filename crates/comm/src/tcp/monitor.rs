@@ -14,10 +14,12 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
 use super::pulse::Pulse;
-use crate::p2p::{Inbox, Outcome, fits};
-use crate::request::{Header, Kind};
+use crate::flight;
+use crate::p2p::{Inbox, Outcome, fits, gone};
+use crate::request::{ANY_RANK, Header, Kind};
 use crate::sockets::{send_some, timespec};
 use crate::transport::PointToPoint;
+use crate::waits::{self, Ask, Key, Question};
 
 /// Unasked messages of one peer are kept up to this size together; a longer one waits in the sender's socket.
 const MAX_EARLY: usize = 64 << 20;
@@ -30,6 +32,8 @@ const ABORT: u8 = 2;
 const BEAT: u8 = 3;
 /// Asks for a beat.
 const ASK: u8 = 4;
+/// A question about a deadlock.
+const WAITS: u8 = 5;
 const MAX_TEXT: usize = 8 << 10;
 
 pub(super) struct Link {
@@ -39,6 +43,7 @@ pub(super) struct Link {
 
 pub(super) struct Monitor {
     rank: usize,
+    key: Key,
     links: Vec<Option<Link>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -101,10 +106,11 @@ impl Default for Incoming {
 }
 
 impl Monitor {
-    pub fn start(name: &str, rank: usize, links: Vec<Option<Link>>) -> Result<Arc<Monitor>> {
+    pub fn start(name: &str, key: Key, links: Vec<Option<Link>>) -> Result<Arc<Monitor>> {
         let fail = |e: std::io::Error| Error::runtime(format!("cannot start group '{name}': {e}"));
         let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| fail(e.into()));
         let alone = links.iter().all(Option::is_none);
+        let rank = key.1;
         let pulse = Pulse::of(rank, links.len())?;
         let open = |link: &Option<Link>| Peer {
             control_input: Vec::new(),
@@ -119,6 +125,7 @@ impl Monitor {
         let state = State { failure: None, closing: false, inbox: Inbox::new(links.len()), peers };
         let monitor = Arc::new(Monitor {
             rank,
+            key,
             links,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -210,7 +217,6 @@ impl Monitor {
         let peer = p2p.peer;
         let mut state = self.state();
         let mut done = Vec::new();
-        let gone = format!("rank {peer} has left the group");
         if let Some(cause) = state.failure.clone() {
             done.push((p2p, Err(cause)));
         } else if p2p.stamp.kind == Kind::Send {
@@ -218,8 +224,8 @@ impl Monitor {
             state.peers[peer].outgoing.push_back(Outgoing { header, at: 0, p2p });
             // What fits the socket's buffer leaves from here; the monitor sends the rest.
             self.send_queued(&mut state, peer, &mut done);
-        } else if !state.peers[peer].p2p_open && state.inbox.lacks(&p2p) {
-            done.push((p2p, Err(gone)));
+        } else if !state.is_open(peer) && state.inbox.lacks(&p2p) {
+            done.push((p2p, Err(gone(peer))));
         } else {
             done.extend(state.inbox.post(p2p));
         }
@@ -234,8 +240,7 @@ impl Monitor {
 
     /// A frame to everybody. Control buffers are empty but for one such frame, so it fits; a peer that is gone is.
     fn tell(&self, state: &State, kind: u8, text: &str) {
-        let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
-        let frame = [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat();
+        let frame = frame(kind, text);
         for (peer, link) in state.peers.iter().zip(&self.links) {
             if let Some(link) = link
                 && peer.control_open
@@ -250,6 +255,8 @@ impl Monitor {
         if state.failure.is_some() {
             return Vec::new();
         }
+        // Written before anybody hears of the failure, and perhaps ends the process.
+        flight::failed(&cause);
         let done = self.withdraw(state, &cause);
         state.failure = Some(cause);
         self.failed.store(true, Ordering::Release);
@@ -303,8 +310,8 @@ impl Monitor {
                 return;
             }
             if state.failure.is_none() {
-                let mut done = Vec::new();
-                self.hear(&mut state, &mut done);
+                let (mut done, mut questions) = (Vec::new(), Vec::new());
+                self.hear(&mut state, &mut done, &mut questions);
                 if let Some(pulse) = &mut pulse {
                     self.beat(&mut state, pulse, &mut done);
                 }
@@ -314,6 +321,7 @@ impl Monitor {
                 }
                 drop(state);
                 announce(done);
+                questions.into_iter().for_each(|question| waits::heard(self.key, question));
             }
         }
     }
@@ -359,7 +367,7 @@ impl Monitor {
     }
 
     /// Reads the control connections. An abort says more than a death that it caused, so deaths come last.
-    fn hear(&self, state: &mut State, done: &mut Vec<Outcome>) {
+    fn hear(&self, state: &mut State, done: &mut Vec<Outcome>, questions: &mut Vec<Question>) {
         let mut dead = Vec::new();
         let mut aborted = None;
         for (p, link) in self.links.iter().enumerate() {
@@ -381,8 +389,9 @@ impl Monitor {
                         break;
                     }
                 }
-                // No honest peer says more than one abort and one goodbye, and beats for as long as this process was stopped.
-                if peer.control_input.len() > 4 * MAX_TEXT {
+                // No honest peer says more than one abort and one goodbye, and beats and questions for as long as this process
+                // was stopped.
+                if peer.control_input.len() > 16 * MAX_TEXT {
                     peer.control_open = false;
                     break;
                 }
@@ -392,6 +401,7 @@ impl Monitor {
                     GOODBYE => peer.left = true,
                     BEAT => {}
                     ASK => self.say(p, BEAT),
+                    WAITS => questions.extend(Question::decode(&text)),
                     ABORT => aborted = aborted.or_else(|| Some(format!("rank {p} aborted: {text}"))),
                     _ => peer.control_open = false,
                 }
@@ -443,6 +453,8 @@ impl Monitor {
             if let Sink::Held(header) = state.peers[peer].incoming.sink {
                 match state.inbox.take(peer, &header) {
                     Some(recv) => self.begin(state, peer, header, recv, done),
+                    // What is wanted may lie behind it.
+                    None if state.inbox.is_wanted(peer) => self.keep(state, peer, header, done),
                     None => return,
                 }
                 continue;
@@ -464,11 +476,13 @@ impl Monitor {
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                     _ => {
                         state.peers[peer].p2p_open = false;
-                        let gone = || Err(format!("rank {peer} has left the group"));
                         if let Sink::Posted(recv) = std::mem::take(&mut state.peers[peer].incoming).sink {
-                            done.push((recv, gone()));
+                            done.push((recv, Err(gone(peer))));
                         }
-                        done.extend(state.inbox.drain_from(peer).into_iter().map(|recv| (recv, gone())));
+                        done.extend(state.inbox.drain_from(peer).into_iter().map(|recv| (recv, Err(gone(peer)))));
+                        if !state.is_open(ANY_RANK) {
+                            done.extend(state.inbox.drain_any().into_iter().map(|recv| (recv, Err(gone(ANY_RANK)))));
+                        }
                         return;
                     }
                 },
@@ -505,6 +519,20 @@ impl Monitor {
         state.peers[peer].incoming = Incoming { sink, ..Incoming::default() };
     }
 
+    /// Keeps a long message that nobody has asked for yet, as far as there is memory.
+    fn keep(&self, state: &mut State, peer: usize, header: Header, done: &mut Vec<Outcome>) {
+        let mut data = Vec::new();
+        let bytes = usize::try_from(header.bytes).unwrap_or(usize::MAX);
+        if data.try_reserve_exact(bytes).is_err() {
+            let cause = format!("on rank {}: no memory for {bytes} bytes of rank {peer}: {}", self.rank, header.stamp);
+            self.tell(state, ABORT, &cause);
+            done.extend(self.set_failure(state, cause));
+            return;
+        }
+        data.resize(bytes, 0);
+        state.peers[peer].incoming = Incoming { sink: Sink::Early(header, data), ..Incoming::default() };
+    }
+
     /// The payload goes straight to where it is wanted.
     fn begin(&self, state: &mut State, peer: usize, header: Header, recv: PointToPoint, done: &mut Vec<Outcome>) {
         match fits(&recv, &header) {
@@ -515,6 +543,28 @@ impl Monitor {
                 done.push((recv, Err(cause.clone())));
                 done.extend(self.set_failure(state, cause));
             }
+        }
+    }
+}
+
+impl Ask for Monitor {
+    fn ask(&self, peer: usize, question: &Question) {
+        if let Some(link) = &self.links[peer] {
+            let _ = send(&link.control, &frame(WAITS, &question.encode()), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+    }
+
+    fn give_up(&self, cause: &str) {
+        self.fail(cause);
+    }
+}
+
+impl State {
+    /// Whether messages of this rank, or of any, may still come.
+    fn is_open(&self, peer: usize) -> bool {
+        match peer {
+            ANY_RANK => self.peers.iter().any(|peer| peer.p2p_open),
+            peer => self.peers[peer].p2p_open,
         }
     }
 }
@@ -530,6 +580,11 @@ fn announce(done: Vec<Outcome>) {
 fn ring(event: &OwnedFd) {
     // An eventfd takes a write unless its counter is full, which means that it is readable anyway.
     let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
+fn frame(kind: u8, text: &str) -> Vec<u8> {
+    let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
+    [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat()
 }
 
 fn next_frame(input: &mut Vec<u8>) -> Option<(u8, String)> {

@@ -221,12 +221,12 @@ fn check_bytes(group: &dyn ProcessGroup) -> Result<()> {
 fn check_groups(group: &dyn ProcessGroup) -> Result<()> {
     let (n, rank) = (group.size(), group.rank());
     let reversed: Vec<usize> = (0..n).rev().collect();
-    let all = group.new_group(&reversed)?.expect("every rank is a member");
+    let all = group.new_group(&reversed, true)?.expect("every rank is a member");
     assert_eq!((all.rank(), all.size()), (n - 1 - rank, n));
     let mut data = vec![rank as u8; 3];
     all.broadcast(&mut data, DType::U8, 0)?;
     assert_eq!(data, [n as u8 - 1; 3]);
-    assert_eq!(group.new_group(&[0])?.is_some(), rank == 0);
+    assert_eq!(group.new_group(&[0], true)?.is_some(), rank == 0);
 
     // Even and odd ranks, highest key first.
     let half = group.split(Some(rank as u64 % 2), -(rank as i64))?.expect("every rank has a color");
@@ -279,7 +279,7 @@ fn check_arguments(group: &dyn ProcessGroup) {
     check(group.all_gather(&mut vec![0; n + 1], &[0], DType::U8), ErrorKind::Value, "output has");
     check(group.send(&buf, DType::U8, group.rank(), 0), ErrorKind::Value, "its own peer");
     check(group.recv(&mut buf, DType::U8, n + 5, 0), ErrorKind::Value, "src is rank");
-    check(group.new_group(&[0, 0]).map(drop), ErrorKind::Value, "distinct ranks");
-    check(group.new_group(&[n]).map(drop), ErrorKind::Value, "distinct ranks");
-    check(group.new_group(&[]).map(drop), ErrorKind::Value, "at least one");
+    check(group.new_group(&[0, 0], true).map(drop), ErrorKind::Value, "distinct ranks");
+    check(group.new_group(&[n], true).map(drop), ErrorKind::Value, "distinct ranks");
+    check(group.new_group(&[], true).map(drop), ErrorKind::Value, "at least one");
 }
