@@ -25,7 +25,6 @@ def get_rank() -> int:
         >>> oneflow.env.get_rank()
         0
     """
-    distributed._join_launched()
     return distributed.get_rank()
 
 
@@ -37,7 +36,6 @@ def get_world_size() -> int:
         >>> oneflow.env.get_world_size()
         1
     """
-    distributed._join_launched()
     return distributed.get_world_size()
 
 

@@ -39,7 +39,7 @@ from oneflow._files.unpickler import (
 from oneflow._tensor.methods import _attributes, _set_attributes, _tensor_from_bytes  # noqa: F401 (in pickles)
 from oneflow.overrides import DisableTorchFunctionSubclass
 from oneflow.storage import TypedStorage, UntypedStorage
-from oneflow.utils._pytree import tree_flatten, tree_unflatten
+from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "add_safe_globals",
@@ -710,28 +710,35 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
 def _from_rank(rank: int, f: Any, options: dict[str, Any]) -> Any:
     """What one rank reads, on all ranks: its tensors as global ones that lie there."""
     found: list[Any] = [None, None]
-    leaves: list[Any] = []
+    own: Any = None
     if _is_rank(rank):
         try:
-            leaves, form = tree_flatten(load(f, **options))
-            plain = [(leaf.dtype,) if isinstance(leaf, Tensor) else [leaf] for leaf in leaves]
-            found = [(plain, form), None]
+            own = load(f, **options)
+            # Of a tensor the others need the dtype alone.
+            found = [tree_map(lambda x: oneflow.empty(0, dtype=x.dtype) if isinstance(x, Tensor) else x, own), None]
         except Exception as error:  # All ranks fail alike.
-            found = [None, error]
+            found = [
+                None,
+                error if type(error).__module__ in _TOLD else RuntimeError(f"{type(error).__name__}: {error}"),
+            ]
     if oneflow.env.get_world_size() > 1:
-        oneflow.distributed.broadcast_object_list(found, rank)
+        # The file was trusted by all ranks alike, or by none.
+        oneflow.distributed.broadcast_object_list(found, rank, weights_only=options.get("weights_only") is not False)
     made, failure = found
     if failure is not None:
         raise failure
     place = oneflow.placement("cpu", [rank])
-    result: list[Any] = []
-    for i, leaf in enumerate(made[0]):
-        if isinstance(leaf, list):
-            result += leaf
-            continue
-        here = leaves[i].detach().cpu() if leaves else oneflow.empty(0, dtype=leaf[0])
-        result.append(here.to_global(place, oneflow.sbp.broadcast))
-    return tree_unflatten(result, made[1])
+    leaves, form = tree_flatten(made)
+    own_leaves = tree_flatten(own)[0] if _is_rank(rank) else leaves
+    result = [
+        mine.detach().cpu().to_global(place, oneflow.sbp.broadcast) if isinstance(leaf, Tensor) else mine
+        for leaf, mine in zip(leaves, own_leaves, strict=True)
+    ]
+    return tree_unflatten(result, form)
+
+
+# Modules of exceptions that other ranks can build again.
+_TOLD = ("builtins", "pickle", "_pickle")
 
 
 def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:

@@ -14,12 +14,13 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
+from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
 from oneflow.distributed._groups import (
-    Backend,
     GroupMember,
     _check_backend,
     _group,
     _members_only,
+    _root,
     _seconds,
     _world,
     get_backend,
@@ -35,6 +36,7 @@ from oneflow.distributed._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    split_group,
 )
 from oneflow.distributed._joining import (
     _join_launched,
@@ -49,13 +51,36 @@ from oneflow.distributed._objects import (
     broadcast_object_list,
     gather_object,
     monitored_barrier,
+    recv_object_list,
     reduce_scatter,
     scatter_object_list,
+    send_object_list,
+)
+from oneflow.distributed._point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from oneflow.distributed._process_group import (
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
 )
 from oneflow.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
-from oneflow.distributed._work import P2POp, _Steps, batch_isend_irecv
+from oneflow.distributed._work import _coalescing, _coalescing_manager, _Steps
 
 __all__ = [
+    "AllToAllOptions",
+    "AllreduceCoalescedOptions",
+    "AllreduceOptions",
+    "BarrierOptions",
+    "BroadcastOptions",
+    "GatherOptions",
+    "ReduceOptions",
+    "ReduceScatterOptions",
+    "ScatterOptions",
     "Backend",
     "DeviceMesh",
     "FileStore",
@@ -64,6 +89,7 @@ __all__ = [
     "HashStore",
     "P2POp",
     "PrefixStore",
+    "ProcessGroup",
     "ReduceOp",
     "Store",
     "TCPStore",
@@ -93,6 +119,7 @@ __all__ = [
     "init_process_group",
     "irecv",
     "is_available",
+    "is_backend_available",
     "is_gloo_available",
     "is_initialized",
     "is_mpi_available",
@@ -103,6 +130,7 @@ __all__ = [
     "new_subgroups",
     "new_subgroups_by_enumeration",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
@@ -110,6 +138,8 @@ __all__ = [
     "scatter",
     "scatter_object_list",
     "send",
+    "send_object_list",
+    "split_group",
     "wire_bytes",
     "wire_calls",
 ]
@@ -164,11 +194,6 @@ class ReduceOp:
     BXOR = RedOpType.BXOR
 
 
-def _peer(group: Any, rank: int) -> int:
-    """The place in a group of a rank, which users name by its number in the world."""
-    return rank if group is None else get_group_rank(group, rank)
-
-
 def get_local_rank() -> int:
     """Return this rank's number on its machine, 0 in a job of one: OneFlow's.
 
@@ -180,10 +205,31 @@ def get_local_rank() -> int:
     return oneflow.env.get_local_rank()
 
 
-def _finish(work: Any, async_op: bool) -> Any:
-    if async_op:
+def _run(group: Any, async_op: bool, *what: Any, **options: Any) -> Any:
+    """Run one operation of a group, or issue it: then there is a work."""
+    found = _group(group)
+    manager = _coalescing(found)
+    if manager is not None:
+        if what[0] == "all_reduce":
+            manager._reduce(what[1], options["op"])
+        else:
+            manager.append(found.issue(*what, **options))
+        return None
+    return found.issue(*what, **options, wait=not async_op)
+
+
+def _run_then(group: Any, async_op: bool, then: Any, output: list[Tensor], *what: Any, **options: Any) -> Any:
+    """As :func:`_run`, and then something with the result."""
+    found = _group(group)
+    manager = _coalescing(found)
+    if manager is None and not async_op:
+        found.issue(*what, **options, wait=True)
+        then()
+        return None
+    work = _Steps([found.issue(*what, **options)], then, output)
+    if manager is None:
         return work
-    work.wait()
+    manager.append(work)
     return None
 
 
@@ -200,12 +246,17 @@ def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_
         >>> oneflow.testing.run_ranks(2, rank)
         [3.0, 3.0]
     """
-    return _finish(_group(group).issue("all_reduce", tensor, op=op), async_op)
+    return _run(group, async_op, "all_reduce", tensor, op=op)
 
 
 @_members_only
-def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = False) -> Any:
+def broadcast(
+    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+) -> Any:
     """Overwrite ``tensor`` with that of rank ``src``. Also with a group, ranks are named by their numbers in the world.
+
+    Args:
+        src: a number in the world, ``group_src`` one in the group; rank 0 by default.
 
     Example::
 
@@ -216,12 +267,22 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None, async_op: bool = 
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 2.0]
     """
-    return _finish(_group(group).issue("broadcast", tensor, peer=_peer(group, src)), async_op)
+    return _run(group, async_op, "broadcast", tensor, peer=_root("broadcast", "src", group, src, group_src))
 
 
 @_members_only
-def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
+def reduce(
+    tensor: Tensor,
+    dst: int | None = None,
+    op: str = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Any:
     """Reduce into the ``tensor`` of rank ``dst``.
+
+    Args:
+        dst: a number in the world, ``group_dst`` one in the group; rank 0 by default.
 
     Example::
 
@@ -232,7 +293,8 @@ def reduce(tensor: Tensor, dst: int = 0, op: str = ReduceOp.SUM, group: Any = No
         >>> oneflow.testing.run_ranks(2, rank)
         [3.0, None]
     """
-    return _finish(_group(group).issue("reduce", tensor, op=op, peer=_peer(group, dst)), async_op)
+    peer = _root("reduce", "dst", group, dst, group_dst)
+    return _run(group, async_op, "reduce", tensor, op=op, peer=peer)
 
 
 @_members_only
@@ -249,7 +311,7 @@ def all_gather_into_tensor(output: Tensor, input: Tensor, group: Any = None, asy
         >>> oneflow.testing.run_ranks(2, rank)
         [[1.0, 2.0], [1.0, 2.0]]
     """
-    return _finish(_group(group).issue("all_gather", output, input), async_op)
+    return _run(group, async_op, "all_gather", output, input)
 
 
 @_members_only
@@ -268,8 +330,9 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     """
     counts = _counts("all_gather", "tensor_list", tensor_list, tensor, group)
     output = tensor.new_empty(sum(counts))
-    work = _group(group).issue("all_gather", output, tensor.detach().contiguous().view(-1), counts=counts)
-    return _finish(_Steps([work], lambda: _hand_out(output, tensor_list)), async_op)
+    mine = tensor.detach().contiguous().view(-1)
+    then = lambda: _hand_out(output, tensor_list)  # noqa: E731
+    return _run_then(group, async_op, then, tensor_list, "all_gather", output, mine, counts=counts)
 
 
 def _counts(name: str, argument: str, tensors: list[Tensor], other: Tensor, group: Any) -> list[int]:
@@ -309,7 +372,7 @@ def reduce_scatter_tensor(
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 4.0]
     """
-    return _finish(_group(group).issue("reduce_scatter", output, input, op=op), async_op)
+    return _run(group, async_op, "reduce_scatter", output, input, op=op)
 
 
 @_members_only
@@ -341,7 +404,7 @@ def all_to_all_single(
     """
     sent = _split("input", input, input_split_sizes, group)
     received = _split("output", output, output_split_sizes, group)
-    return _finish(_group(group).issue("all_to_all", output, input, counts=sent, recv_counts=received), async_op)
+    return _run(group, async_op, "all_to_all", output, input, counts=sent, recv_counts=received)
 
 
 def _split(what: str, tensor: Tensor, sizes: list[int] | None, group: Any) -> list[int]:
@@ -364,9 +427,17 @@ def _split(what: str, tensor: Tensor, sizes: list[int] | None, group: Any) -> li
 
 @_members_only
 def gather(
-    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: Any = None, async_op: bool = False
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Any:
     """Collect every rank's ``tensor`` in ``gather_list`` of rank ``dst``.
+
+    Args:
+        dst: a number in the world, ``group_dst`` one in the group; rank 0 by default.
 
     Example::
 
@@ -378,22 +449,30 @@ def gather(
         >>> oneflow.testing.run_ranks(2, rank)
         [[1.0, 2.0], None]
     """
-    peer = _peer(group, dst)
+    peer = _root("gather", "dst", group, dst, group_dst)
     if get_rank(group) != peer:
-        return _finish(_group(group).issue("gather", tensor, tensor, peer=peer), async_op)
+        return _run(group, async_op, "gather", tensor, tensor, peer=peer)
     if gather_list is None:
         raise ValueError("gather: rank dst needs a gather_list")
     _counts("gather", "gather_list", gather_list, tensor, group)
     output = oneflow.empty((len(gather_list), *tensor.shape), dtype=tensor.dtype)
-    work = _group(group).issue("gather", output, tensor, peer=peer)
-    return _finish(_Steps([work], lambda: _hand_out(output.view(-1), gather_list)), async_op)
+    then = lambda: _hand_out(output.view(-1), gather_list)  # noqa: E731
+    return _run_then(group, async_op, then, gather_list, "gather", output, tensor, peer=peer)
 
 
 @_members_only
 def scatter(
-    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: Any = None, async_op: bool = False
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Any:
     """Give entry ``i`` of ``scatter_list`` of rank ``src`` to rank ``i``.
+
+    Args:
+        src: a number in the world, ``group_src`` one in the group; rank 0 by default.
 
     Example::
 
@@ -405,91 +484,14 @@ def scatter(
         >>> oneflow.testing.run_ranks(2, rank)
         [1.0, 2.0]
     """
-    peer = _peer(group, src)
+    peer = _root("scatter", "src", group, src, group_src)
     whole = None
     if get_rank(group) == peer:
         if scatter_list is None:
             raise ValueError("scatter: rank src needs a scatter_list")
         _counts("scatter", "scatter_list", scatter_list, tensor, group)
         whole = _joined(scatter_list)
-    return _finish(_group(group).issue("scatter", tensor, whole, peer=peer), async_op)
-
-
-@_members_only
-def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> None:
-    """Send ``tensor`` to rank ``dst``.
-
-    Example::
-
-        >>> def rank():
-        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
-        ...     if oneflow.distributed.get_rank() == 0:
-        ...         oneflow.distributed.send(x, 1)
-        ...     else:
-        ...         oneflow.distributed.recv(x, 0)
-        ...     return x.tolist()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 0.0], [0.0, 0.0]]
-    """
-    isend(tensor, dst, group, tag).wait()
-
-
-@_members_only
-def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> int:
-    """Receive the next message of rank ``src`` with this tag into ``tensor``; return ``src``.
-
-    Example::
-
-        >>> def rank():
-        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
-        ...     if oneflow.distributed.get_rank() == 0:
-        ...         oneflow.distributed.send(x, 1)
-        ...     else:
-        ...         oneflow.distributed.recv(x, 0)
-        ...     return x.tolist()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 0.0], [0.0, 0.0]]
-    """
-    irecv(tensor, src, group, tag).wait()
-    return src
-
-
-@_members_only
-def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Any:
-    """Start sending and return the work.
-
-    Example::
-
-        >>> def rank():
-        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
-        ...     if oneflow.distributed.get_rank() == 0:
-        ...         oneflow.distributed.isend(x, 1).wait()
-        ...     else:
-        ...         oneflow.distributed.irecv(x, 0).wait()
-        ...     return x.tolist()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 0.0], [0.0, 0.0]]
-    """
-    return _group(group).issue("send", tensor, peer=_peer(group, dst), tag=tag)
-
-
-@_members_only
-def irecv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Any:
-    """Start receiving and return the work.
-
-    Example::
-
-        >>> def rank():
-        ...     x = oneflow.full((2,), float(oneflow.distributed.get_rank()))
-        ...     if oneflow.distributed.get_rank() == 0:
-        ...         oneflow.distributed.isend(x, 1).wait()
-        ...     else:
-        ...         oneflow.distributed.irecv(x, 0).wait()
-        ...     return x.tolist()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [[0.0, 0.0], [0.0, 0.0]]
-    """
-    return _group(group).issue("recv", tensor, peer=_peer(group, src), tag=tag)
+    return _run(group, async_op, "scatter", tensor, whole, peer=peer)
 
 
 @_members_only

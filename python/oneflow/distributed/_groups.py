@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import oneflow
 from oneflow import _oneflow
+from oneflow.distributed import _backends
+from oneflow.distributed._backends import Backend
 
 __all__ = [
-    "Backend",
     "GroupMember",
     "get_backend",
     "get_global_rank",
@@ -32,30 +33,13 @@ __all__ = [
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "split_group",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NOT_A_MEMBER = -100
-
-
-class Backend(str):
-    """The name of a backend, in lower case.
-
-    Example::
-
-        >>> oneflow.distributed.Backend("GLOO") == oneflow.distributed.Backend.GLOO
-        True
-    """
-
-    GLOO = "gloo"
-    MPI = "mpi"
-    NCCL = "nccl"
-    TCP = "tcp"
-    UNDEFINED = "undefined"
-
-    def __new__(cls, name: str) -> Backend:
-        return super().__new__(cls, name.lower())
+_KINDS = (_oneflow._ProcessGroup, _backends.ForeignGroup)
 
 
 class _World(type):
@@ -95,14 +79,25 @@ def _seconds(timeout: datetime.timedelta | float | None) -> float | None:
     return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
 
 
-def _check_backend(what: str, backend: str | None) -> None:
+def _check_backend(what: str, backend: str | None) -> str | None:
+    """The name of a third party's backend, ``None`` for those of this package."""
     names = {part.split(":")[-1] for part in backend.lower().split(",")} if backend else set()
+    foreign = names & set(Backend._plugins)
+    if foreign:
+        if len(names) > 1:
+            raise NotImplementedError(f"{what}: backend {backend!r}: one backend serves all devices")
+        return foreign.pop()
     if not names <= {"tcp", "gloo", "mpi"}:
-        raise ValueError(f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo')")
+        raise ValueError(
+            f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo') or Backend.register_backend"
+        )
+    return None
 
 
 def _world() -> Any:
     """All ranks. A process that a launcher started joins its job first."""
+    if _backends.world is not None:
+        return _backends.world
     world = _oneflow._world_group()
     if world.size() == 1:
         oneflow.distributed._join_launched()
@@ -117,7 +112,7 @@ def _is_member(group: Any) -> bool:
 def _group(group: Any, what: str = "group") -> Any:
     if group is None:
         return _world()
-    if isinstance(group, _oneflow._ProcessGroup):
+    if isinstance(group, _KINDS):
         return group
     if not _is_member(group):
         raise ValueError(f"{what}: rank {_world().rank()} is not part of the group")
@@ -132,7 +127,7 @@ def _members_only(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         group = args[place] if len(args) > place else kwargs.get("group")
-        if group is None or isinstance(group, _oneflow._ProcessGroup):
+        if group is None or isinstance(group, _KINDS):
             return function(*args, **kwargs)
         if _is_member(group):
             raise TypeError(f"{name}: group must be a process group or None, got {type(group).__name__}")
@@ -141,6 +136,20 @@ def _members_only(function: F) -> F:
         return None
 
     return call  # type: ignore[return-value]
+
+
+def _root(name: str, what: str, group: Any, rank: int | None, group_rank: int | None) -> int:
+    """The place in a group of a rank that users name by its number in the world, or in the group; 0 by default."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"{name}: give one of {what} and group_{what}")
+    if group_rank is not None:
+        n = _group(group, name).size()
+        if not 0 <= group_rank < n:
+            raise ValueError(f"{name}: group_{what} is {group_rank}, but the group has {n} ranks")
+        return group_rank
+    if rank is None:
+        return 0
+    return rank if group is None else get_group_rank(group, rank)
 
 
 def get_rank(group: Any = None) -> int:
@@ -166,7 +175,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """Return ``"tcp"`` between processes, ``"fake"`` between threads.
+    """Return ``"tcp"`` between processes, ``"fake"`` between threads, or the name of a third party's backend.
 
     Raises:
         ValueError: this rank is not part of the group.
@@ -274,6 +283,8 @@ def new_group(
 ) -> Any:
     """Make a group of some ranks of the world. All ranks call it with the same list, also those that are not in it.
 
+    With ``use_local_synchronization`` only the ranks of the list call it; others that do get ``NON_GROUP_MEMBER``.
+
     Within the group ranks are numbered in ascending order, whatever the order of the list, unless ``sort_ranks`` is
     false. A rank that is not in the list gets :attr:`GroupMember.NON_GROUP_MEMBER`.
 
@@ -284,7 +295,7 @@ def new_group(
         group_desc: a name for people; it has no effect.
 
     Raises:
-        NotImplementedError: ``use_local_synchronization``, or options of another backend.
+        NotImplementedError: options of another backend, or a third party's backend beside one of this package.
 
     Example::
 
@@ -296,15 +307,62 @@ def new_group(
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 2.0]
     """
-    if use_local_synchronization:
-        raise NotImplementedError("new_group: use_local_synchronization is not supported; every rank calls new_group")
     if pg_options is not None:
         raise NotImplementedError("new_group: pg_options are for other backends; leave them out")
-    _check_backend("new_group", backend)
+    foreign = _check_backend("new_group", backend)
     world = _world()
+    if foreign not in (None, world.backend()):
+        raise NotImplementedError(
+            f"new_group: backend {foreign!r} in a job whose backend is {world.backend()!r}; pass it to "
+            "init_process_group"
+        )
     members = list(range(world.size())) if ranks is None else list(ranks)
-    found = world.new_group(sorted(members) if sort_ranks else members, _seconds(timeout))
+    found = world.new_group(
+        sorted(members) if sort_ranks else members, _seconds(timeout), by_all=not use_local_synchronization
+    )
     return _NOT_A_MEMBER if found is None else found
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: Any = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> Any:
+    """Cut a group into disjoint ones; return this rank's, or ``NON_GROUP_MEMBER``. All ranks of the group call it.
+
+    Args:
+        parent_pg: the group to cut; that of all ranks by default.
+        split_ranks: lists of ranks by their numbers in ``parent_pg``; within each part they keep the list's order.
+        timeout: of every collective of the new group; the parent's by default.
+        backend: as of :func:`init_process_group`.
+        group_desc: a name for people; it has no effect.
+
+    Raises:
+        ValueError: no lists, or a rank stands in two of them.
+        NotImplementedError: options of another backend.
+
+    Example::
+
+        >>> def rank():
+        ...     half = oneflow.distributed.split_group(None, [[0, 2], [1, 3]])
+        ...     return oneflow.distributed.get_process_group_ranks(half)
+        >>> oneflow.testing.run_ranks(4, rank)
+        [[0, 2], [1, 3], [0, 2], [1, 3]]
+    """
+    if pg_options is not None:
+        raise NotImplementedError("split_group: pg_options are for other backends; leave them out")
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    _check_backend("split_group", backend)
+    parent = _group(parent_pg, "split_group")
+    named = [rank for part in split_ranks for rank in part]
+    if len(set(named)) != len(named):
+        raise ValueError(f"split_group: a rank stands in two parts of {split_ranks}")
+    found = [parent.new_group(list(part), _seconds(timeout)) for part in split_ranks]
+    return next((group for group in found if group is not None), _NOT_A_MEMBER)
 
 
 def new_subgroups(

@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from oneflow import _oneflow
+from oneflow.distributed import _backends, _error_files
 from oneflow.distributed._groups import GroupMember, _check_backend, _group, _seconds
-from oneflow.distributed._stores import FileStore, Store
+from oneflow.distributed._stores import FileStore, HashStore, Store, TCPStore
 
 __all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
 
@@ -66,7 +67,8 @@ def init_process_group(
     standard error which it was. A program may name its rank and the number of ranks itself.
 
     Args:
-        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory.
+        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory; or a name
+            that was given to :meth:`Backend.register_backend`.
         init_method: ``"env://"``; ``"tcp://host:port"``, where rank 0 listens; or ``"file:///path"``, a file that all
             ranks can open. The latter two need ``rank`` and ``world_size``, here or as ``?rank=0&world_size=2``.
         timeout: of every collective; thirty minutes by default. A number counts seconds.
@@ -86,7 +88,7 @@ def init_process_group(
         >>> oneflow.distributed.destroy_process_group()
     """
     global _initialized, _joined_unasked
-    _check_backend("init_process_group", backend)
+    foreign = _check_backend("init_process_group", backend)
     if pg_options is not None:
         raise NotImplementedError("init_process_group: pg_options are for other backends; leave them out")
     if store is not None and init_method is not None:
@@ -106,6 +108,9 @@ def init_process_group(
         return
     if is_initialized():
         raise RuntimeError("trying to initialize the default process group twice!")
+    if foreign is not None:
+        _join_foreign(foreign, init_method, _seconds(timeout), rank, world_size, store)
+        return
     if store is not None or (init_method or "").startswith("file://"):
         if store is None:
             path, rank, world_size = _parse(init_method or "", rank, world_size)
@@ -137,13 +142,43 @@ def init_process_group(
     _check_given(rank, world_size, (actual_rank, n_ranks))
 
 
-def _joined(source: str, n_ranks: int, master: tuple[str, int] | None) -> None:
+def _join_foreign(
+    backend: str, init_method: str | None, seconds: float | None, rank: int, world_size: int, store: Store | None
+) -> None:
+    """Join with a third party's backend, whose groups meet in a store of ours."""
+    if init_method is None or init_method == "env://":
+        if store is None or rank < 0 or world_size < 0:
+            rank, world_size = _place(rank, world_size) or _oneflow._launch()[:2]
+        if store is None and world_size == 1:
+            store = HashStore()
+        elif store is None:
+            missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+            if missing:
+                raise ValueError(f"init_process_group: backend {backend!r} needs {missing[0]}, or a store")
+            is_server = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+            store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world_size, is_server)
+    else:
+        url, rank, world_size = _parse(init_method, rank, world_size)
+        _require(rank, world_size, init_method)
+        if init_method.startswith("file://"):
+            store = FileStore(url, world_size)
+        else:
+            host, _, port = url.rpartition(":")
+            if not init_method.startswith("tcp://") or not host or not port.isdecimal():
+                raise ValueError(f"init_process_group: init_method {init_method!r} is not supported")
+            store = TCPStore(host.strip("[]"), int(port), world_size, rank == 0)
+    _backends.join(backend, store, rank, world_size, 1800.0 if seconds is None else seconds)
+    _joined(f"the program, with the backend {backend!r}", world_size, None, rank)
+
+
+def _joined(source: str, n_ranks: int, master: tuple[str, int] | None, rank: int | None = None) -> None:
     global _initialized, _has_left
     _initialized, _has_left = True, False
+    _error_files.install()
     atexit.register(destroy_process_group)
     if n_ranks > 1:
         os.environ[_TAKEN] = f"{os.getpid()} {_words()}"
-        if _oneflow._world_group().rank() == 0:
+        if (_oneflow._world_group().rank() if rank is None else rank) == 0:
             where = f", met at {master[0]}:{master[1]}" if master else ""
             sys.stderr.write(f"oneflow.distributed: {n_ranks} ranks, found by {source}{where}\n")
 
@@ -214,6 +249,11 @@ def _join_launched() -> None:
     Whoever asks first does so: placements, ``env``, groups and collectives, ``DistributedDataParallel``, ``nn.Graph``.
     """
     global _joined_unasked
+    if _backends.world is not None and _backends.world.size() > 1:
+        raise NotImplementedError(
+            "placements and graphs need a backend of this package; the job was joined with "
+            f"{_backends.world.backend()!r}"
+        )
     if _initialized or _has_left or _oneflow._world_group().size() > 1:
         return
     if _oneflow._launch()[1] > 1:
@@ -242,7 +282,10 @@ def destroy_process_group(group: Any = None) -> None:
         False
     """
     global _initialized, _joined_unasked, _has_left
-    if group is not None and group != _oneflow._world_group():
+    if _backends.world is not None and group in (None, _backends.world):
+        _backends.leave()
+        _initialized, _joined_unasked, _has_left = False, False, True
+    elif group is not None and group != _oneflow._world_group():
         if group != GroupMember.NON_GROUP_MEMBER:
             _group(group, "destroy_process_group").close()
     elif _initialized:

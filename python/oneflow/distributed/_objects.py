@@ -1,18 +1,18 @@
 """Collectives of Python objects and of lists of tensors, over those of single tensors.
 
-Objects travel as pickles: only ranks of one job, which trust each other, are to use them.
+Objects travel as pickles that are read without trust (``_pickling.py``), unless both ranks opt in or are threads of
+one process.
 """
 
 from __future__ import annotations
 
-import pickle
 import time
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
-from oneflow.distributed._groups import _group, _members_only
-from oneflow.distributed._work import _Steps
+from oneflow.distributed import _pickling
+from oneflow.distributed._groups import _group, _members_only, _root
 
 __all__ = [
     "all_gather_object",
@@ -20,8 +20,10 @@ __all__ = [
     "broadcast_object_list",
     "gather_object",
     "monitored_barrier",
+    "recv_object_list",
     "reduce_scatter",
     "scatter_object_list",
+    "send_object_list",
 ]
 
 
@@ -29,17 +31,44 @@ __all__ = [
 _MONITORED = 0xFFFF_FF00
 
 
-def _pack(value: Any) -> Tensor:
-    return oneflow.frombuffer(bytearray(pickle.dumps(value)), dtype=oneflow.uint8)
+class _Packer:
+    """How one call's objects become bytes and are read again."""
+
+    def __init__(self, name: str, group: Any, weights_only: bool | None) -> None:
+        # Ranks that are threads of one process share everything anyway.
+        is_one_process = weights_only is None and _group(group).backend() == "fake"
+        self.name, self.group, self.weights_only = name, group, False if is_one_process else weights_only
+
+    def pack(self, value: Any) -> Tensor:
+        return oneflow.frombuffer(_pickling.pack(value, self.weights_only), dtype=oneflow.uint8)
+
+    def unpack(self, bytes_: Tensor, size: int, peer: int) -> Any:
+        rank = _group(self.group).ranks()[peer]
+        return _pickling.unpack(bytes_[:size].numpy().tobytes(), self.name, rank, self.weights_only)
 
 
-def _unpack(bytes_: Tensor, size: int) -> Any:
-    return pickle.loads(bytes_[:size].numpy().tobytes())
+def _gathered(packer: _Packer, obj: Any) -> list[Tensor]:
+    """Every rank's packed object."""
+    group, n = packer.group, distributed.get_world_size(packer.group)
+    mine = packer.pack(obj)
+    sizes = oneflow.empty(n, dtype=oneflow.int64)
+    distributed.all_gather_into_tensor(sizes, oneflow.tensor([mine.numel()]), group)
+    packed = [oneflow.empty(size, dtype=oneflow.uint8) for size in sizes.tolist()]
+    distributed.all_gather(packed, mine, group)
+    return packed
 
 
 @_members_only
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None, weights_only: bool | None = None) -> None:
     """Fill the list with every rank's object.
+
+    Args:
+        weights_only: ``False`` on both ranks lets an object be of any class, whose code then runs; by default
+        objects are of
+            the kinds that :func:`oneflow.load` reads, and ``ONEFLOW_TRUST_RANKS=1`` changes the default.
+
+    Raises:
+        pickle.UnpicklingError: an object is of a class that is not allowed.
 
     Example::
 
@@ -50,21 +79,25 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         >>> oneflow.testing.run_ranks(2, rank)
         [['x', 'xx'], ['x', 'xx']]
     """
-    n = distributed.get_world_size(group)
-    mine = _pack(obj)
-    sizes = oneflow.empty(n, dtype=oneflow.int64)
-    distributed.all_gather_into_tensor(sizes, oneflow.tensor([mine.numel()]), group)
-    lengths = sizes.tolist()
-    # Collectives are of one shape: all are as long as the longest.
-    padded = oneflow.nn.functional.pad(mine, (0, max(lengths) - mine.numel()))
-    together = oneflow.empty((n, max(lengths)), dtype=oneflow.uint8)
-    distributed.all_gather_into_tensor(together, padded, group)
-    object_list[:] = [_unpack(row, length) for row, length in zip(together, lengths, strict=True)]
+    packer = _Packer("all_gather_object", group, weights_only)
+    packed = _gathered(packer, obj)
+    object_list[:] = [packer.unpack(data, data.numel(), peer) for peer, data in enumerate(packed)]
 
 
 @_members_only
-def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Any = None) -> None:
-    """Fill the list of rank ``dst`` with every rank's object.
+def gather_object(
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
+    weights_only: bool | None = None,
+) -> None:
+    """Fill the list of rank ``dst`` with every rank's object; the others read nothing.
+
+    Args:
+        dst: a number in the world, ``group_dst`` one in the group; rank 0 by default.
+        weights_only: as of :func:`all_gather_object`.
 
     Raises:
         ValueError: rank ``dst`` gave no list.
@@ -78,18 +111,33 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
         >>> oneflow.testing.run_ranks(2, rank)
         [[0, 1], None]
     """
-    here = distributed.get_rank() == dst
+    here = distributed.get_rank(group) == _root("gather_object", "dst", group, dst, group_dst)
     if here and object_gather_list is None:
         raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
-    got: list[Any] = []
-    all_gather_object(got, obj, group)
+    packer = _Packer("gather_object", group, weights_only)
+    packed = _gathered(packer, obj)
     if here and object_gather_list is not None:
-        object_gather_list[:] = got
+        object_gather_list[:] = [packer.unpack(data, data.numel(), peer) for peer, data in enumerate(packed)]
 
 
 @_members_only
-def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
+def broadcast_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    weights_only: bool | None = None,
+) -> None:
     """Overwrite the objects of the list with those of rank ``src``.
+
+    Args:
+        src: a number in the world, ``group_src`` one in the group; rank 0 by default.
+        device: accepted; tensors arrive on the devices that they were on.
+        weights_only: as of :func:`all_gather_object`.
+
+    Raises:
+        ValueError: the lists differ in length.
 
     Example::
 
@@ -100,24 +148,42 @@ def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = Non
         >>> oneflow.testing.run_ranks(2, rank)
         [[{'rank': 1}], [{'rank': 1}]]
     """
-    mine = _pack(object_list)
-    size = oneflow.tensor([mine.numel()])
-    distributed.broadcast(size, src, group)
-    here = distributed.get_rank() == src
-    packed = mine if here else oneflow.empty(int(size), dtype=oneflow.uint8)
-    distributed.broadcast(packed, src, group)
+    peer = _root("broadcast_object_list", "src", group, src, group_src)
+    packer = _Packer("broadcast_object_list", group, weights_only)
+    here = distributed.get_rank(group) == peer
+    mine = packer.pack(list(object_list)) if here else None
+    size = oneflow.tensor([mine.numel() if mine is not None else 0])
+    distributed.broadcast(size, group=group, group_src=peer)
+    packed = oneflow.empty(int(size), dtype=oneflow.uint8) if mine is None else mine
+    distributed.broadcast(packed, group=group, group_src=peer)
     if not here:
-        object_list[:] = _unpack(packed, packed.numel())
+        _fill("broadcast_object_list", object_list, packer.unpack(packed, packed.numel(), peer))
+
+
+def _fill(name: str, places: list[Any], found: Any) -> None:
+    if not isinstance(found, list) or len(found) != len(places):
+        said = len(found) if isinstance(found, list) else "no list"
+        raise ValueError(f"{name}: object_list has {len(places)} places here, but {said} objects were sent")
+    places[:] = found
 
 
 @_members_only
 def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None, src: int = 0, group: Any = None
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+    weights_only: bool | None = None,
 ) -> None:
     """Give each rank its object of the list that rank ``src`` has; it becomes the first of the output list.
 
+    Args:
+        src: a number in the world, ``group_src`` one in the group; rank 0 by default.
+        weights_only: as of :func:`all_gather_object`.
+
     Raises:
-        ValueError: the output list is empty.
+        ValueError: the output list is empty, or the input list has not an object for each rank.
 
     Example::
 
@@ -130,9 +196,101 @@ def scatter_object_list(
     """
     if not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    all_ = [scatter_object_input_list if distributed.get_rank() == src else None]
-    broadcast_object_list(all_, src, group)
-    scatter_object_output_list[0] = all_[0][distributed.get_rank(group)]  # type: ignore[index]
+    peer, n = _root("scatter_object_list", "src", group, src, group_src), distributed.get_world_size(group)
+    packer = _Packer("scatter_object_list", group, weights_only)
+    packed = None
+    if distributed.get_rank(group) == peer:
+        if scatter_object_input_list is None or len(scatter_object_input_list) != n:
+            raise ValueError(f"scatter_object_list: rank src needs a scatter_object_input_list of {n} objects")
+        packed = [packer.pack(value) for value in scatter_object_input_list]
+    sizes = oneflow.tensor([part.numel() for part in packed] if packed else [0] * n)
+    distributed.broadcast(sizes, group=group, group_src=peer)
+    longest, mine = max(sizes.tolist()), int(sizes[distributed.get_rank(group)])
+    # Pieces of a scatter are of one length: all are as long as the longest.
+    parts = packed and [oneflow.nn.functional.pad(part, (0, longest - part.numel())) for part in packed]
+    got = oneflow.empty(longest, dtype=oneflow.uint8)
+    distributed.scatter(got, parts, group=group, group_src=peer)
+    scatter_object_output_list[0] = packer.unpack(got, mine, peer)
+
+
+@_members_only
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+    weights_only: bool | None = None,
+) -> None:
+    """Send the objects of a list to rank ``dst``, which calls :func:`recv_object_list`.
+
+    Args:
+        dst: a number in the world, ``group_dst`` one in the group.
+        device: accepted; tensors arrive on the devices that they were on.
+        use_batch: accepted; the messages are the same.
+        weights_only: as of :func:`all_gather_object`.
+
+    Raises:
+        ValueError: ``dst`` is this rank itself, or not given.
+
+    Example::
+
+        >>> def rank():
+        ...     got = [None]
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.send_object_list(["hello"], 1)
+        ...     else:
+        ...         oneflow.distributed.recv_object_list(got, 0)
+        ...     return got
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[None], ['hello']]
+    """
+    mine = _Packer("send_object_list", group, weights_only).pack(list(object_list))
+    for tensor in (oneflow.tensor([mine.numel()]), mine):
+        distributed.send(tensor, dst, group, group_dst=group_dst)
+
+
+@_members_only
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+    weights_only: bool | None = None,
+) -> int:
+    """Overwrite the objects of a list with those that a rank sends with :func:`send_object_list`; return that rank.
+
+    Args:
+        src: a number in the world, ``group_src`` one in the group; from any rank by default.
+        device: accepted; tensors arrive on the devices that they were on.
+        use_batch: accepted; the messages are the same.
+        weights_only: as of :func:`all_gather_object`.
+
+    Raises:
+        ValueError: the lists differ in length.
+
+    Example::
+
+        >>> def rank():
+        ...     got = [None]
+        ...     if oneflow.distributed.get_rank() == 0:
+        ...         oneflow.distributed.send_object_list([{"a": 1}], 1)
+        ...         return None
+        ...     return oneflow.distributed.recv_object_list(got), got
+        >>> oneflow.testing.run_ranks(2, rank)
+        [None, (0, [{'a': 1}])]
+    """
+    size = oneflow.empty(1, dtype=oneflow.int64)
+    found = distributed.recv(size, src, group, group_src=group_src)
+    packed = oneflow.empty(int(size), dtype=oneflow.uint8)
+    distributed.recv(packed, found, group)
+    packer = _Packer("recv_object_list", group, weights_only)
+    peer = list(_group(group).ranks()).index(found)
+    _fill("recv_object_list", object_list, packer.unpack(packed, packed.numel(), peer))
+    return found
 
 
 @_members_only
@@ -152,8 +310,11 @@ def reduce_scatter(
     """
     counts = distributed._counts("reduce_scatter", "input_list", input_list, output, group)
     flat = output.new_empty(output.numel())
-    work = _group(group).issue("reduce_scatter", flat, distributed._joined(input_list), op=op, counts=counts)
-    return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, [output])), async_op)
+    together = distributed._joined(input_list)
+    then = lambda: distributed._hand_out(flat, [output])  # noqa: E731
+    return distributed._run_then(
+        group, async_op, then, [output], "reduce_scatter", flat, together, op=op, counts=counts
+    )
 
 
 @_members_only
@@ -179,8 +340,10 @@ def all_to_all(
     received = distributed._counts("all_to_all", "output_tensor_list", output_tensor_list, first, group)
     flat = first.new_empty(sum(received))
     together = distributed._joined(input_tensor_list)
-    work = _group(group).issue("all_to_all", flat, together, counts=sent, recv_counts=received)
-    return distributed._finish(_Steps([work], lambda: distributed._hand_out(flat, output_tensor_list)), async_op)
+    then = lambda: distributed._hand_out(flat, output_tensor_list)  # noqa: E731
+    return distributed._run_then(
+        group, async_op, then, output_tensor_list, "all_to_all", flat, together, counts=sent, recv_counts=received
+    )
 
 
 @_members_only

@@ -1,105 +1,174 @@
-"""Operations in several steps as one work, and point-to-point operations as objects."""
+"""Operations in several steps as one work, works as futures, and many small operations as one."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import oneflow
 from oneflow import Tensor
-from oneflow.distributed import _groups
-
-__all__ = ["P2POp", "batch_isend_irecv"]
+from oneflow.distributed._groups import _group
+from oneflow.futures import Future
 
 
 class _Steps:
-    """Works that are one to the user, and what follows once they are complete: it happens in :meth:`wait`."""
+    """Works that are one to the user, and what follows once they are complete."""
 
-    def __init__(self, works: list[Any], then: Callable[[], None] | None = None) -> None:
-        self._works, self._then = works, then
+    def __init__(
+        self, works: list[Any], then: Callable[[], None] | None = None, output: list[Tensor] | None = None
+    ) -> None:
+        self._works, self._next, self._output, self._lock = works, then, output, threading.Lock()
 
     def wait(self, timeout: datetime.timedelta | float | None = None) -> bool:
         for work in self._works:
             work.wait(timeout)
-        then, self._then = self._then, None
-        if then is not None:
-            then()
+        self._finish()
         return True
+
+    def _finish(self) -> None:
+        with self._lock:
+            then, self._next = self._next, None
+            if then is not None:
+                then()
+
+    def synchronize(self) -> None:
+        self.wait()
 
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
 
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
     def exception(self) -> BaseException | None:
         return next((e for e in (work.exception() for work in self._works) if e is not None), None)
 
+    def result(self) -> list[Tensor]:
+        return self._output if self._output is not None else [t for work in self._works for t in work.result()]
 
-class P2POp:
-    """A send or a receive for :func:`batch_isend_irecv`.
+    def get_future(self) -> Future:
+        return _future_of(self)
 
-    Args:
-        op: ``isend`` or ``irecv``.
-        tensor: what is sent, or where it goes.
-        peer: the other rank, by its number in the world; ``group_peer`` by that in the group.
+    def _then(self, function: Callable[[], None]) -> None:
+        left, lock = [len(self._works)], threading.Lock()
+
+        def one() -> None:
+            with lock:
+                left[0] -= 1
+                if left[0]:
+                    return
+            if self.exception() is None:
+                self._finish()
+            function()
+
+        if not self._works:
+            self._finish()
+            function()
+        for work in self._works:
+            work._then(one)
+
+
+def _future_of(work: Any) -> Future:
+    """What :meth:`Work.get_future` returns: its value is the list of tensors that the operation writes."""
+    future = Future()
+
+    def settle() -> None:
+        error = work.exception()
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(work.result())
+
+    work._then(settle)
+    return future
+
+
+class _CoalescingManager:
+    """What :func:`_coalescing_manager` yields: the operations of its block as one."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.works: list[Any] = []
+        self._reductions: list[tuple[Tensor, str]] = []
+
+    def append(self, work: Any = None) -> None:
+        """Add a work to those that :meth:`wait` waits for."""
+        if work is not None:
+            self._flush()
+            self.works.append(work)
+
+    def wait(self) -> None:
+        """Wait for all."""
+        works, self.works = self.works, []
+        for work in works:
+            work.wait()
+
+    def _reduce(self, tensor: Tensor, op: str) -> None:
+        if self._reductions and (self._reductions[0][0].dtype, self._reductions[0][1]) != (tensor.dtype, op):
+            self._flush()
+        self._reductions.append((tensor, op))
+
+    def _flush(self) -> None:
+        """Issue the all-reduces that have come so far, as one over all their elements."""
+        reductions, self._reductions = self._reductions, []
+        if not reductions:
+            return
+        tensors, op = [tensor for tensor, _ in reductions], reductions[0][1]
+        if len(tensors) == 1:
+            self.works.append(self.group.issue("all_reduce", tensors[0], op=op))
+            return
+        with oneflow.no_grad():
+            flat = oneflow.cat([tensor.reshape(-1) for tensor in tensors])
+
+        def hand_out() -> None:
+            with oneflow.no_grad():
+                for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+                    tensor.copy_(part.view(tensor.shape))
+
+        self.works.append(_Steps([self.group.issue("all_reduce", flat, op=op)], hand_out, tensors))
+
+
+_open = threading.local()
+
+
+def _coalescing(group: Any) -> _CoalescingManager | None:
+    """The manager whose block the calling thread is in, for operations of this group."""
+    return next((cm for cm in getattr(_open, "managers", ()) if cm.group == group), None)
+
+
+@contextmanager
+def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[_CoalescingManager]:
+    """Issue the collectives of a block together; neighbouring all-reduces of one dtype go as a single one.
+
+    Inside the block collectives return ``None``. They are complete at its end, or with ``async_ops`` once the
+    manager that it yields was waited for. ``device`` is accepted.
 
     Raises:
-        ValueError: another ``op``, or not one of ``peer`` and ``group_peer``.
+        ValueError: the calling thread is in such a block of this group already.
 
     Example::
 
         >>> def rank():
-        ...     dist, other = oneflow.distributed, 1 - oneflow.distributed.get_rank()
-        ...     got = oneflow.zeros(1)
-        ...     mine = oneflow.full((1,), float(dist.get_rank()))
-        ...     ops = [dist.P2POp(dist.isend, mine, other), dist.P2POp(dist.irecv, got, other)]
-        ...     for work in dist.batch_isend_irecv(ops):
-        ...         work.wait()
-        ...     return got.item()
+        ...     a, b = oneflow.ones(1), oneflow.ones(2)
+        ...     with oneflow.distributed._coalescing_manager():
+        ...         oneflow.distributed.all_reduce(a)
+        ...         oneflow.distributed.all_reduce(b)
+        ...     return a.tolist(), b.tolist(), oneflow.distributed.wire_calls()["all_reduce"]
         >>> oneflow.testing.run_ranks(2, rank)
-        [1.0, 0.0]
+        [([2.0], [2.0, 2.0], 1), ([2.0], [2.0, 2.0], 1)]
     """
-
-    def __init__(
-        self,
-        op: Callable[..., Any],
-        tensor: Tensor,
-        peer: int | None = None,
-        group: Any = None,
-        tag: int = 0,
-        group_peer: int | None = None,
-    ) -> None:
-        from oneflow import distributed
-
-        if op not in (distributed.isend, distributed.irecv):
-            raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
-                "``torch.distributed.irecv``."
-            )
-        if (peer is None) == (group_peer is None):
-            raise ValueError("P2POp: give one of peer and group_peer")
-        self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
-        self.peer = _groups.get_global_rank(group, group_peer or 0) if peer is None else peer
-        self.group_peer = group_peer
-
-
-def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
-    """Start all the operations and return their works.
-
-    Raises:
-        ValueError: the list is empty, or holds something else.
-
-    Example::
-
-        >>> def rank():
-        ...     dist, other = oneflow.distributed, 1 - oneflow.distributed.get_rank()
-        ...     got = oneflow.zeros(2)
-        ...     ops = [dist.P2POp(dist.isend, oneflow.ones(2), other), dist.P2POp(dist.irecv, got, other)]
-        ...     return [work.wait() for work in dist.batch_isend_irecv(ops)], got.tolist()
-        >>> oneflow.testing.run_ranks(2, rank)
-        [([True, True], [1.0, 1.0]), ([True, True], [1.0, 1.0])]
-    """
-    if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
-        raise ValueError(
-            "Invalid ``p2p_op_list``. Each element is expected to be of type ``torch.distributed.P2POp``, and there "
-            "must be one."
-        )
-    return [op.op(op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]
+    found = _group(group, "_coalescing_manager")
+    if _coalescing(found) is not None:
+        raise ValueError("ProcessGroup has non-empty op list at the start of coalescing")
+    manager = _CoalescingManager(found)
+    _open.managers = [*getattr(_open, "managers", ()), manager]
+    try:
+        yield manager
+    finally:
+        _open.managers = [cm for cm in _open.managers if cm is not manager]
+    manager._flush()
+    if not async_ops:
+        manager.wait()

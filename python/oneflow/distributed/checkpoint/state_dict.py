@@ -182,7 +182,7 @@ def _from_first(state: Any) -> Any:
     leaves = iter([t for t in oneflow.utils._pytree.tree_leaves(state) if isinstance(t, Tensor)] if first else ())
 
     def receive(value: Any) -> Any:
-        if not isinstance(value, _Shape):
+        if not isinstance(value, Tensor):
             return value
         whole = next(leaves) if first else oneflow.empty(value.shape, dtype=value.dtype)
         whole = _layouts.full_tensor(whole.detach()) if whole.is_global else whole.detach().contiguous()
@@ -192,15 +192,11 @@ def _from_first(state: Any) -> Any:
     return oneflow.utils._pytree.tree_map(receive, flat[0])
 
 
-class _Shape:
-    """In place of a tensor that follows."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.shape, self.dtype = shape, dtype
-
-
 def _shape_of(value: Any) -> Any:
-    return _Shape(tuple(value.shape), value.dtype) if isinstance(value, Tensor) else value
+    """In place of a tensor that follows: one without memory."""
+    if not isinstance(value, Tensor):
+        return value
+    return oneflow.empty(tuple(value.shape), dtype=value.dtype, device="meta")
 
 
 # ---- optimizers
