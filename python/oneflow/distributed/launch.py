@@ -2,19 +2,26 @@
 
 Takes torchrun's flags for one launcher a node, also as variables (``PET_NNODES`` and the like), and gives every process
 torchrun's environment. The first process that fails ends the others, after which all may start anew
-(``--max-restarts``); no process outlives the launcher.
+(``--max-restarts``); no process outlives the launcher. On one machine the launcher makes the job's secret; on several
+``ONEFLOW_JOB_SECRET`` or ``ONEFLOW_JOB_SECRET_FILE`` must be the same for all.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import glob
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+
+from oneflow.distributed import _error_files
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -61,6 +68,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         if args.nnodes > 1:
             parser.error("--master-port is required with several machines")
         args.master_port = _free_port(args.master_addr)
+    # Inherited by the ranks and seen by nobody else; the same after a restart.
+    args.secret = secrets.token_hex(32)
+    args.records = args.log_dir or os.path.join(tempfile.gettempdir(), f"oneflow-{args.secret[:8]}")
     return args
 
 
@@ -98,6 +108,10 @@ def environment(args: argparse.Namespace, local_rank: int, restart: int = 0) -> 
         "TORCHELASTIC_MAX_RESTARTS": args.max_restarts,
     }
     env = {**os.environ, **{name: str(value) for name, value in own.items()}}
+    if args.nnodes == 1 and not (env.get("ONEFLOW_JOB_SECRET") or env.get("ONEFLOW_JOB_SECRET_FILE")):
+        env["ONEFLOW_JOB_SECRET"] = args.secret
+    env["TORCHELASTIC_ERROR_FILE"] = os.path.join(args.records, f"error{own['RANK']}.{restart}.json")
+    env.setdefault("ONEFLOW_FLIGHT_DIR", os.path.join(args.records, f"flight.{restart}"))
     if n > 1:
         env.setdefault("OMP_NUM_THREADS", "1")
     return env
@@ -118,15 +132,36 @@ def main(argv: list[str] | None = None) -> int:
     """
     args = parse_arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.makedirs(args.records, mode=0o700, exist_ok=True)
     for restart in range(args.max_restarts + 1):
         code = _run(args, restart)
+        if code:
+            _explain(args, restart)
         if code == 0 or restart == args.max_restarts:
             break
         sys.stderr.write(f"oneflow.distributed.launch: a process ended with {code}; start {restart + 2} of all\n")
         if args.nnodes == 1:
             # The old port may still be held for a while.
             args.master_port = _free_port(args.master_addr)
+    if args.log_dir is None and not glob.glob(os.path.join(args.records, "flight.*", "*")):
+        shutil.rmtree(args.records, ignore_errors=True)
     return code
+
+
+def _explain(args: argparse.Namespace, restart: int) -> None:
+    """Say what ended the job: the first exception of a rank, and where the records of all are."""
+    left = {}
+    for rank in range(args.node_rank * args.nproc_per_node, (args.node_rank + 1) * args.nproc_per_node):
+        path = os.path.join(args.records, f"error{rank}.{restart}.json")
+        found = _error_files.read(path)
+        if found is not None:
+            left[rank] = (os.stat(path).st_mtime_ns, found["message"])
+    if left:
+        rank = min(left, key=lambda r: left[r])
+        sys.stderr.write(f"oneflow.distributed.launch: rank {rank} failed first: {left[rank][1]}\n")
+    folder = os.environ.get("ONEFLOW_FLIGHT_DIR") or os.path.join(args.records, f"flight.{restart}")
+    if glob.glob(os.path.join(folder, "rank*.json")):
+        sys.stderr.write(f"oneflow.distributed.launch: see: python -m oneflow.distributed.flight {folder}\n")
 
 
 def _run(args: argparse.Namespace, restart: int) -> int:
