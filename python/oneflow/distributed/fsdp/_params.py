@@ -179,7 +179,7 @@ class ShardedParam:
 def _elements(address: int, n: int, size: int) -> numpy.ndarray:
     """Host memory as elements of some bytes each. Writing there is no write to a tensor: versions stay."""
     memory: Any = (ctypes.c_char * (n * size)).from_address(address) if n else b""
-    return numpy.frombuffer(memory, dtype=numpy.dtype((numpy.void, size)))
+    return numpy.frombuffer(memory, dtype=f"u{size}" if size in (1, 2, 4, 8) else f"V{size}")
 
 
 def _no_dim(dim: int, whole: Tensor, what: str) -> int:

@@ -128,6 +128,11 @@ class FullyShardedDataParallel(Module):
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         mesh = _mesh(process_group, device_mesh, strategy)
         mixed = mixed_precision or MixedPrecision()
+        if mixed.keep_low_precision_grads or mixed._module_classes_to_ignore:
+            raise NotImplementedError(
+                "FullyShardedDataParallel: gradients have the dtype of the parameters (keep_low_precision_grads), and "
+                "one precision serves all modules (_module_classes_to_ignore)"
+            )
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
             _synchronise(module, mesh, ignored)
