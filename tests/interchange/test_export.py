@@ -176,3 +176,15 @@ def test_own_rules_and_refusals():
     ):
         with pytest.raises(kind):
             flow.onnx.export(nn.ReLU(), x, **kwargs)
+
+
+def test_pools_that_round_up_at_open_sizes(session):
+    pool = nn.MaxPool2d(2, ceil_mode=True)
+    check(session, pool, (flow.randn(1, 2, 5, 6),), [(flow.randn(1, 2, 7, 8),)], dynamic_shapes=({2: "h", 3: "w"},))
+
+
+def test_what_a_model_cannot_say_is_refused():
+    x = flow.randn(1, 2, 6, 6)
+    for function in (lambda x: F.interpolate(x, size=(3, 4), mode="area"), lambda x: F.adaptive_max_pool2d(x, 4)):
+        with pytest.raises(NotImplementedError, match=r"onnx.export: .*test_export.py:\d+"):
+            flow.onnx.export(function, x)

@@ -35,7 +35,10 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     note_line()?;
     if with_trace(|t| Ok(t.begin_expansion(c.op)))? {
         let done = compose(c, outs);
-        with_trace(|t| Ok(t.end_expansion()))?;
+        with_trace(|t| {
+            t.end_expansion();
+            Ok(())
+        })?;
         return done;
     }
     match c.op.kernel {

@@ -13,8 +13,10 @@ from oneflow.onnx._import.values import elem_of_dtype
 class Builder:
     """Collects a graph. Values are named by strings; types are those of this package."""
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, points: list[dict[str, int]]) -> None:
         self.opset = opset
+        # The sizes of named dimensions that the program was traced at.
+        self.points = points
         self.nodes: list[dict[str, Any]] = []
         self.initializers: list[dict[str, Any]] = []
         self.taken: set[str] = set()
@@ -113,6 +115,10 @@ class Builder:
             source, axis = self.dims[name]
             self._sizes[single] = self.node("Shape", source, start=axis, end=axis + 1)
         return self._sizes[single]
+
+    def at_points(self, size: Any) -> list[int]:
+        """A size at each of the sizes that the program was traced at."""
+        return [int(size.at(dims)) if isinstance(size, Size) else int(size) for dims in self.points]
 
     def cast(self, x: str, source: Any, to: Any) -> str:
         return x if source == to else self.node("Cast", x, to=elem_of_dtype(to))

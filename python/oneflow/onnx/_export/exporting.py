@@ -133,10 +133,13 @@ def export(
         dynamic_shapes: which dimensions stay open: for each argument (a tuple as ``args``, or a dictionary by name) a
             dictionary from axis to a name, or a tuple of a name or None for each axis. ``dynamic_axes`` is the older
             form, by names of inputs. The module is traced at several sizes, and every integer of the program that
-            differs must follow from the named dimensions.
+            differs must follow from the named dimensions. Where a size must be a multiple of something, it is open to
+            such multiples alone.
         custom_translation_table: rules by an op's name (``"softmax"``): functions of the call (:class:`Op`), which
             return the names of values.
         external_data: write tensors to ``<f>.data``; this happens by itself for models above 2 GB.
+        optimize, do_constant_folding, fallback, autograd_inlining, artifacts_dir: without effect, since the graph is
+            written as it was traced.
 
     Raises:
         NotImplementedError: an op has no ONNX form; the error has the place in the program.
@@ -171,9 +174,9 @@ def export(
         return trace(model, structure, inputs, variables, expand)
 
     dims = _dims(model, args, kwargs, names, dynamic_shapes, dynamic_axes)
-    graph, _ = trace_at_sizes(run, tensors, dims)
+    graph, points = trace_at_sizes(run, tensors, dims)
     outputs = _output_names(graph, output_names, dynamic_axes, names)
-    made = model_of(graph, opset, names, outputs, dims, custom, export_params, "")
+    made = model_of(graph, opset, names, outputs, dims, points, custom, export_params)
     program = ONNXProgram(made)
     if verify:
         _verify(model, args, kwargs, program)
@@ -192,6 +195,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
     "export_modules_as_functions": (False, None),
     "custom_opsets": (None,),
     "operator_export_type": (None,),
+    "training": (None, 0),
 }
 
 

@@ -22,12 +22,12 @@ def model_of(
     input_names: list[str],
     output_names: list[str],
     dims: dict[tuple[int, int], str],
+    points: list[dict[str, int]],
     custom: dict[str, Any],
     embed: bool,
-    doc_string: str,
 ) -> dict[str, Any]:
     """The model as a dictionary, in the names of ONNX's schema."""
-    b = Builder(opset)
+    b = Builder(opset, points)
     names: dict[int, str] = {}
     inputs = []
     for i, (value, name) in enumerate(zip(graph.inputs, input_names, strict=True)):
@@ -62,7 +62,6 @@ def model_of(
         "ir_version": _IR[opset],
         "producer_name": "oneflow",
         "producer_version": oneflow.__version__,
-        "doc_string": doc_string,
         "opset_import": [{"domain": "", "version": opset}]
         + [{"domain": d, "version": 1} for d in sorted({n["domain"] for n in b.nodes} - {""})],
         "graph": {

@@ -153,22 +153,25 @@ _STEPS = (1, 2, 4, 8, 16, 32, 64)
 
 def trace_at_sizes(
     run: Callable[[list[Tensor]], dict[str, Any]], tensors: list[Tensor], dims: dict[tuple[int, int], str]
-) -> tuple[Logical, dict[str, int]]:
-    """Trace with named dimensions: ``dims`` names the axes (number of the input, axis) that stay open."""
+) -> tuple[Logical, list[dict[str, int]]]:
+    """Trace with named dimensions: ``dims`` names the axes (number of the input, axis) that stay open.
+
+    Returns the graph, and the sizes that it was traced at.
+    """
     base: dict[str, int] = {}
     for (i, axis), name in dims.items():
         size = tensors[i].shape[axis]
         if base.setdefault(name, size) != size:
             raise ValueError(f"onnx.export: the dimension {name!r} is {base[name]} in one input and {size} in another")
     if not base:
-        return logical_of([run(tensors)], [{}], {}), {}
+        return logical_of([run(tensors)], [{}], {}), [{}]
     error: Exception | None = None
     for step in _STEPS:
         steps = dict.fromkeys(base, step)
         at = points(base, steps)
         try:
             parts = [run([_resized(t, i, dims, sizes) for i, t in enumerate(tensors)]) for sizes in at]
-            return logical_of(parts, at, steps), base
+            return logical_of(parts, at, steps), at
         except (RuntimeError, ValueError, IndexError) as failed:
             # A size may have to be a multiple of something: the first failure says the most.
             error = error or failed

@@ -41,6 +41,19 @@ def scatter_value(n: Op) -> Any:
     return n.b.node("ScatterElements", n.x(), n.x("index"), source, axis=n.dim())
 
 
+@rule("index_add")
+def index_add(n: Op) -> Any:
+    """Adds slices: each place of the index is spread over the sizes of the source."""
+    b, dim, dtype = n.b, n.dim(), n.out.dtype
+    sizes, source = n.meta("source").sizes, n.x("source", dtype)
+    if n.args["alpha"] != 1:
+        source = b.node("Mul", source, b.const(n.args["alpha"], dtype))
+    shape = [1] * len(sizes)
+    shape[dim] = -1
+    index = b.node("Expand", b.reshape(n.x("index", flow.int64), shape), b.ints(sizes))
+    return b.node("ScatterElements", n.x(), index, source, axis=dim, reduction="add")
+
+
 @rule("scatter_combine")
 def scatter_combine(n: Op) -> Any:
     how = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}

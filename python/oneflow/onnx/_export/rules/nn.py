@@ -128,8 +128,9 @@ def _rounds_up(n: Op, kernel: list[int], stride: list[int], padding: list[int], 
     for size, out, k, s, p, d in zip(
         n.meta("input").sizes[2:], n.args["output_size"], kernel, stride, padding, dilation, strict=True
     ):
-        if static(size) and static(out) and (size + 2 * p - d * (k - 1) - 1) // s + 1 != out:
-            return 1
+        for have, made in zip(n.b.at_points(size), n.b.at_points(out), strict=True):
+            if (have + 2 * p - d * (k - 1) - 1) // s + 1 != made:
+                return 1
     return 0
 
 
@@ -201,6 +202,8 @@ def resample(n: Op) -> Any:
         coordinate = "asymmetric"
     elif mode == "nearest-exact":
         attributes = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+    elif mode not in ("linear", "bilinear", "trilinear", "cubic", "bicubic"):
+        raise n.refuse(f"of mode {mode!r} has no ONNX form")
     else:
         attributes = {"mode": "cubic" if "cubic" in mode else "linear"}
         if "cubic" in mode:
@@ -220,6 +223,22 @@ def resample(n: Op) -> Any:
         if exact or not all(map(static, meta.sizes[2:])):
             return b.node("Resize", n.x(), None, scales, **attributes)
     return b.node("Resize", n.x(), None, None, b.ints([*meta.sizes[:2], *n.args["size"]]), **attributes)
+
+
+@rule("native_cross_entropy", "native_cross_entropy_reduced")
+def cross_entropy(n: Op) -> Any:
+    if n.args["label_smoothing"] or n.meta("input").rank < 2:
+        raise n.refuse("with label smoothing or of one sample has no ONNX form")
+    how = "none" if n.name == "native_cross_entropy" else "mean" if n.args["mean"] else "sum"
+    loss = n.b.node(
+        "SoftmaxCrossEntropyLoss",
+        n.x(),
+        n.x("target"),
+        n.x("weight"),
+        reduction=how,
+        ignore_index=n.args["ignore_index"],
+    )
+    return [loss, None, None]
 
 
 @rule("grid_sample")

@@ -34,12 +34,14 @@ def reduce(n: Op) -> Any:
 
 @rule("any", "all")
 def any_(n: Op) -> Any:
-    b = n.b
-    truth = b.cast(n.x("input", flow.bool), flow.bool, flow.int32)
+    """By counting, which is right for dimensions without elements too."""
+    b, x = n.b, n.x("input", flow.bool)
     if n.meta("input").rank:
-        op = "ReduceMax" if n.name == "any" else "ReduceMin"
-        truth = b.reduce(op, truth, _dims(n), bool(n.args["keepdim"]))
-    return b.cast(truth, flow.int32, n.out.dtype)
+        x = b.node("Not", x) if n.name == "all" else x
+        count = b.reduce("ReduceSum", b.cast(x, flow.bool, flow.int64), _dims(n), bool(n.args["keepdim"]))
+        zero = b.const(0, flow.int64)
+        x = b.node("Equal", count, zero) if n.name == "all" else b.node("Greater", count, zero)
+    return b.cast(x, flow.bool, n.out.dtype) if n.out.dtype != flow.bool else b.node("Identity", x)
 
 
 @rule("argmax", "argmin")
@@ -87,6 +89,17 @@ def sort(n: Op) -> Any:
     k = n.b.ints([n.meta("input").sizes[n.dim()]])
     found = n.b.node("TopK", n.x(), k, n=2, axis=n.dim(), largest=int(n.args["descending"]), sorted=1)
     return found if n.name == "sort" else found[1]
+
+
+@rule("square_deviations")
+def square_deviations(n: Op) -> Any:
+    """The sum of squared distances from the mean, over a divisor."""
+    b, dims, dtype = n.b, _dims(n), n.out.dtype
+    x = n.x("input", dtype)
+    centered = b.node("Sub", x, b.reduce("ReduceMean", x, dims, True))
+    total = b.reduce("ReduceSum", b.node("Mul", centered, centered), dims, bool(n.args["keepdim"]))
+    result = b.node("Div", total, b.const(float(n.args["divisor"]), dtype))
+    return b.node("Sqrt", result) if n.args["root"] else result
 
 
 @rule("var", "std")

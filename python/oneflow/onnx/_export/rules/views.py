@@ -258,6 +258,21 @@ def unfold(n: Op) -> Any:
     return b.node("Transpose", found, perm=perm)
 
 
+@rule("diagonal_scatter")
+def diagonal_scatter(n: Op) -> Any:
+    b, meta, offset = n.b, n.meta("input"), n.args["offset"]
+    one, other = n.args["dim1"] % meta.rank, n.args["dim2"] % meta.rank
+    length = n.meta("src").sizes[-1]
+    if not static(length):
+        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
+    perm = [one, other] + [d for d in range(meta.rank) if d not in (one, other)]
+    rows = [[i - min(offset, 0), i + max(offset, 0)] for i in range(length)]
+    index = flow.tensor(rows, dtype=flow.int64).reshape(-1, 2)
+    source = b.node("Transpose", n.x("src", n.out.dtype), perm=[meta.rank - 2, *range(meta.rank - 2)])
+    made = b.node("ScatterND", b.node("Transpose", n.x(), perm=perm), b.const(index), source)
+    return b.node("Transpose", made, perm=[perm.index(d) for d in range(meta.rank)])
+
+
 @rule("diagonal", "diagonal_copy")
 def diagonal(n: Op) -> Any:
     b, meta = n.b, n.meta("input")
