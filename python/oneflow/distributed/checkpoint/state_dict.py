@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor, distributed
+from oneflow.distributed.checkpoint._manifest import dtype_name, dtype_of
 from oneflow.distributed.tensor import _layouts
 from oneflow.nn import Module
 from oneflow.optim import Optimizer
@@ -182,9 +183,11 @@ def _from_first(state: Any) -> Any:
     leaves = iter([t for t in oneflow.utils._pytree.tree_leaves(state) if isinstance(t, Tensor)] if first else ())
 
     def receive(value: Any) -> Any:
-        if not isinstance(value, Tensor):
+        if not isinstance(value, str) or not value.startswith(_TENSOR):
             return value
-        whole = next(leaves) if first else oneflow.empty(value.shape, dtype=value.dtype)
+        dtype, *sizes = value.removeprefix(_TENSOR).split()
+        shape = [int(n) for n in sizes]
+        whole = next(leaves) if first else oneflow.empty(shape, dtype=dtype_of(dtype))
         whole = _layouts.full_tensor(whole.detach()) if whole.is_global else whole.detach().contiguous()
         distributed.broadcast(whole, 0)
         return whole
@@ -192,11 +195,14 @@ def _from_first(state: Any) -> Any:
     return oneflow.utils._pytree.tree_map(receive, flat[0])
 
 
+# In place of a tensor that follows: plain text, which every rank reads without trusting the first one.
+_TENSOR = "\0tensor "
+
+
 def _shape_of(value: Any) -> Any:
-    """In place of a tensor that follows: one without memory."""
     if not isinstance(value, Tensor):
         return value
-    return oneflow.empty(tuple(value.shape), dtype=value.dtype, device="meta")
+    return f"{_TENSOR}{dtype_name(value.dtype)} {' '.join(map(str, value.shape))}"
 
 
 # ---- optimizers
