@@ -3,7 +3,7 @@
 import oneflow as flow
 import pytest
 import torch
-from torch_oracle import same
+from torch_oracle import outcome, same
 
 # PyTorch warns of lists of lists; they are read as it reads them.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
@@ -150,6 +150,44 @@ def test_bad_values():
         del x[0]
     with pytest.raises(IndexError):
         flow.tensor(1.0)[0]
+
+
+@pytest.mark.parametrize("index", [slice(0.5, 2), slice(None, 1.5), slice(0, 2, "a"), (0, slice(1.0, 2))])
+def test_bounds_of_a_slice_are_integers(index):
+    for read in (lambda x: x[index], lambda x: x.__setitem__(index, 1.0)):
+        assert (
+            outcome(lambda read=read: read(fresh(flow))) == outcome(lambda read=read: read(fresh(torch))) == "TypeError"
+        )
+        with flow.conventions("oneflow"), pytest.raises(RuntimeError, match="slice indices must be integers"):
+            read(fresh(flow))
+
+
+INDICES = {
+    "int": lambda fw: 0,
+    "slice": lambda fw: slice(0, 2),
+    "tensor": lambda fw: fw.tensor([0, 1]),
+    "mask": lambda fw: fw.arange(4) > 1,
+    "list": lambda fw: [0, 1],
+}
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "int8", "uint8", "int64", "bool"]
+)
+@pytest.mark.parametrize("kind", INDICES)
+def test_numbers_that_a_dtype_cannot_hold_are_refused(kind, dtype):
+    def write(fw, number):
+        x = fw.zeros(4, dtype=getattr(fw, dtype))
+        x[INDICES[kind](fw)] = number
+        return x
+
+    for number in (1e39, -1e39, 70000.0, 300, -3, -300, 2**40, float("inf"), float("nan"), 0.5, 1e308, 3 + 0j, 1j):
+        if dtype in ("int8", "uint8", "int64") and (number != number or abs(number) > 1e300):
+            continue  # what a cast of these gives depends on the processor
+        if dtype in ("float16", "bfloat16") and kind in ("int", "slice") and abs(number) < float("inf"):
+            continue  # where PyTorch copies a number, it writes infinity
+        ours, theirs = outcome(lambda n=number: write(flow, n)), outcome(lambda n=number: write(torch, n))
+        assert ours == theirs or repr(ours) == repr(theirs), number
 
 
 def test_write_in_place_is_recorded():

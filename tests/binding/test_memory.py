@@ -10,6 +10,7 @@ import numpy as np
 import oneflow as flow
 import pytest
 import torch
+from torch_oracle import both, same
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 
@@ -105,6 +106,45 @@ def test_a_capsule_is_used_once_and_freed_unused():
     assert s.nbytes() == 24
     with pytest.raises((RuntimeError, AttributeError)):
         flow.from_dlpack(3)
+
+
+BUFFERS = {
+    "bytes": lambda a: bytes(a.tobytes()),
+    "bytearray": lambda a: bytearray(a.tobytes()),
+    "memoryview of bytes": lambda a: memoryview(a.tobytes()),
+    "memoryview of an array": memoryview,
+    "array": lambda a: a,
+}
+
+
+@pytest.mark.filterwarnings("ignore:The given (buffer|NumPy array) is not writable")
+@pytest.mark.parametrize("kind", BUFFERS)
+@pytest.mark.parametrize("dtype", [*DTYPES, "float16", "complex64", "complex128"])
+def test_asarray_shares_the_memory_of_a_buffer(dtype, kind):
+    a = np.arange(1, 7).astype(dtype)
+    source = BUFFERS[kind](a)
+    for copy in (None, False, True):
+        ours = flow.asarray(source, dtype=getattr(flow, dtype), copy=copy)
+        theirs = torch.asarray(source, dtype=getattr(torch, dtype), copy=copy)
+        same(ours, theirs)
+        memory = np.frombuffer(source, dtype=dtype).ctypes.data if kind != "array" else a.ctypes.data
+        assert (ours.data_ptr() == memory) == (theirs.data_ptr() == memory) == (copy is not True)
+
+
+def test_asarray_takes_numbers_of_numpy_as_numbers_although_they_have_buffers():
+    assert both(lambda fw: fw.asarray(np.float64(2.5), dtype=fw.float32).tolist()) == 2.5
+    assert both(lambda fw: (str(fw.asarray(np.float64(2.5)).dtype)[-7:], fw.asarray(np.int16(3)).tolist()))[1] == 3
+
+
+def test_asarray_uses_a_capsule_once():
+    def run(fw):
+        capsule = fw.arange(3).__dlpack__()
+        t = fw.asarray(capsule, dtype=fw.int64, copy=False)
+        with pytest.raises((RuntimeError, ValueError, TypeError)):
+            fw.asarray(capsule, copy=False)
+        return t.tolist()
+
+    assert both(run) == [0, 1, 2]
 
 
 def test_the_consumer_of_dlpack_may_free_memory_without_the_interpreter():

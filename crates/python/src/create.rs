@@ -116,6 +116,37 @@ unsafe fn shared(py: Python<'_>, data: *mut PyObject, dtype: Option<DType>, devi
     }
 }
 
+/// The tensor over the memory that an object shows: a tensor, an array, DLPack (a capsule is used up), or a buffer whose
+/// elements the caller says to be of `dtype`.
+unsafe fn aliased(py: Python<'_>, o: *mut PyObject, dtype: Option<DType>) -> Result<Option<Tensor>> {
+    // SAFETY: a live object.
+    unsafe {
+        if let Some(t) = tensor_of(o) {
+            return Ok(Some(t.clone()));
+        }
+        let b = Bound::from_borrowed_ptr(py, o);
+        if numpy::is_array(&b) {
+            return numpy::from_numpy(&b).map(Some);
+        }
+        if is_foreign(&b) {
+            return dlpack::from_dlpack(&b).map(Some);
+        }
+        // A number of NumPy has a buffer too, but means its value.
+        let Some(dtype) = dtype else { return Ok(None) };
+        if value::scalar(py, o)?.is_some() {
+            return Ok(None);
+        }
+        // The stable interface of Python 3.10 has no other way to ask whether an object has a buffer.
+        let memory = ffi::PyMemoryView_FromObject(o);
+        if memory.is_null() {
+            ffi::PyErr_Clear();
+            return Ok(None);
+        }
+        ffi::Py_DECREF(memory);
+        numpy::over_buffer(py, o, dtype, -1, 0).map(Some)
+    }
+}
+
 fn is_foreign(o: &Bound<'_, PyAny>) -> bool {
     // SAFETY: a live object.
     let is_capsule = unsafe { ffi::PyCapsule_CheckExact(o.as_ptr()) } != 0;
@@ -133,19 +164,26 @@ unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyO
             None => None,
             Some(o) => Some(flag(py, "asarray", "copy", o, false)?),
         };
-        let b = Bound::from_borrowed_ptr(py, obj);
-        let may_share = tensor_of(obj).is_some() || numpy::is_array(&b) || is_foreign(&b);
-        if copy == Some(false) && !may_share {
-            return Err(Error::value("can't alias arbitrary sequence into a tensor."));
-        }
-        let t = if copy == Some(true) { from_data(py, obj, dtype, device)? } else { shared(py, obj, dtype, device)? };
-        // Without a cast or a move it is the object's own memory; a capsule can be read only once.
-        if copy == Some(false) && (dtype.is_some() || device.is_some()) {
-            let from = shared(py, obj, None, None)?;
-            if t.data_ptr() != from.data_ptr() {
-                return Err(Error::value("can't alias tensor with another dtype or on another device"));
+        // A copy may be of an array that is read-only or runs backwards.
+        let is_copied_array = copy == Some(true) && numpy::is_array(&Bound::from_borrowed_ptr(py, obj));
+        let t = match if is_copied_array { None } else { aliased(py, obj, dtype)? } {
+            None if copy == Some(false) => {
+                return Err(Error::value("can't alias arbitrary sequence into a tensor."));
             }
-        }
+            None => from_data(py, obj, dtype, device)?,
+            Some(t) => {
+                let is_other = dtype.is_some_and(|d| d != t.dtype()) || device.is_some_and(|d| d != t.device());
+                match copy {
+                    Some(true) => copied(py, &t, dtype, device)?,
+                    Some(false) if is_other => {
+                        return Err(Error::value("can't alias tensor with another dtype or on another device"));
+                    }
+                    _ if is_other => convert::moved(py, &t, dtype, device)?,
+                    _ => t,
+                }
+            }
+        };
+        let t = if !grad && ag::requires_grad(&t) { ag::detach(&t) } else { t };
         if grad {
             ag::set_requires_grad(&t, true)?;
         }

@@ -179,7 +179,7 @@ unsafe fn item(
             if ndim == 0 {
                 return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
             }
-            let (start, end, step) = slice_of(o, p.sizes[*dim])?;
+            let (start, end, step) = slice_of(py, o, p.sizes[*dim])?;
             p.slice(*dim, start, end, step);
             *dim += 1;
             *real += 1;
@@ -275,18 +275,21 @@ fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut 
 }
 
 /// Start, end (not before start) and step of a slice over `n` elements.
-unsafe fn slice_of(o: *mut PyObject, n: i64) -> Result<(i64, i64, i64)> {
+unsafe fn slice_of(py: Python<'_>, o: *mut PyObject, n: i64) -> Result<(i64, i64, i64)> {
     let (mut start, mut stop, mut step) = (0, 0, 0);
     // SAFETY: a live slice object.
     unsafe {
         if ffi::PySlice_Unpack(o, &mut start, &mut stop, &mut step) < 0 {
-            return Err(match ffi::PyErr_ExceptionMatches(ffi::PyExc_ValueError) != 0 {
-                true => {
-                    ffi::PyErr_Clear();
-                    Error::value("slice step cannot be zero")
-                }
-                false => gate::pending_set(),
-            });
+            // Errors of this package: under OneFlow's conventions they are RuntimeErrors too.
+            if ffi::PyErr_ExceptionMatches(ffi::PyExc_ValueError) != 0 {
+                ffi::PyErr_Clear();
+                return Err(Error::value("slice step cannot be zero"));
+            }
+            if ffi::PyErr_ExceptionMatches(ffi::PyExc_TypeError) != 0 {
+                let text = PyErr::take(py).map(|e| e.value(py).to_string());
+                return Err(Error::type_(text.unwrap_or_default()));
+            }
+            return Err(gate::pending_set());
         }
         if step <= 0 {
             return Err(Error::value("step must be greater than zero"));
@@ -483,7 +486,7 @@ unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: 
         return ops::MASKED_FILL.inplace(&[Some(to), Some(&mask), None], &[s.into()]);
     }
     let src = match number {
-        Some(s) => crate::global::beside(on_device(scalar::tensor(s, to.dtype())?, to.device())?, Some(to))?,
+        Some(s) => crate::global::beside(on_device(scalar::written(s, to.dtype())?, to.device())?, Some(to))?,
         // SAFETY: a live object.
         None => unsafe { value_tensor(py, v, to)? },
     };

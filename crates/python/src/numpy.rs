@@ -197,6 +197,21 @@ unsafe fn frombuffer(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut 
             Some(o) => crate::value::int(py, o)?.ok_or_else(|| crate::hand::wrong(py, "frombuffer", name, "int", o)),
         };
         let (count, offset) = (int(count, "count", -1)?, int(offset, "offset", 0)?);
+        let t = over_buffer(py, buffer, d, count, offset)?;
+        if flag(py, "frombuffer", "requires_grad", grad, false)? {
+            ag::set_requires_grad(&t, true)?;
+        }
+        wrap(py, t)
+    }
+}
+
+/// A 1-D tensor over `count` elements (-1: all) of a buffer, from `offset` bytes on.
+///
+/// # Safety
+/// `buffer` is a live object and the interpreter is held.
+pub unsafe fn over_buffer(py: Python<'_>, buffer: *mut PyObject, d: DType, count: i64, offset: i64) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    unsafe {
         let numpy = py.import("numpy").pend(py)?;
         let b = Bound::from_borrowed_ptr(py, buffer);
         let length: i64 = py
@@ -241,11 +256,7 @@ unsafe fn frombuffer(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut 
         let i = interface(&bytes)?;
         // SAFETY: NumPy keeps the buffer exported while the array lives, which the storage keeps.
         let storage = Storage::foreign(Device::CPU, i.ptr, (n * item) as usize, Box::new(Shared::new(bytes)));
-        let t = Tensor::from_storage(storage, d, Dims::from_slice(&[n]), Dims::from_slice(&[1]), 0)?;
-        if flag(py, "frombuffer", "requires_grad", grad, false)? {
-            ag::set_requires_grad(&t, true)?;
-        }
-        wrap(py, t)
+        Tensor::from_storage(storage, d, Dims::from_slice(&[n]), Dims::from_slice(&[1]), 0)
     }
 }
 

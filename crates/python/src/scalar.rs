@@ -173,6 +173,18 @@ pub fn tensor(s: Scalar, dtype: DType) -> Result<Tensor> {
     Ok(t)
 }
 
+/// As `tensor`, of a number that is written into a tensor: one that is finite must not become infinite.
+pub fn written(s: Scalar, dtype: DType) -> Result<Tensor> {
+    let t = tensor(s, dtype)?;
+    // SAFETY: a host tensor of one element of this dtype.
+    let (re, im) = unsafe { load(t.data_ptr(), dtype) }.parts();
+    let (given_re, given_im) = s.parts();
+    if given_re.is_finite() && re.is_infinite() || given_im.is_finite() && im.is_infinite() {
+        return Err(Error::runtime(format!("value cannot be converted to type {dtype} without overflow: {given_re}")));
+    }
+    Ok(t)
+}
+
 /// The dtype of a number combined with a tensor: the tensor's, unless the number is of a higher category.
 pub fn dtype_beside(s: Scalar, like: Option<DType>, default: DType) -> DType {
     match like {
