@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ def test_only_what_passes_on_pytorch_counts(tmp_path):
     assert (tmp_path / "oneflow/suites").is_dir()
     again, text = _run(source, tmp_path, "test_torch.py", "-k", "sum", "--compare", str(tmp_path / "result.json"))
     assert again["files"]["test_torch.py"]["n_counted"] == 1 and "no case changed" in text
+
+
+def test_fewer_samples(monkeypatch):
+    sys.path.insert(0, str(ROOT / "tests"))
+    from suites import old_tools
+
+    tools = types.SimpleNamespace(GetDualObject=None, autotest=lambda n=20, **options: (n, options))
+    monkeypatch.setenv(old_tools.SAMPLES, "2")
+    old_tools._of_pairs(tools)
+    assert tools.autotest() == (2, {}) and tools.autotest(1, rtol=0.1) == (1, {"rtol": 0.1})
+    assert tools.autotest(n=5) == (2, {})
 
 
 def test_causes_differ_by_words_and_not_by_numbers():

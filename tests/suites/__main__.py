@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from suites import report
+from suites import old_tools, report
 from suites.kinds import KINDS
 from suites.runner import Limits, Result, run_file
 
@@ -44,7 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
         for name, entry in pool.map(one, names):
             files[name] = entry
             sys.stderr.write(f"{name}: {entry['n_passed']} of {entry['n_counted']} ({entry['seconds']:.0f} s)\n")
-    run = {"suite": kind.name, "arguments": options.selection, "files": dict(sorted(files.items()))}
+    run = {
+        "suite": kind.name,
+        "arguments": options.selection,
+        "samples": options.samples,
+        "files": dict(sorted(files.items())),
+    }
     out = options.json or Path("target/suites") / f"{kind.name}.json"
     before = json.loads(options.compare.read_text()) if options.compare else None
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -73,12 +78,15 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--file-timeout", type=float, default=3600.0, help="seconds for a file on each side (3600)")
     parser.add_argument("--memory", type=int, default=0, help="gigabytes of address space for a process (no limit)")
     parser.add_argument("--ranks", type=int, default=1, help="processes that run each case together (OneFlow's tests)")
+    parser.add_argument("--samples", type=int, help="at most so many random samples a case (OneFlow's tests)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="files at a time")
     parser.add_argument("--json", type=Path, help="where results go (target/suites/KIND.json)")
     parser.add_argument("--compare", type=Path, help="results of another run, to name the cases that changed")
     parser.add_argument("--causes", type=int, default=40, help="how many causes to print (40)")
     parser.add_argument("--list", action="store_true", help="print every failing case with its message")
     options = parser.parse_intermixed_args(arguments)
+    if options.samples:
+        os.environ[old_tools.SAMPLES] = str(options.samples)
     options.selection = ["-k", options.expression] if options.expression else []
     return options
 

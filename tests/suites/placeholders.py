@@ -93,7 +93,9 @@ def load(action: Callable[[], Any], known: Sequence[str] = (), limit: int = 200)
                 if name is None or name in missing or len(missing) == limit:
                     raise
                 missing.append(name)
-            for loaded in set(sys.modules) - before:
+            # A module that holds a placeholder stays, or the next start would miss the name again.
+            holder = name.rpartition(".")[0]
+            for loaded in set(sys.modules) - before - {holder}:
                 if _is_of_suite(sys.modules[loaded]):
                     del sys.modules[loaded]
     finally:

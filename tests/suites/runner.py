@@ -13,7 +13,9 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from suites import kinds, preloaded
 
 # Seconds after which ranks that lag behind one that failed or finished are abandoned.
 _PATIENCE = 20.0
@@ -61,6 +63,8 @@ def run_file(
     """
     result = Result(cases=dict(done or {}), missing=list(missing or []))
     deadline = time.monotonic() + limits.file
+    is_forked = getattr(kinds.KINDS[kind], "preloaded", ())
+    suite = {"kind": kind, "side": side, "source": str(source)} if is_forked else None
     while True:
         with tempfile.TemporaryDirectory() as scratch:
             order = {
@@ -77,7 +81,7 @@ def run_file(
                 "events": str(Path(scratch) / "events"),
             }
             (Path(scratch) / "order").write_text(json.dumps(order))
-            if _Start(Path(scratch), limits, deadline, result).run():
+            if _Start(Path(scratch), suite, limits, deadline, result).run():
                 return result
         result.n_restarts += 1
 
@@ -125,8 +129,12 @@ class _Rank:
 class _Start:
     """One start of the child, or of a group of ranks, to its end."""
 
-    def __init__(self, scratch: Path, limits: Limits, deadline: float, result: Result) -> None:
+    def __init__(
+        self, scratch: Path, suite: dict[str, str] | None, limits: Limits, deadline: float, result: Result
+    ) -> None:
+        """``suite`` is what a process imports before it forks the child; None for a fresh process."""
         self.scratch = scratch
+        self.suite = suite
         self.limits = limits
         self.deadline = deadline
         self.result = result
@@ -135,15 +143,7 @@ class _Start:
     def run(self) -> bool:
         """Return whether nothing is left to do."""
         with open(self.scratch / "log", "w+") as log:
-            child = subprocess.Popen(
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.scratch,
-                env=_environment(self.limits.ranks),
-                start_new_session=True,
-            )
+            child = self._child(log)
             try:
                 reason = self._watch(child)
             finally:
@@ -157,6 +157,20 @@ class _Start:
             log.seek(0)
             return self._conclude(code, reason, log.read()[-2000:].strip())
 
+    def _child(self, log: IO[str]) -> subprocess.Popen[bytes] | preloaded.Forked:
+        environment = _environment(self.limits.ranks)
+        if self.limits.ranks == 1 and self.suite is not None:
+            return preloaded.start(self.suite, self.scratch / "order", self.scratch / "log", environment)
+        return subprocess.Popen(
+            self._command(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=self.scratch,
+            env=environment,
+            start_new_session=True,
+        )
+
     def _command(self) -> list[str]:
         worker = ["-m", "suites.worker", str(self.scratch / "order")]
         if self.limits.ranks == 1:
@@ -164,7 +178,7 @@ class _Start:
         count = str(self.limits.ranks)
         return [sys.executable, "-m", "oneflow.distributed.launch", "--nproc-per-node", count, *worker]
 
-    def _watch(self, child: subprocess.Popen[bytes]) -> str:
+    def _watch(self, child: subprocess.Popen[bytes] | preloaded.Forked) -> str:
         """Follow the children until they end or one limit is reached; which one, or nothing."""
         since = time.monotonic()
         while True:

@@ -116,7 +116,7 @@ def _out_of_time(signal_number: int, frame: FrameType | None) -> None:
     raise OutOfTime
 
 
-def _load(path: Path, plugin: Plugin) -> None:
+def _load(path: Path, plugin: Plugin, missing_before: list[str]) -> None:
     """Import the file under its own name, as pytest will find it."""
     name = path.stem
 
@@ -137,23 +137,26 @@ def _load(path: Path, plugin: Plugin) -> None:
         return
     known = plugin.order.get("known_missing", [])
     _, missing = placeholders.load(execute, known)
-    if missing:
+    if missing := missing_before + missing:
         plugin.write(event="missing", names=missing)
 
 
-def main() -> None:
-    order = json.loads(Path(sys.argv[1]).read_text())
+def main(where: str, missing: list[str] | None = None) -> None:
+    """Carry out the order in the file ``where``; ``missing`` are the names that a process found missing in which the
+    imports are done, None where they are not."""
+    order = json.loads(Path(where).read_text())
     if order["memory"]:
         resource.setrlimit(resource.RLIMIT_AS, (order["memory"] << 30,) * 2)
     path = Path(order["file"])
     # Suites read the command line when they load.
     sys.argv[:] = [str(path)]
     plugin = Plugin(order)
-    kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
+    if missing is None:
+        kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
     sys.path.insert(0, str(path.parent))
     signal.signal(signal.SIGALRM, _out_of_time)
     try:
-        _load(path, plugin)
+        _load(path, plugin, missing or [])
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, OutOfTime)):
             raise
@@ -169,4 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -90,6 +90,11 @@ def _log_api_usage_once(name: str) -> None:
     """Log nothing."""
 
 
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of PyTorch's spare device type, which has no module here."""
+    return "privateuseone"
+
+
 def _get_accelerator(check: bool = False) -> device:
     """Return the preferred device: a GPU if there is one."""
     return device("cuda" if oneflow.cuda.is_available() else "cpu")
