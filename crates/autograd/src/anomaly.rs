@@ -2,7 +2,7 @@
 //!
 //! Does not know languages: the binding says where the program is and how to tell the user.
 
-use crate::node::Node;
+use crate::mode::GradGuard;
 use oneflow_base::{Error, ErrorKind, Result};
 use oneflow_core::Tensor;
 use oneflow_ops::TensorOps;
@@ -43,12 +43,12 @@ pub fn is_anomaly_check_nan_enabled() -> bool {
     MODE.load(Ordering::Relaxed) & CHECK_NAN != 0
 }
 
-/// Lets a new node remember where it was recorded.
+/// Where a node that is made now is recorded.
 #[cold]
-pub(crate) fn remember(node: &Node) {
-    let Some(h) = HOOKS.get() else { return };
+pub(crate) fn here() -> Option<Trace> {
+    let h = HOOKS.get()?;
     let induced_by = INSIDE.with_borrow(|inside| inside.last().cloned().unwrap_or_default());
-    node.hooks.set_trace(Trace { recorded_at: (h.whereabouts)(), induced_by });
+    Some(Trace { recorded_at: (h.whereabouts)(), induced_by })
 }
 
 /// Where a node was recorded.
@@ -69,9 +69,8 @@ pub(crate) struct Inside;
 
 impl Inside {
     #[cold]
-    pub fn new(node: &Node) -> Inside {
-        let name = node.name();
-        let said = match node.hooks.trace() {
+    pub fn new(name: &str, trace: Option<Trace>) -> Inside {
+        let said = match trace {
             Some(trace) => {
                 let text = format!(
                     "\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous calculation:\n{}",
@@ -96,18 +95,17 @@ impl Drop for Inside {
 
 /// Tells the user where the node that failed was recorded, and adds it to the error.
 #[cold]
-pub(crate) fn explain(node: &Node, e: Error) -> Error {
+pub(crate) fn explain(name: &str, trace: Option<Trace>, e: Error) -> Error {
     // The error matters more than a warning that is made an error.
     let report = |text: &str| HOOKS.get().map_or((), |h| (h.report)(text));
-    let Some(trace) = node.hooks.trace() else {
+    let Some(trace) = trace else {
         report(&format!(
-            "Error detected in {}. No forward pass information available. Enable detect anomaly during forward pass for more information.",
-            node.name()
+            "Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for more information."
         ));
         return e;
     };
     let at = &trace.recorded_at;
-    report(&format!("Error detected in {}. Traceback of forward call that caused the error:\n{at}", node.name()));
+    report(&format!("Error detected in {name}. Traceback of forward call that caused the error:\n{at}"));
     trace.induced_by.iter().for_each(|text| report(text));
     match at.trim_end().lines().rev().find(|l| l.trim_start().starts_with("File ")) {
         Some(line) if e.kind() != ErrorKind::Pending => {
@@ -119,7 +117,7 @@ pub(crate) fn explain(node: &Node, e: Error) -> Error {
 
 /// Refuses gradients that hold NaN.
 #[cold]
-pub(crate) fn check(node: &Node, grads: &[Option<Tensor>]) -> Result<()> {
+pub(crate) fn check(name: &str, grads: &[Option<Tensor>]) -> Result<()> {
     if !is_anomaly_check_nan_enabled() {
         return Ok(());
     }
@@ -128,13 +126,13 @@ pub(crate) fn check(node: &Node, grads: &[Option<Tensor>]) -> Result<()> {
         if !g.dtype().is_differentiable() || g.device().is_meta() {
             continue;
         }
-        let _off = crate::GradGuard::new(false);
+        let _off = GradGuard::new(false);
         let g = g.shallow();
         let odd = g.ne(&g)?.any(None::<&[i64]>, false)?;
         let host = oneflow_core::copy_to_host(&odd)?;
         // SAFETY: one element of bool, on the host.
         if unsafe { *host.data_ptr() } != 0 {
-            return Err(Error::runtime(format!("Function '{}' returned nan values in its {i}th output.", node.name())));
+            return Err(Error::runtime(format!("Function '{name}' returned nan values in its {i}th output.")));
         }
     }
     Ok(())

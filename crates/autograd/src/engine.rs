@@ -3,13 +3,14 @@
 //! Nodes are numbered in program order, so the one with the highest number has received all its gradients: no counting of
 //! dependencies, no thread, no recursion.
 
-use crate::anomaly::{Inside, check, explain, is_anomaly_enabled};
+use crate::anomaly::{self, Inside, is_anomaly_enabled};
 use crate::function::custom_edges;
-use crate::hooks;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
-use crate::slot::{edge, link, state_mut};
+use crate::slot::{link, state_mut};
+use crate::tensor_hooks::{arrive, leaf_post, leaf_pre};
+use crate::view::edge;
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
 use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span};
 use oneflow_ops::TensorOps;
@@ -316,7 +317,7 @@ impl Engine {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
             polling.step(&grads)?;
             let _span = watch_span(SpanKind::Backward, || node.name().into(), node.seq);
-            node.hooks.run(&mut grads)?;
+            arrive(&node, &mut grads)?;
             if let Kind::Accumulate(leaf) = &node.kind {
                 self.leaf(&node, leaf, &mut grads)?;
                 continue;
@@ -331,9 +332,11 @@ impl Engine {
                 node.hooks.run_pre(&mut grads)?;
             }
             let mut out = if anomaly {
-                let _inside = Inside::new(&node);
-                let checked = node.run(&grads, wanted, self.retain).and_then(|out| check(&node, &out).map(|()| out));
-                checked.map_err(|e| explain(&node, e))?
+                let (name, trace) = (node.name(), node.hooks.trace());
+                let _inside = Inside::new(&name, trace.clone());
+                let out = node.run(&grads, wanted, self.retain);
+                let checked = out.and_then(|out| anomaly::check(&name, &out).map(|()| out));
+                checked.map_err(|e| anomaly::explain(&name, trace, e))?
             } else {
                 node.run(&grads, wanted, self.retain)?
             };
@@ -373,7 +376,7 @@ impl Engine {
 
     fn leaf(&mut self, node: &Arc<Node>, leaf: &Tensor, grads: &mut Slots) -> Result<()> {
         let mut g = grads[0].take();
-        for hook in hooks::leaf_pre(leaf) {
+        for hook in leaf_pre(leaf) {
             if let Some(new) = hook(g.as_ref())? {
                 g = Some(new);
             }
@@ -385,7 +388,7 @@ impl Engine {
         let create = self.create;
         let keep = |g: Option<Tensor>| match g {
             Some(g) => accumulate(leaf, g, create),
-            None => hooks::leaf_post(leaf).into_iter().try_for_each(|hook| hook(leaf)),
+            None => leaf_post(leaf).into_iter().try_for_each(|hook| hook(leaf)),
         };
         if !node.hooks.any() {
             return keep(g);
@@ -503,7 +506,7 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
         }
     };
     leaf.with_slot(|s| state_mut(s).grad = Some(new));
-    for hook in hooks::leaf_post(leaf) {
+    for hook in leaf_post(leaf) {
         hook(leaf)?;
     }
     Ok(())

@@ -1,8 +1,10 @@
 //! Functions whose backward is written by the user.
 
 use crate::hooks::Payload;
+use crate::mode::is_grad_enabled;
 use crate::node::{Backward, Edge, Kind, Node, Release};
-use crate::slot::{edge, link};
+use crate::slot::link;
+use crate::view::{edge, rebase};
 use oneflow_base::Result;
 use oneflow_core::{Tensor, bit};
 use std::sync::{Arc, OnceLock};
@@ -48,7 +50,7 @@ pub fn custom_node(
     owner: Option<Payload>,
 ) -> Result<Option<Arc<Node>>> {
     let mut edges: smallvec::SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
-    if !crate::is_grad_enabled() || edges.iter().all(Option::is_none) {
+    if !is_grad_enabled() || edges.iter().all(Option::is_none) {
         return Ok(None);
     }
     if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) {
@@ -61,17 +63,10 @@ pub fn custom_node(
             continue;
         }
         if written.get(i) == Some(&true) {
-            crate::view::rebase(t, node.clone(), i as u32)?;
+            rebase(t, node.clone(), i as u32)?;
         } else {
             link(t, node.clone(), i as u32);
         }
     }
     Ok(Some(node))
-}
-
-/// A function's saved output with its history again: kept without it, as the output owns the node.
-pub fn relinked(node: &Arc<Node>, nr: u32, output: &Tensor) -> Tensor {
-    let t = output.shallow();
-    link(&t, node.clone(), nr);
-    t
 }

@@ -1,9 +1,11 @@
 //! The layer: runs the op below and records a node.
 
-use crate::node::{Kind, Node, OpNode, Saved, differentiable};
+use crate::function::ruled;
+use crate::mode::{GradGuard, is_forward_mode};
+use crate::node::{Kind, Node, OpNode, Saved};
 use crate::saved::Kept;
-use crate::slot::{edge, is_leaf, link, requires_grad, written_since};
-use crate::view;
+use crate::slot::{differentiable, is_leaf, link, requires_grad};
+use crate::view::{self, check_history, check_view, edge};
 use oneflow_base::{Attrs, Error, Meta, Result};
 use oneflow_core::{
     Call, Dest, Grad, In, InMask, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer,
@@ -54,7 +56,7 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
     for d in dest {
         let in_place = c.ins.iter().flatten().any(|t| t.same(d));
         if !in_place && differentiable {
-            if crate::is_forward_mode() {
+            if is_forward_mode() {
                 return Err(Error::not_implemented(format!(
                     "Trying to use forward AD with {}_out that does not support it because it is an out= function",
                     c.name()
@@ -91,54 +93,6 @@ fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to write, with a history, through views whose own history is not known.
-pub(crate) fn check_view(d: &Tensor) -> Result<()> {
-    if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) {
-        return Err(refused_view(d, false));
-    }
-    Ok(())
-}
-
-/// Why a view whose history is not known must not be written, or not be read once its memory was written: `indirect`.
-#[cold]
-fn refused_view(view: &Tensor, indirect: bool) -> Error {
-    let what = if indirect { "its base or another view of its base has been" } else { "is being" };
-    let maker = crate::slot::recorded_node(view).map(|n| format!("Output {} of {}", crate::output_nr(view), n.name()));
-    // What a custom function returns was made without grad, too.
-    let no_grad = view.is_no_grad_view() && !view.is_foreign_view();
-    let mode = if view.is_inference_view() { "inference" } else { "no_grad" };
-    let when = if view.is_inference_view() { "in normal mode" } else { "with grad mode enabled" };
-    let start = match maker {
-        Some(maker) if !no_grad => format!("{maker} is a view and {what} modified inplace."),
-        Some(maker) => {
-            format!("{maker} is a view of a view which was created in {mode} mode and {what} modified inplace {when}.")
-        }
-        None => format!("A view was created in {mode} mode and {what} modified inplace {when}."),
-    };
-    let reason = if view.is_foreign_view() {
-        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.".to_owned()
-    } else if no_grad {
-        let block = if view.is_inference_view() { "inference_mode" } else { "no_grad" };
-        format!(
-            "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-        )
-    } else {
-        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.".to_owned()
-    };
-    Error::runtime(format!("{start} {reason}"))
-}
-
-/// Refuses to say where a view comes from whose memory was written since, unless the history of its base tells it: it was
-/// made outside of any record, or as one of several.
-#[inline]
-pub fn check_history(view: &Tensor) -> Result<()> {
-    let odd = view.is_no_grad_view() || view.is_multi_view();
-    if !odd || view.is_foreign_view() || !written_since(view) {
-        return Ok(());
-    }
-    Err(refused_view(view, true))
-}
-
 fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()> {
     let mut edges: SmallVec<[_; 2]> = SmallVec::with_capacity(c.ins.len());
     let mut needs = 0u64;
@@ -153,7 +107,7 @@ fn record(c: &Call<'_>, below: u32, outs: &mut Outs, save: &[Save]) -> Result<()
         edges.push(e);
     }
     if below >> bit::BATCH & 1 == 1 {
-        crate::function::ruled(c.ins, &mut edges);
+        ruled(c.ins, &mut edges);
     }
     check_dest(c, true)?;
     let mut saved = Saved::default();
@@ -240,7 +194,7 @@ fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let copy = {
-        let _off = crate::GradGuard::new(false);
+        let _off = GradGuard::new(false);
         t.clone_contiguous()?
     };
     if let Some(e) = edge(t) {

@@ -7,6 +7,7 @@
 mod anomaly;
 mod engine;
 mod function;
+mod gradients;
 mod hooks;
 mod layer;
 mod mode;
@@ -14,27 +15,27 @@ mod node;
 mod running;
 mod saved;
 mod slot;
+mod tensor_hooks;
 mod view;
 
 pub use anomaly::{
     AnomalyHooks, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_hooks, set_anomaly_mode,
 };
 pub use engine::{Root, backward, backward_from, fit, grad_from, grad_of, set_accumulate_rule, set_poll, sums_to};
-pub use function::{custom_edge, custom_node, relinked, set_edge_rule};
-pub use hooks::{
-    Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook, leave_out_leaf_hooks, register_hook,
-    register_post_accumulate_hook, remove_hook, retain_grad,
-};
-pub use layer::{check_history, register};
+pub use function::{custom_edge, custom_node, set_edge_rule};
+pub use gradients::{freed, reopened};
+pub use hooks::{Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook};
+pub use layer::register;
 pub use mode::{
     GradGuard, InferenceGuard, is_forward_mode, is_grad_enabled, is_inference_mode_enabled, set_forward_mode,
     set_grad_enabled, set_inference_mode,
 };
-pub use node::{Edge, Node, freed};
+pub use node::{Edge, Node};
 pub use running::{backward_is_partial, backward_number, will_run};
 pub use saved::{Kept, Pack, Unpack, pop_saved_hooks, push_saved_hooks, refuse_saved_hooks};
 pub use slot::{
-    accumulator, check_inference_write, detach, detach_, grad, grad_fn, gradient_edge, is_leaf, output_nr, own_node,
-    requires_grad, retains_grad, set_data, set_grad, set_requires_grad, set_view,
+    accumulator, check_inference_write, detach, detach_, grad, is_leaf, output_nr, own_node, relinked, requires_grad,
+    retains_grad, set_data, set_grad, set_requires_grad,
 };
-pub use view::mark_no_grad_view;
+pub use tensor_hooks::{leave_out_leaf_hooks, register_hook, register_post_accumulate_hook, remove_hook, retain_grad};
+pub use view::{check_history, grad_fn, gradient_edge, mark_no_grad_view, set_view};

@@ -1,14 +1,14 @@
-//! Nodes of the tape: what a gradient needs, and where it goes next.
+//! Nodes of the tape: what a gradient needs, and where it goes next. `gradients` runs them.
 
-use crate::function::relinked;
-use crate::hooks::{NodeHooks, Payload};
+use crate::anomaly;
+use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook, Payload};
 use crate::saved::Kept;
-use oneflow_base::{Attrs, Error, Meta, Result};
-use oneflow_core::{GradCall, Grads, OpDef, Tensor};
+use oneflow_base::{Attrs, Meta, Result};
+use oneflow_core::{OpDef, Tensor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// Where the gradient of an input goes: output `nr` of a node.
 #[derive(Clone)]
@@ -68,8 +68,10 @@ impl Node {
         let seq = SEQ.fetch_add(1, Ordering::Relaxed);
         oneflow_core::watch_link(seq);
         let node = Node { seq, kind, edges, n_outputs, hooks: NodeHooks::default() };
-        if crate::anomaly::is_anomaly_enabled() {
-            crate::anomaly::remember(&node);
+        if anomaly::is_anomaly_enabled()
+            && let Some(trace) = anomaly::here()
+        {
+            node.hooks.set_trace(trace);
         }
         node
     }
@@ -114,167 +116,30 @@ impl Node {
         }
     }
 
-    /// What the op keeps for its gradient: an input by its parameter's name, outputs as "result", "result1" and so on.
-    ///
-    /// `None`: nothing is kept under that name.
-    pub fn saved(self: &Arc<Node>, name: &str) -> Result<Option<Tensor>> {
-        let Kind::Op(o) = &self.kind else { return Ok(None) };
-        let inputs = o.op.sig.params().iter().filter(|p| p.is_input());
-        let input = inputs.clone().position(|p| p.name == name);
-        let output = name.strip_prefix("result").and_then(|n| if n.is_empty() { Some(0) } else { n.parse().ok() });
-        if input.is_none() && output.is_none() {
-            return Ok(None);
-        }
-        let saved = locked(&o.saved).clone().ok_or_else(freed)?;
-        for (i, k) in saved.ins {
-            if input == Some(i as usize) {
-                check_version(o, &k, "input")?;
-                return k.into_tensor(self.edges.get(i as usize).and_then(Option::as_ref)).map(Some);
-            }
-        }
-        for (i, k) in saved.outs {
-            if output == Some(i as usize) {
-                check_version(o, &k, "output")?;
-                let t = k.into_tensor(None)?;
-                return Ok(Some(if differentiable(o.op, i as usize, &t) { relinked(self, i as u32, &t) } else { t }));
-            }
-        }
-        Ok(None)
+    /// Calls `hook` before the node runs.
+    pub fn register_prehook(&self, hook: NodePreHook) -> HookHandle {
+        self.hooks.add_pre(hook)
     }
 
-    /// The gradients of the inputs, given those of the outputs, outside of any backward.
-    pub fn call(self: &Arc<Node>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-        self.run(grads, u64::MAX, true).map(SmallVec::into_vec)
+    /// Calls `hook` after the node ran.
+    pub fn register_hook(&self, hook: NodePostHook) -> HookHandle {
+        self.hooks.add_post(hook)
     }
 
-    /// The gradients of the inputs, given those of the outputs. Those outside `wanted` (a bit for each input) may be left out.
-    pub(crate) fn run(
-        self: &Arc<Node>,
-        grads: &[Option<Tensor>],
-        wanted: u64,
-        retain: bool,
-    ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
-        match &self.kind {
-            // No gradient reached any output.
-            Kind::Op(o) if grads.iter().all(Option::is_none) => Ok(SmallVec::from_elem(None, o.in_metas.len())),
-            Kind::Op(o) => self.run_op(o, grads, wanted & o.needs, retain),
-            Kind::Custom { backward, release, .. } => {
-                let out = backward(grads)?;
-                if !retain {
-                    release();
-                }
-                if out.len() < self.edges.len() {
-                    return Err(Error::runtime(format!(
-                        "function {} returned an incorrect number of gradients (expected {}, got {})",
-                        self.name(),
-                        self.edges.len(),
-                        out.len()
-                    )));
-                }
-                Ok(out.into_iter().collect())
-            }
-            Kind::Accumulate(_) => Ok(SmallVec::new()),
-        }
+    /// Takes a hook of the node or of one of its outputs away.
+    pub fn remove_hook(&self, handle: HookHandle) {
+        self.hooks.remove(handle);
     }
 
-    fn run_op(
-        self: &Arc<Node>,
-        o: &OpNode,
-        grads: &[Option<Tensor>],
-        needs: u64,
-        retain: bool,
-    ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
-        let oneflow_core::Grad::Rule { f, .. } = o.op.grad else {
-            return Err(Error::not_implemented(format!("derivative for {} is not implemented", o.op.name())));
-        };
-        // What kept nothing may run again.
-        let saved = match &mut *locked(&o.saved) {
-            Some(s) if retain || s.ins.is_empty() && s.outs.is_empty() => Some(s.clone()),
-            s => s.take(),
-        };
-        let saved = saved.ok_or_else(freed)?;
-        let mut ins: SmallVec<[Option<Tensor>; 4]> = SmallVec::from_elem(None, o.in_metas.len());
-        for (i, k) in saved.ins {
-            check_version(o, &k, "input")?;
-            let edge = self.edges.get(i as usize).and_then(Option::as_ref);
-            check_attached(&k, edge)?;
-            ins[i as usize] = Some(k.into_tensor(edge)?);
-        }
-        let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
-        for (i, k) in saved.outs {
-            check_version(o, &k, "output")?;
-            let tensor = k.into_tensor(None)?;
-            if crate::is_grad_enabled() && differentiable(o.op, i as usize, &tensor) {
-                let linked = tensor.shallow();
-                crate::slot::link(&linked, self.clone(), i as u32);
-                outs[i as usize] = Some(linked);
-            } else {
-                outs[i as usize] = Some(tensor);
-            }
-        }
-        let args = o.attrs.args();
-        let call = GradCall {
-            op: o.op,
-            args: &args,
-            outs_grad: grads,
-            needs,
-            saved_ins: &ins,
-            saved_outs: &outs,
-            in_metas: &o.in_metas,
-            out_metas: &o.out_metas,
-        };
-        let mut out = Grads::new(o.in_metas.len(), needs);
-        f(&call, &mut out).map_err(|e| e.context(format_args!("backward of {}: ", o.op.name())))?;
-        Ok(out.grads)
+    /// What the binding hung on this node, made by `make` at first use.
+    pub fn payload(&self, make: impl FnOnce() -> Payload) -> Payload {
+        self.hooks.payload(make)
     }
-}
 
-/// Whether output `i` carries a gradient.
-#[inline]
-pub(crate) fn differentiable(op: &OpDef, i: usize, t: &Tensor) -> bool {
-    t.dtype().is_differentiable() && op.differentiable.has(i)
-}
-
-/// The error of reading what a backward has freed.
-#[cold]
-pub fn freed() -> Error {
-    Error::runtime(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward.",
-    )
-}
-
-fn check_version(o: &OpNode, k: &Kept, what: &str) -> Result<()> {
-    match k.plain() {
-        Some((t, version)) if t.version() != version => {
-            Err(written(t, version, &format!("an {what} of {}", o.op.name())))
-        }
-        _ => Ok(()),
+    /// What the binding hung on this node.
+    pub fn existing_payload(&self) -> Option<Payload> {
+        self.hooks.existing_payload()
     }
-}
-
-/// Refuses a kept input whose history `detach_` has taken: a derivative through it would silently end there.
-fn check_attached(k: &Kept, edge: Option<&Edge>) -> Result<()> {
-    match (k.plain(), edge) {
-        (Some((t, _)), Some(e)) if e.node.leaf().is_none() && !crate::requires_grad(t) => Err(Error::runtime(
-            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please use out-of-place `.detach()` instead",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// A kept tensor was written since.
-#[cold]
-pub(crate) fn written(t: &Tensor, version: u32, what: &str) -> Error {
-    Error::runtime(format!(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}], which is {what}, is at version {}; expected version {version} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with oneflow.autograd.set_detect_anomaly(True).",
-        t.dtype(),
-        t.sizes(),
-        t.version(),
-    ))
-}
-
-pub(crate) fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 fn camel(name: &str) -> String {

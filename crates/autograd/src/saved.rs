@@ -2,8 +2,6 @@
 //!
 //! Knows nothing of what the hooks do with a tensor (other memory, recomputation).
 
-use crate::node::Edge;
-use crate::slot::link;
 use oneflow_base::{Error, Result};
 use oneflow_core::Tensor;
 use std::cell::RefCell;
@@ -101,38 +99,36 @@ impl Kept {
         }
     }
 
-    /// The tensor, with `history` where it had to be brought back.
+    /// The tensor. One that had to be brought back has no history: `relink` gives it one.
     #[inline]
-    pub fn open(&self, history: Option<&Edge>) -> Result<Tensor> {
-        match &self.0 {
-            Value::Plain { tensor, .. } => Ok(tensor.clone()),
-            Value::Packed(unpack) => reopened(unpack()?, history),
-        }
-    }
-
-    /// As `open`, for the last time.
-    #[inline]
-    pub(crate) fn into_tensor(self, history: Option<&Edge>) -> Result<Tensor> {
+    pub fn open(self, relink: impl FnOnce(&Tensor)) -> Result<Tensor> {
         match self.0 {
             Value::Plain { tensor, .. } => Ok(tensor),
-            Value::Packed(unpack) => reopened(unpack()?, history),
+            Value::Packed(unpack) => {
+                let t = unpack()?.shallow();
+                relink(&t);
+                Ok(t)
+            }
         }
     }
 
-    /// As `open`; an error where the tensor was written since. `what` it is, for the text.
-    pub fn checked(&self, history: Option<&Edge>, what: &str) -> Result<Tensor> {
+    /// Refuses a tensor that was written since. `what` says what it is.
+    #[inline]
+    pub fn check_version(&self, what: impl FnOnce() -> String) -> Result<()> {
         match self.plain() {
-            Some((t, version)) if t.version() != version => Err(crate::node::written(t, version, what)),
-            _ => self.open(history),
+            Some((t, version)) if t.version() != version => Err(written(t, version, &what())),
+            _ => Ok(()),
         }
     }
 }
 
+/// A kept tensor was written since.
 #[cold]
-fn reopened(t: Tensor, history: Option<&Edge>) -> Result<Tensor> {
-    let t = t.shallow();
-    if let Some(e) = history {
-        link(&t, e.node.clone(), e.nr);
-    }
-    Ok(t)
+fn written(t: &Tensor, version: u32, what: &str) -> Error {
+    Error::runtime(format!(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: [{} {:?}], which is {what}, is at version {}; expected version {version} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with oneflow.autograd.set_detect_anomaly(True).",
+        t.dtype(),
+        t.sizes(),
+        t.version(),
+    ))
 }

@@ -1,9 +1,10 @@
 //! The autograd state of a tensor, kept in the tensor's slot.
 
 use crate::hooks::LeafHooks;
-use crate::node::{Edge, Kind, Node};
+use crate::mode::is_inference_mode_enabled;
+use crate::node::{Kind, Node};
 use oneflow_base::{Error, Result};
-use oneflow_core::{Tensor, TensorSlot, bit};
+use oneflow_core::{OpDef, Tensor, TensorSlot, bit};
 use smallvec::SmallVec;
 use std::sync::{Arc, Weak};
 
@@ -55,7 +56,7 @@ pub fn is_leaf(t: &Tensor) -> bool {
 
 /// Whether a view of memory that wanted no gradient has one now: a recorded op has written its base, or another view of it,
 /// since the view was made.
-fn written_through_base(view: &Tensor) -> bool {
+pub(crate) fn written_through_base(view: &Tensor) -> bool {
     let Some(base) = view.base().filter(|_| !view.is_no_grad_view()) else { return false };
     requires_grad(base) && base.with_slot(|s| state(s).is_some_and(|s| s.node.is_some()))
 }
@@ -68,7 +69,7 @@ pub fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
             t.dtype()
         )));
     }
-    if on && t.is_inference() && !crate::is_inference_mode_enabled() {
+    if on && t.is_inference() && !is_inference_mode_enabled() {
         return Err(Error::runtime(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
         ));
@@ -125,25 +126,6 @@ pub fn set_grad(t: &Tensor, g: Option<Tensor>) -> Result<()> {
     Ok(())
 }
 
-/// The node that made this tensor, and which of its outputs it is. Views written through other views are linked anew.
-pub(crate) fn edge(t: &Tensor) -> Option<Edge> {
-    if !requires_grad(t) {
-        return None;
-    }
-    let found = t.with_slot(|s| {
-        let s = state(s)?;
-        Some((s.node.clone()?, s.nr, s.version))
-    });
-    match found {
-        Some((node, nr, version)) if t.base().is_none() || t.is_foreign_view() || version == t.version() => {
-            Some(Edge { node, nr })
-        }
-        Some((node, nr, _)) => Some(crate::view::relink(t).unwrap_or(Edge { node, nr })),
-        None if written_through_base(t) => crate::view::relink(t),
-        None => Some(Edge { node: accumulator(t), nr: 0 }),
-    }
-}
-
 /// The node that adds to a leaf's gradient; one for as long as somebody holds it.
 pub fn accumulator(t: &Tensor) -> Arc<Node> {
     t.with_slot(|s| {
@@ -175,6 +157,19 @@ pub(crate) fn link(t: &Tensor, node: Arc<Node>, nr: u32) {
     drop(old);
 }
 
+/// A function's saved output with its history again: kept without it, as the output owns the node.
+pub fn relinked(node: &Arc<Node>, nr: u32, output: &Tensor) -> Tensor {
+    let t = output.shallow();
+    link(&t, node.clone(), nr);
+    t
+}
+
+/// Whether output `i` carries a gradient.
+#[inline]
+pub(crate) fn differentiable(op: &OpDef, i: usize, t: &Tensor) -> bool {
+    t.dtype().is_differentiable() && op.differentiable.has(i)
+}
+
 /// Remembers the version of what a view shows.
 pub(crate) fn note_version(view: &Tensor) {
     let version = view.version();
@@ -191,16 +186,6 @@ pub(crate) fn written_since(view: &Tensor) -> bool {
 /// The node that a tensor was last linked to, whatever was written since.
 pub(crate) fn recorded_node(t: &Tensor) -> Option<Arc<Node>> {
     t.with_slot(|s| state(s).and_then(|s| s.node.clone()))
-}
-
-/// The node that made this tensor; `None` for leaves.
-pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
-    edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())
-}
-
-/// The node and output at which gradients of this tensor arrive; a leaf's accumulator.
-pub fn gradient_edge(t: &Tensor) -> Option<Edge> {
-    edge(t)
 }
 
 /// The node that made this tensor, if nothing but the tensor holds it.
@@ -266,39 +251,10 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
 /// Refuses to write into what inference mode made, outside of it: a history that reads it would not notice.
 #[inline]
 pub fn check_inference_write(t: &Tensor) -> Result<()> {
-    if t.is_inference() && !crate::is_inference_mode_enabled() {
+    if t.is_inference() && !is_inference_mode_enabled() {
         return Err(Error::runtime(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before doing inplace update.",
         ));
-    }
-    Ok(())
-}
-
-/// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
-pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
-    check_inference_write(t)?;
-    // What nobody records keeps its history.
-    let history = if crate::is_grad_enabled() { edge(view) } else { None };
-    if history.is_some() {
-        crate::layer::check_view(t)?;
-        if is_leaf(t) {
-            return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
-        }
-    }
-    t.bump_version();
-    let layout = view.shallow();
-    if let Some(base) = t.base() {
-        layout.set_base(base);
-    }
-    // SAFETY: as for `set_data`.
-    unsafe { t.set_body_from(&layout) };
-    match history {
-        Some(e) => link(t, e.node, e.nr),
-        None => t.with_slot(|s| {
-            if s.is_some() {
-                state_mut(s).accumulator = Weak::new();
-            }
-        }),
     }
     Ok(())
 }

@@ -1,18 +1,51 @@
-//! Writing through views: the base's history is the truth, views are linked to it anew.
+//! Where a tensor comes from. Of views the base's history is the truth: after a write they are linked to it anew.
 
+use crate::mode::{is_grad_enabled, is_inference_mode_enabled};
 use crate::node::{Edge, Kind, Node, OpNode, Saved};
-use crate::slot::{edge, link, note_version, requires_grad};
+use crate::slot::{
+    accumulator, check_inference_write, is_leaf, link, note_version, output_nr, recorded_node, requires_grad, state,
+    state_mut, written_since, written_through_base,
+};
 use oneflow_base::{Arg, Attrs, Dims, Error, Result};
 use oneflow_core::{OpDef, Tensor, bit};
 use oneflow_ops::elementwise::complex;
 use oneflow_ops::view::as_strided;
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+
+/// The node that made this tensor, and which of its outputs it is. Views written through other views are linked anew.
+pub(crate) fn edge(t: &Tensor) -> Option<Edge> {
+    if !requires_grad(t) {
+        return None;
+    }
+    let found = t.with_slot(|s| {
+        let s = state(s)?;
+        Some((s.node.clone()?, s.nr, s.version))
+    });
+    match found {
+        Some((node, nr, version)) if t.base().is_none() || t.is_foreign_view() || version == t.version() => {
+            Some(Edge { node, nr })
+        }
+        Some((node, nr, _)) => Some(relink(t).unwrap_or(Edge { node, nr })),
+        None if written_through_base(t) => relink(t),
+        None => Some(Edge { node: accumulator(t), nr: 0 }),
+    }
+}
+
+/// The node that made this tensor; `None` for leaves.
+pub fn grad_fn(t: &Tensor) -> Option<Arc<Node>> {
+    edge(t).map(|e| e.node).filter(|n| n.leaf().is_none())
+}
+
+/// The node and output at which gradients of this tensor arrive; a leaf's accumulator.
+pub fn gradient_edge(t: &Tensor) -> Option<Edge> {
+    edge(t)
+}
 
 /// Notes that a view was made while nothing was recorded. It requires a gradient where its base does, as a leaf of its own.
 pub fn mark_no_grad_view(view: &Tensor) {
     view.set_no_grad_view();
-    if crate::is_inference_mode_enabled() {
+    if is_inference_mode_enabled() {
         view.set_inference_view();
     }
     if view.dtype().is_differentiable() && view.base().is_some_and(requires_grad) {
@@ -65,7 +98,7 @@ pub(crate) fn rebase(view: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
 }
 
 /// The node of a view whose base was written through another view since: a strided view of the base's present value.
-pub(crate) fn relink(view: &Tensor) -> Option<Edge> {
+fn relink(view: &Tensor) -> Option<Edge> {
     let base = view.base()?;
     if !requires_grad(base) {
         return None;
@@ -167,4 +200,81 @@ fn rebase_parts(view: &Tensor, base: &Tensor, written: Edge) -> Result<()> {
     link(base, node.clone(), 0);
     link(view, view_of_parts(view, base, Some(Edge { node, nr: 0 }))?, 0);
     Ok(())
+}
+
+/// `x.squeeze_()`: the tensor takes the layout of a view of itself, and that view's place in the history.
+pub fn set_view(t: &Tensor, view: &Tensor) -> Result<()> {
+    check_inference_write(t)?;
+    // What nobody records keeps its history.
+    let history = if is_grad_enabled() { edge(view) } else { None };
+    if history.is_some() {
+        check_view(t)?;
+        if is_leaf(t) {
+            return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+        }
+    }
+    t.bump_version();
+    let layout = view.shallow();
+    if let Some(base) = t.base() {
+        layout.set_base(base);
+    }
+    // SAFETY: as for `set_data`.
+    unsafe { t.set_body_from(&layout) };
+    match history {
+        Some(e) => link(t, e.node, e.nr),
+        None => t.with_slot(|s| {
+            if s.is_some() {
+                state_mut(s).accumulator = Weak::new();
+            }
+        }),
+    }
+    Ok(())
+}
+
+/// Refuses to write, with a history, through views whose own history is not known.
+pub(crate) fn check_view(d: &Tensor) -> Result<()> {
+    if d.base().is_some() && (d.is_multi_view() || d.is_no_grad_view() || d.is_foreign_view()) {
+        return Err(refused_view(d, false));
+    }
+    Ok(())
+}
+
+/// Why a view whose history is not known must not be written, or not be read once its memory was written: `indirect`.
+#[cold]
+fn refused_view(view: &Tensor, indirect: bool) -> Error {
+    let what = if indirect { "its base or another view of its base has been" } else { "is being" };
+    let maker = recorded_node(view).map(|n| format!("Output {} of {}", output_nr(view), n.name()));
+    // What a custom function returns was made without grad, too.
+    let no_grad = view.is_no_grad_view() && !view.is_foreign_view();
+    let mode = if view.is_inference_view() { "inference" } else { "no_grad" };
+    let when = if view.is_inference_view() { "in normal mode" } else { "with grad mode enabled" };
+    let start = match maker {
+        Some(maker) if !no_grad => format!("{maker} is a view and {what} modified inplace."),
+        Some(maker) => {
+            format!("{maker} is a view of a view which was created in {mode} mode and {what} modified inplace {when}.")
+        }
+        None => format!("A view was created in {mode} mode and {what} modified inplace {when}."),
+    };
+    let reason = if view.is_foreign_view() {
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.".to_owned()
+    } else if no_grad {
+        let block = if view.is_inference_view() { "inference_mode" } else { "no_grad" };
+        format!(
+            "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        )
+    } else {
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.".to_owned()
+    };
+    Error::runtime(format!("{start} {reason}"))
+}
+
+/// Refuses to say where a view comes from whose memory was written since, unless the history of its base tells it: it was
+/// made outside of any record, or as one of several.
+#[inline]
+pub fn check_history(view: &Tensor) -> Result<()> {
+    let odd = view.is_no_grad_view() || view.is_multi_view();
+    if !odd || view.is_foreign_view() || !written_since(view) {
+        return Ok(());
+    }
+    Err(refused_view(view, true))
 }

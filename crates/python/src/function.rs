@@ -133,7 +133,7 @@ impl Context {
                 .iter()
                 .map(|s| {
                     let Some(s) = s else { return Ok(None) };
-                    let tensor = s.kept.checked(s.history.as_ref(), "a tensor saved for backward")?;
+                    let tensor = ag::reopened(&s.kept, s.history.as_ref(), "a tensor saved for backward")?;
                     Ok(Some(match (&node, s.output) {
                         (Some(n), Some(i)) => ag::relinked(n, i, &tensor),
                         _ => tensor,
