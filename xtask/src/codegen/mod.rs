@@ -69,7 +69,9 @@ fn apply(root: &Path, differs: impl Fn(&Path, Option<&str>) -> Option<String>) -
 fn generate(root: &Path, ops: &[scan::Op]) -> Result<Vec<(String, String)>, String> {
     let template = fs::read_to_string(root.join(python::TEMPLATE)).map_err(|e| format!("{}: {e}", python::TEMPLATE))?;
     let mut files = docs::pages(ops);
-    files.push(("crates/ops/src/generated/methods.rs".into(), rustfmt(root, &rust::methods(ops))?));
+    let callers = callers(root);
+    let words = callers.iter().flat_map(|s| s.text.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    files.push(("crates/ops/src/generated/methods.rs".into(), rustfmt(root, &rust::methods(ops, &words))?));
     files.push((
         "crates/ops/src/generated/named.rs".into(),
         rustfmt(root, &named::module(ops.iter().map(|op| &op.schema))?)?,
@@ -80,6 +82,13 @@ fn generate(root: &Path, ops: &[scan::Op]) -> Result<Vec<(String, String)>, Stri
     }
     files.push(("python/oneflow/_oneflow.pyi".into(), python::stub(&template, ops)?));
     Ok(files)
+}
+
+/// Every Rust source that may call an op, documentation with its examples included.
+fn callers(root: &Path) -> Vec<Source> {
+    let folders = ["crates", "tests", "examples", "docs"];
+    let sources = folders.into_iter().flat_map(|folder| tree::read_under(root, folder));
+    sources.filter(|s| (s.is_rust() || s.path.ends_with(".md")) && !s.is_generated()).collect()
 }
 
 fn rustfmt(root: &Path, text: &str) -> Result<String, String> {

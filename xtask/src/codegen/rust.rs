@@ -1,15 +1,18 @@
 //! Generated methods: how Rust code calls an op. Gradient rules then read `g.mul(&x)?.sum(&[0], false)?`.
 //!
 //! Positional parameters are all passed; keyword-only ones with a default are left out of `name` and given to `name_with`.
+//! Only what the tree calls is written: everybody compiles it.
 
 use super::scan::{Face, Op};
 use super::schema::{Param, Schema, Type};
+use std::collections::HashSet;
 
-pub fn methods(ops: &[Op]) -> String {
+/// The methods and functions whose names are among `words`, those of the tree's own sources.
+pub fn methods(ops: &[Op], words: &HashSet<&str>) -> String {
     let mut methods = Vec::new();
     let mut impls = Vec::new();
     let mut functions = Vec::new();
-    for form in ops.iter().flat_map(forms) {
+    for form in ops.iter().flat_map(forms).filter(|f| words.contains(f.name.trim_start_matches("r#"))) {
         if form.is_method {
             methods.push(format!("{}{};", form.doc, form.head));
             impls.push(format!("#[inline]\n{} {{ {} }}", form.head, form.body));
@@ -18,14 +21,14 @@ pub fn methods(ops: &[Op]) -> String {
         }
     }
     format!(
-        "//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. One method or function an op.\n\
+        "//! Written by `cargo xtask codegen` from the signatures of the ops that this tree calls; edit those.\n\
          #![allow(non_snake_case, clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]\n\n\
          use crate::Operand;\n\
          use crate::call::{{OptInts, ints, list, many, none, one, rng, split, sym}};\n\
          use oneflow_base::{{Arg, DType, Device, NdSbpId, PlacementId, Result, Scalar}};\n\
          use oneflow_core::{{Call, Dest, Generator, Tensor}};\n\
          use smallvec::SmallVec;\n\n\
-         /// Every op whose first parameter is a tensor, as a method.\n\
+         /// Ops whose first parameter is a tensor, as methods.\n\
          pub trait TensorOps {{\n{}\n}}\n\n\
          impl TensorOps for Tensor {{\n{}\n}}\n\n\
          /// Ops without a tensor in front.\n\
@@ -38,6 +41,7 @@ pub fn methods(ops: &[Op]) -> String {
 
 /// One generated function.
 struct Form {
+    name: String,
     doc: String,
     head: String,
     body: String,
@@ -98,7 +102,8 @@ fn form(op: &Op, dest: Dest, full: bool) -> Form {
         }
     }
     let generics = if call.params.iter().any(|p| p.contains("'a")) { "<'a>" } else { "" };
-    let head = format!("fn {}{generics}({}) -> Result<{returned}>", name(schema, dest, full), call.params.join(", "));
+    let name = name(schema, dest, full);
+    let head = format!("fn {name}{generics}({}) -> Result<{returned}>", call.params.join(", "));
     let body = format!(
         "{}let call = Call {{ op: &{}, ins: {}, args: &[{}], dest: {dest_text} }};\n{returned_by}(&call)",
         call.setup,
@@ -107,7 +112,7 @@ fn form(op: &Op, dest: Dest, full: bool) -> Form {
         call.args.join(", "),
     );
     let doc = format!("/// `{}`\n", schema.text);
-    Form { doc, head, body, is_method }
+    Form { name, doc, head, body, is_method }
 }
 
 /// `max.dim` is `max_dim`. `clone` would hide the handle's own, keywords are raw.
@@ -293,7 +298,15 @@ mod tests {
         );
         let (ops, faults) = scan::ops(&[Source::new("crates/ops/src/family/file.rs", &text)]);
         assert_eq!(faults, Vec::<String>::new());
-        methods(&ops)
+        let words = HashSet::from(["add", "add_", "add_out", "cat", "gelu", "gelu_with", "max_dim", "norm", "rand"]);
+        let more = ["relu", "step", "sum_dim", "zeros"];
+        methods(&ops, &words.into_iter().chain(more).collect())
+    }
+
+    #[test]
+    fn what_nobody_calls_is_left_out() {
+        let text = generated("sub(Tensor input, Tensor other) -> Tensor", "Faces::ALL");
+        assert!(!text.contains("fn sub"), "{text}");
     }
 
     #[test]

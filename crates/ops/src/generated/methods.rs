@@ -1,4 +1,4 @@
-//! Written by `cargo xtask codegen` from the signatures of the ops; edit those. One method or function an op.
+//! Written by `cargo xtask codegen` from the signatures of the ops that this tree calls; edit those.
 #![allow(non_snake_case, clippy::wrong_self_convention, clippy::should_implement_trait, unused_imports)]
 
 use crate::Operand;
@@ -7,7 +7,7 @@ use oneflow_base::{Arg, DType, Device, NdSbpId, PlacementId, Result, Scalar};
 use oneflow_core::{Call, Dest, Generator, Tensor};
 use smallvec::SmallVec;
 
-/// Every op whose first parameter is a tensor, as a method.
+/// Ops whose first parameter is a tensor, as methods.
 pub trait TensorOps {
     /// `_as_strided(Tensor(a) input, int[] size, int[] stride, int offset) -> Tensor(a)`
     fn _as_strided(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor>;
@@ -15,28 +15,16 @@ pub trait TensorOps {
     fn _as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor>;
     /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
     fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor>;
-    /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
-    fn _int_mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `_standard_gamma(Tensor input, Generator? generator=None) -> Tensor`
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
     fn abs(&self) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
     fn abs_(&self) -> Result<()>;
-    /// `abs(Tensor input) -> Tensor`
-    fn abs_out(&self, out: &Tensor) -> Result<()>;
     /// `acos(Tensor input) -> Tensor`
     fn acos(&self) -> Result<Tensor>;
-    /// `acos(Tensor input) -> Tensor`
-    fn acos_(&self) -> Result<()>;
-    /// `acos(Tensor input) -> Tensor`
-    fn acos_out(&self, out: &Tensor) -> Result<()>;
     /// `acosh(Tensor input) -> Tensor`
     fn acosh(&self) -> Result<Tensor>;
-    /// `acosh(Tensor input) -> Tensor`
-    fn acosh_(&self) -> Result<()>;
-    /// `acosh(Tensor input) -> Tensor`
-    fn acosh_out(&self, out: &Tensor) -> Result<()>;
     /// `adaptive_avg_pool1d(Tensor input, int[1] output_size) -> Tensor`
     fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Result<Tensor>;
     /// `adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor`
@@ -57,215 +45,52 @@ pub trait TensorOps {
     fn add_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
     /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn add_with_<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<()>;
-    /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn add_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
-    /// `add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn add_with_out<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
-    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addbmm_with(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor>;
-    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()>;
-    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addbmm_with_(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()>;
-    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addbmm_with_out(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
     fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor>;
     /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor>;
-    /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
     fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<()>;
-    /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<()>;
-    /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcdiv_out(&self, tensor1: &Tensor, tensor2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcdiv_with_out(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        value: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
     fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor>;
     /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor>;
-    /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
     fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<()>;
-    /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<()>;
-    /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcmul_out(&self, tensor1: &Tensor, tensor2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor`
-    fn addcmul_with_out(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        value: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor>;
     /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmm_with(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor>;
-    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<()>;
-    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmm_with_(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()>;
-    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmm_out(&self, mat1: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmm_with_out(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor>;
-    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmv_with(
-        &self,
-        mat: &Tensor,
-        vec: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor>;
-    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<()>;
-    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<()>;
-    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmv_out(&self, mat: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addmv_with_out(
-        &self,
-        mat: &Tensor,
-        vec: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor>;
-    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addr_with(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor>;
-    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<()>;
-    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addr_with_(&self, vec1: &Tensor, vec2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>)
-    -> Result<()>;
-    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addr_out(&self, vec1: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn addr_with_out(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `adjoint(Tensor(a) input) -> Tensor(a)`
     fn adjoint(&self) -> Result<Tensor>;
     /// `alias_copy(Tensor input) -> Tensor`
     fn alias_copy(&self) -> Result<Tensor>;
-    /// `alias_copy(Tensor input) -> Tensor`
-    fn alias_copy_out(&self, out: &Tensor) -> Result<()>;
     /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `all(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
-    fn all_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
     fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
-    /// `amax(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
-    fn amax_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
     /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
     fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
-    /// `amin(Tensor input, int[1] dim=[], bool keepdim=False) -> Tensor`
-    fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
     /// `aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
     fn aminmax(&self) -> Result<[Tensor; 2]>;
-    /// `aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
-    fn aminmax_with(&self, dim: Option<i64>, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `angle(Tensor input) -> Tensor`
     fn angle(&self) -> Result<Tensor>;
-    /// `angle(Tensor input) -> Tensor`
-    fn angle_out(&self, out: &Tensor) -> Result<()>;
     /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
     fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor`
-    fn any_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
-    fn argmax_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor`
-    fn argmin_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
     fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor>;
-    /// `argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor`
-    fn argsort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<Tensor>;
     /// `argwhere(Tensor input) -> Tensor`
     fn argwhere(&self) -> Result<Tensor>;
     /// `as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)`
     fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
     /// `as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
     fn as_strided_copy(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor>;
-    /// `as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
-    fn as_strided_copy_out(
-        &self,
-        size: &[i64],
-        stride: &[i64],
-        storage_offset: Option<i64>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor`
     fn as_strided_scatter(
         &self,
@@ -276,34 +101,14 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `asin(Tensor input) -> Tensor`
     fn asin(&self) -> Result<Tensor>;
-    /// `asin(Tensor input) -> Tensor`
-    fn asin_(&self) -> Result<()>;
-    /// `asin(Tensor input) -> Tensor`
-    fn asin_out(&self, out: &Tensor) -> Result<()>;
     /// `asinh(Tensor input) -> Tensor`
     fn asinh(&self) -> Result<Tensor>;
-    /// `asinh(Tensor input) -> Tensor`
-    fn asinh_(&self) -> Result<()>;
-    /// `asinh(Tensor input) -> Tensor`
-    fn asinh_out(&self, out: &Tensor) -> Result<()>;
     /// `atan(Tensor input) -> Tensor`
     fn atan(&self) -> Result<Tensor>;
-    /// `atan(Tensor input) -> Tensor`
-    fn atan_(&self) -> Result<()>;
-    /// `atan(Tensor input) -> Tensor`
-    fn atan_out(&self, out: &Tensor) -> Result<()>;
     /// `atan2(Tensor input, Tensor other) -> Tensor`
     fn atan2(&self, other: &Tensor) -> Result<Tensor>;
-    /// `atan2(Tensor input, Tensor other) -> Tensor`
-    fn atan2_(&self, other: &Tensor) -> Result<()>;
-    /// `atan2(Tensor input, Tensor other) -> Tensor`
-    fn atan2_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `atanh(Tensor input) -> Tensor`
     fn atanh(&self) -> Result<Tensor>;
-    /// `atanh(Tensor input) -> Tensor`
-    fn atanh_(&self) -> Result<()>;
-    /// `atanh(Tensor input) -> Tensor`
-    fn atanh_out(&self, out: &Tensor) -> Result<()>;
     /// `atleast_1d(Tensor(a) input) -> Tensor(a)`
     fn atleast_1d(&self) -> Result<Tensor>;
     /// `atleast_2d(Tensor(a) input) -> Tensor(a)`
@@ -351,35 +156,6 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor>;
-    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn baddbmm_with(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor>;
-    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()>;
-    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn baddbmm_with_(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()>;
-    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn baddbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()>;
-    /// `baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
-    fn baddbmm_with_out(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `batch_norm_backward(Tensor grad_output, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, bool training, bool affine, float eps) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)`
     fn batch_norm_backward(
         &self,
@@ -412,32 +188,10 @@ pub trait TensorOps {
     ) -> Result<[Tensor; 4]>;
     /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
     fn bernoulli(&self) -> Result<Tensor>;
-    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_out(&self, out: &Tensor) -> Result<()>;
-    /// `bernoulli(Tensor input, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_with_out(&self, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
-    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_Tensor(&self, p: &Tensor) -> Result<Tensor>;
-    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_Tensor_with(&self, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_Tensor_(&self, p: &Tensor) -> Result<()>;
-    /// `bernoulli.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_Tensor_with_(&self, p: &Tensor, generator: Option<&Generator>) -> Result<()>;
     /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
     fn bernoulli_float(&self, p: f64) -> Result<Tensor>;
-    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_float_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_float_(&self, p: f64) -> Result<()>;
-    /// `bernoulli.float(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_float_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
     /// `bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor`
     fn bernoulli_p(&self, p: f64) -> Result<Tensor>;
-    /// `bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor`
-    fn bernoulli_p_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean") -> Tensor`
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: &str) -> Result<Tensor>;
     /// `binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction="mean", Tensor? pos_weight=None) -> Tensor`
@@ -468,124 +222,70 @@ pub trait TensorOps {
     fn bitwise_and<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_and_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `bitwise_and(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn bitwise_and_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_left_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_left_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `bitwise_left_shift(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn bitwise_left_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_not(Tensor input) -> Tensor`
     fn bitwise_not(&self) -> Result<Tensor>;
-    /// `bitwise_not(Tensor input) -> Tensor`
-    fn bitwise_not_(&self) -> Result<()>;
-    /// `bitwise_not(Tensor input) -> Tensor`
-    fn bitwise_not_out(&self, out: &Tensor) -> Result<()>;
     /// `bitwise_or(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_or<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_or(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_or_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `bitwise_or(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn bitwise_or_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_right_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_right_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `bitwise_right_shift(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn bitwise_right_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_xor<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
     fn bitwise_xor_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `bitwise_xor(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn bitwise_xor_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `bmm(Tensor input, Tensor mat2) -> Tensor`
     fn bmm(&self, mat2: &Tensor) -> Result<Tensor>;
-    /// `bmm(Tensor input, Tensor mat2) -> Tensor`
-    fn bmm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `broadcast_to(Tensor(a) input, int[] size) -> Tensor(a)`
     fn broadcast_to(&self, size: &[i64]) -> Result<Tensor>;
     /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
     fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor>;
-    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-    fn bucketize_with(&self, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor>;
-    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-    fn bucketize_out(&self, boundaries: &Tensor, out: &Tensor) -> Result<()>;
-    /// `bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-    fn bucketize_with_out(&self, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> Result<()>;
     /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
     fn cauchy(&self, median: f64, sigma: f64) -> Result<Tensor>;
     /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
-    fn cauchy_with(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
     fn cauchy_(&self, median: f64, sigma: f64) -> Result<()>;
-    /// `cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor`
-    fn cauchy_with_(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil(&self) -> Result<Tensor>;
     /// `ceil(Tensor input) -> Tensor`
     fn ceil_(&self) -> Result<()>;
-    /// `ceil(Tensor input) -> Tensor`
-    fn ceil_out(&self, out: &Tensor) -> Result<()>;
     /// `celu(Tensor input, Scalar alpha=1.0) -> Tensor`
     fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor>;
-    /// `celu(Tensor input, Scalar alpha=1.0) -> Tensor`
-    fn celu_(&self, alpha: impl Into<Scalar>) -> Result<()>;
     /// `cholesky_inverse(Tensor input, bool upper=False) -> Tensor`
     fn cholesky_inverse(&self, upper: bool) -> Result<Tensor>;
-    /// `cholesky_inverse(Tensor input, bool upper=False) -> Tensor`
-    fn cholesky_inverse_out(&self, upper: bool, out: &Tensor) -> Result<()>;
     /// `cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor`
     fn cholesky_solve(&self, L: &Tensor, upper: bool) -> Result<Tensor>;
-    /// `cholesky_solve(Tensor input, Tensor L, bool upper=False) -> Tensor`
-    fn cholesky_solve_out(&self, L: &Tensor, upper: bool, out: &Tensor) -> Result<()>;
     /// `chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]`
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
     fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor>;
     /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
     fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<()>;
-    /// `clamp(Tensor input, Scalar? min=None, Scalar? max=None) -> Tensor`
-    fn clamp_out(&self, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> Result<()>;
-    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
-    fn clamp_Tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor>;
-    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
-    fn clamp_Tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()>;
-    /// `clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor`
-    fn clamp_Tensor_out(&self, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> Result<()>;
     /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
     fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
     fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<()>;
-    /// `clamp_max(Tensor input, Tensor|Scalar max) -> Tensor`
-    fn clamp_max_out<'a>(&self, max: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
     fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
     fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<()>;
-    /// `clamp_min(Tensor input, Tensor|Scalar min) -> Tensor`
-    fn clamp_min_out<'a>(&self, min: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn cloned(&self) -> Result<Tensor>;
-    /// `clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
-    fn cloned_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
     /// `clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn clone_contiguous(&self) -> Result<Tensor>;
     /// `clone_contiguous(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor`
     fn clone_contiguous_with(&self, memory_format: Option<&str>) -> Result<Tensor>;
     /// `complex(Tensor real, Tensor imag) -> Tensor`
     fn complex(&self, imag: &Tensor) -> Result<Tensor>;
-    /// `complex(Tensor real, Tensor imag) -> Tensor`
-    fn complex_out(&self, imag: &Tensor, out: &Tensor) -> Result<()>;
     /// `conj(Tensor(a) input) -> Tensor(a)`
     fn conj(&self) -> Result<Tensor>;
     /// `conj_physical(Tensor input) -> Tensor`
     fn conj_physical(&self) -> Result<Tensor>;
-    /// `conj_physical(Tensor input) -> Tensor`
-    fn conj_physical_(&self) -> Result<()>;
-    /// `conj_physical(Tensor input) -> Tensor`
-    fn conj_physical_out(&self, out: &Tensor) -> Result<()>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
     fn contiguous(&self) -> Result<Tensor>;
     /// `contiguous(Tensor(a) input, *, MemoryFormat? memory_format=None) -> Tensor(a)`
@@ -620,16 +320,6 @@ pub trait TensorOps {
         dilation: &[i64],
         groups: i64,
     ) -> Result<Tensor>;
-    /// `conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding="valid", int[2] dilation=1, int groups=1) -> Tensor`
-    fn conv2d_padding(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
-    ) -> Result<Tensor>;
     /// `conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor`
     fn conv3d(
         &self,
@@ -637,16 +327,6 @@ pub trait TensorOps {
         bias: Option<&Tensor>,
         stride: &[i64],
         padding: &[i64],
-        dilation: &[i64],
-        groups: i64,
-    ) -> Result<Tensor>;
-    /// `conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor`
-    fn conv3d_padding(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
         dilation: &[i64],
         groups: i64,
     ) -> Result<Tensor>;
@@ -710,30 +390,16 @@ pub trait TensorOps {
     fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()>;
     /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
     fn copysign<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn copysign_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `copysign(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn copysign_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `corrcoef(Tensor input) -> Tensor`
     fn corrcoef(&self) -> Result<Tensor>;
     /// `cos(Tensor input) -> Tensor`
     fn cos(&self) -> Result<Tensor>;
-    /// `cos(Tensor input) -> Tensor`
-    fn cos_(&self) -> Result<()>;
-    /// `cos(Tensor input) -> Tensor`
-    fn cos_out(&self, out: &Tensor) -> Result<()>;
     /// `cosh(Tensor input) -> Tensor`
     fn cosh(&self) -> Result<Tensor>;
-    /// `cosh(Tensor input) -> Tensor`
-    fn cosh_(&self) -> Result<()>;
-    /// `cosh(Tensor input) -> Tensor`
-    fn cosh_out(&self, out: &Tensor) -> Result<()>;
     /// `count_nonzero(Tensor input, int[1]? dim=None) -> Tensor`
     fn count_nonzero<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
     fn cov(&self) -> Result<Tensor>;
-    /// `cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
-    fn cov_with(&self, correction: i64, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Result<Tensor>;
     /// `cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0.0) -> Tensor`
     fn cross_entropy(
         &self,
@@ -773,48 +439,22 @@ pub trait TensorOps {
     fn cumprod(&self, dim: i64) -> Result<Tensor>;
     /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumprod_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
-    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumprod_(&self, dim: i64) -> Result<()>;
-    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumprod_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()>;
-    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumprod_out(&self, dim: i64, out: &Tensor) -> Result<()>;
-    /// `cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumprod_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumsum(&self, dim: i64) -> Result<Tensor>;
     /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumsum_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
     /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
     fn cumsum_(&self, dim: i64) -> Result<()>;
-    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumsum_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()>;
-    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumsum_out(&self, dim: i64, out: &Tensor) -> Result<()>;
-    /// `cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor`
-    fn cumsum_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `cumulative_extreme(Tensor input, int dim, bool largest) -> Tensor`
     fn cumulative_extreme(&self, dim: i64, largest: bool) -> Result<Tensor>;
     /// `cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
     fn cumulative_trapezoid(&self) -> Result<Tensor>;
-    /// `cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
-    fn cumulative_trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
-    /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-    fn cumulative_trapezoid_x(&self, x: &Tensor) -> Result<Tensor>;
-    /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-    fn cumulative_trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
     /// `deg2rad(Tensor input) -> Tensor`
     fn deg2rad(&self) -> Result<Tensor>;
-    /// `deg2rad(Tensor input) -> Tensor`
-    fn deg2rad_(&self) -> Result<()>;
-    /// `deg2rad(Tensor input) -> Tensor`
-    fn deg2rad_out(&self, out: &Tensor) -> Result<()>;
     /// `det(Tensor input) -> Tensor`
     fn det(&self) -> Result<Tensor>;
     /// `diag(Tensor input, int diagonal=0) -> Tensor`
     fn diag(&self, diagonal: i64) -> Result<Tensor>;
-    /// `diag(Tensor input, int diagonal=0) -> Tensor`
-    fn diag_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
     /// `diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor`
     fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
     /// `diagflat(Tensor input, int offset=0) -> Tensor`
@@ -823,21 +463,12 @@ pub trait TensorOps {
     fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
     /// `diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor`
     fn diagonal_copy(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
-    /// `diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor`
-    fn diagonal_copy_out(&self, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()>;
     /// `diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor`
     fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>;
     /// `diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
     fn diff(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>) -> Result<Tensor>;
-    /// `diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
-    fn diff_out(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>, out: &Tensor)
-    -> Result<()>;
     /// `digamma(Tensor input) -> Tensor`
     fn digamma(&self) -> Result<Tensor>;
-    /// `digamma(Tensor input) -> Tensor`
-    fn digamma_(&self) -> Result<()>;
-    /// `digamma(Tensor input) -> Tensor`
-    fn digamma_out(&self, out: &Tensor) -> Result<()>;
     /// `dist(Tensor input, Tensor other, Scalar p=2) -> Tensor`
     fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
@@ -846,16 +477,8 @@ pub trait TensorOps {
     fn div_with<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>) -> Result<Tensor>;
     /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
     fn div_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
-    fn div_with_<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>) -> Result<()>;
-    /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
-    fn div_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
-    /// `div(Tensor input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor`
-    fn div_with_out<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>, out: &Tensor) -> Result<()>;
     /// `dot(Tensor input, Tensor tensor) -> Tensor`
     fn dot(&self, tensor: &Tensor) -> Result<Tensor>;
-    /// `dot(Tensor input, Tensor tensor) -> Tensor`
-    fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()>;
     /// `draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor`
     fn draw_in_order(&self, kind: i64, a: f64, b: f64) -> Result<Tensor>;
     /// `draw_in_order(Tensor input, int kind, float a, float b, *, Generator? generator=None) -> Tensor`
@@ -867,8 +490,6 @@ pub trait TensorOps {
     /// `elu(Tensor input, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
     fn elu(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>)
     -> Result<Tensor>;
-    /// `elu(Tensor input, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
-    fn elu_(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>) -> Result<()>;
     /// `elu_backward(Tensor grad_output, Tensor input, Scalar alpha, Scalar scale, Scalar input_scale) -> Tensor`
     fn elu_backward(
         &self,
@@ -898,74 +519,32 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn empty_like(&self) -> Result<Tensor>;
-    /// `empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    fn empty_like_with(
-        &self,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor>;
     /// `eq(Tensor input, Tensor|Scalar other) -> Tensor`
     fn eq<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `eq(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn eq_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `eq(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn eq_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `erf(Tensor input) -> Tensor`
     fn erf(&self) -> Result<Tensor>;
-    /// `erf(Tensor input) -> Tensor`
-    fn erf_(&self) -> Result<()>;
-    /// `erf(Tensor input) -> Tensor`
-    fn erf_out(&self, out: &Tensor) -> Result<()>;
     /// `erfc(Tensor input) -> Tensor`
     fn erfc(&self) -> Result<Tensor>;
-    /// `erfc(Tensor input) -> Tensor`
-    fn erfc_(&self) -> Result<()>;
-    /// `erfc(Tensor input) -> Tensor`
-    fn erfc_out(&self, out: &Tensor) -> Result<()>;
     /// `erfinv(Tensor input) -> Tensor`
     fn erfinv(&self) -> Result<Tensor>;
     /// `erfinv(Tensor input) -> Tensor`
     fn erfinv_(&self) -> Result<()>;
-    /// `erfinv(Tensor input) -> Tensor`
-    fn erfinv_out(&self, out: &Tensor) -> Result<()>;
     /// `exp(Tensor input) -> Tensor`
     fn exp(&self) -> Result<Tensor>;
     /// `exp(Tensor input) -> Tensor`
     fn exp_(&self) -> Result<()>;
-    /// `exp(Tensor input) -> Tensor`
-    fn exp_out(&self, out: &Tensor) -> Result<()>;
     /// `exp2(Tensor input) -> Tensor`
     fn exp2(&self) -> Result<Tensor>;
-    /// `exp2(Tensor input) -> Tensor`
-    fn exp2_(&self) -> Result<()>;
-    /// `exp2(Tensor input) -> Tensor`
-    fn exp2_out(&self, out: &Tensor) -> Result<()>;
     /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
     fn expand(&self, size: &[i64]) -> Result<Tensor>;
-    /// `expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)`
-    fn expand_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
     /// `expand_as(Tensor(a) input, Tensor other) -> Tensor(a)`
     fn expand_as(&self, other: &Tensor) -> Result<Tensor>;
     /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
     fn expand_copy(&self, size: &[i64]) -> Result<Tensor>;
-    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
-    fn expand_copy_with(&self, size: &[i64], implicit: bool) -> Result<Tensor>;
-    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
-    fn expand_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()>;
-    /// `expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor`
-    fn expand_copy_with_out(&self, size: &[i64], implicit: bool, out: &Tensor) -> Result<()>;
     /// `expm1(Tensor input) -> Tensor`
     fn expm1(&self) -> Result<Tensor>;
-    /// `expm1(Tensor input) -> Tensor`
-    fn expm1_(&self) -> Result<()>;
-    /// `expm1(Tensor input) -> Tensor`
-    fn expm1_out(&self, out: &Tensor) -> Result<()>;
     /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
     fn exponential(&self, lambd: f64) -> Result<Tensor>;
-    /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
-    fn exponential_with(&self, lambd: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
     fn exponential_(&self, lambd: f64) -> Result<()>;
     /// `exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor`
@@ -992,40 +571,24 @@ pub trait TensorOps {
     fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `float_power(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn float_power_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()>;
-    /// `float_power(Tensor input, Tensor|Scalar exponent) -> Tensor`
-    fn float_power_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `floor(Tensor input) -> Tensor`
     fn floor(&self) -> Result<Tensor>;
     /// `floor(Tensor input) -> Tensor`
     fn floor_(&self) -> Result<()>;
-    /// `floor(Tensor input) -> Tensor`
-    fn floor_out(&self, out: &Tensor) -> Result<()>;
     /// `floor_divide(Tensor input, Tensor|Scalar other) -> Tensor`
     fn floor_divide<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `floor_divide(Tensor input, Tensor|Scalar other) -> Tensor`
     fn floor_divide_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `floor_divide(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn floor_divide_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `fmax(Tensor input, Tensor other) -> Tensor`
     fn fmax(&self, other: &Tensor) -> Result<Tensor>;
-    /// `fmax(Tensor input, Tensor other) -> Tensor`
-    fn fmax_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `fmin(Tensor input, Tensor other) -> Tensor`
     fn fmin(&self, other: &Tensor) -> Result<Tensor>;
-    /// `fmin(Tensor input, Tensor other) -> Tensor`
-    fn fmin_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
     fn fmod<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn fmod_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `fmod(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn fmod_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `frac(Tensor input) -> Tensor`
     fn frac(&self) -> Result<Tensor>;
     /// `frac(Tensor input) -> Tensor`
     fn frac_(&self) -> Result<()>;
-    /// `frac(Tensor input) -> Tensor`
-    fn frac_out(&self, out: &Tensor) -> Result<()>;
     /// `frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)`
     fn frexp(&self) -> Result<[Tensor; 2]>;
     /// `frexp_exponent(Tensor input) -> Tensor`
@@ -1034,15 +597,6 @@ pub trait TensorOps {
     fn frexp_mantissa(&self) -> Result<Tensor>;
     /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn full_like(&self, fill_value: impl Into<Scalar>) -> Result<Tensor>;
-    /// `full_like(Tensor input, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    fn full_like_with(
-        &self,
-        fill_value: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor>;
     /// `fused_add_layer_norm(Tensor input, Tensor residual, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor rstd, Tensor sum)`
     fn fused_add_layer_norm(
         &self,
@@ -1074,24 +628,12 @@ pub trait TensorOps {
     fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
     fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
-    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
-    fn gather_with(&self, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor>;
-    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
-    fn gather_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
-    /// `gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
-    fn gather_with_out(&self, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()>;
     /// `gcd(Tensor input, Tensor other) -> Tensor`
     fn gcd(&self, other: &Tensor) -> Result<Tensor>;
-    /// `gcd(Tensor input, Tensor other) -> Tensor`
-    fn gcd_(&self, other: &Tensor) -> Result<()>;
-    /// `gcd(Tensor input, Tensor other) -> Tensor`
-    fn gcd_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ge<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ge_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `ge(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn ge_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `gelu(Tensor input, *, str approximate="none") -> Tensor`
     fn gelu(&self) -> Result<Tensor>;
     /// `gelu(Tensor input, *, str approximate="none") -> Tensor`
@@ -1103,11 +645,7 @@ pub trait TensorOps {
     /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
     fn geometric(&self, p: f64) -> Result<Tensor>;
     /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
-    fn geometric_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
     fn geometric_(&self, p: f64) -> Result<()>;
-    /// `geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor`
-    fn geometric_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()>;
     /// `geqrf(Tensor input) -> (Tensor a, Tensor tau)`
     fn geqrf(&self) -> Result<[Tensor; 2]>;
     /// `glu(Tensor input, int dim=-1) -> Tensor`
@@ -1146,28 +684,18 @@ pub trait TensorOps {
     fn gt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn gt_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `gt(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn gt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
     fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor>;
-    /// `hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
-    fn hardshrink_out(&self, lambd: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `hardsigmoid(Tensor input) -> Tensor`
     fn hardsigmoid(&self) -> Result<Tensor>;
-    /// `hardsigmoid(Tensor input) -> Tensor`
-    fn hardsigmoid_(&self) -> Result<()>;
     /// `hardsigmoid_backward(Tensor grad_output, Tensor input) -> Tensor`
     fn hardsigmoid_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `hardswish(Tensor input) -> Tensor`
     fn hardswish(&self) -> Result<Tensor>;
-    /// `hardswish(Tensor input) -> Tensor`
-    fn hardswish_(&self) -> Result<()>;
     /// `hardswish_backward(Tensor grad_output, Tensor input) -> Tensor`
     fn hardswish_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `hardtanh(Tensor input, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
     fn hardtanh(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<Tensor>;
-    /// `hardtanh(Tensor input, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
-    fn hardtanh_(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<()>;
     /// `hardtanh_backward(Tensor grad_output, Tensor input, Scalar min_val, Scalar max_val) -> Tensor`
     fn hardtanh_backward(
         &self,
@@ -1177,14 +705,8 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `heaviside(Tensor input, Tensor values) -> Tensor`
     fn heaviside(&self, values: &Tensor) -> Result<Tensor>;
-    /// `heaviside(Tensor input, Tensor values) -> Tensor`
-    fn heaviside_(&self, values: &Tensor) -> Result<()>;
-    /// `heaviside(Tensor input, Tensor values) -> Tensor`
-    fn heaviside_out(&self, values: &Tensor, out: &Tensor) -> Result<()>;
     /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor>;
-    /// `histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
-    fn histc_out(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `hsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
     fn hsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `hsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
@@ -1193,16 +715,8 @@ pub trait TensorOps {
     fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `hypot(Tensor input, Tensor other) -> Tensor`
     fn hypot(&self, other: &Tensor) -> Result<Tensor>;
-    /// `hypot(Tensor input, Tensor other) -> Tensor`
-    fn hypot_(&self, other: &Tensor) -> Result<()>;
-    /// `hypot(Tensor input, Tensor other) -> Tensor`
-    fn hypot_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `i0(Tensor input) -> Tensor`
     fn i0(&self) -> Result<Tensor>;
-    /// `i0(Tensor input) -> Tensor`
-    fn i0_(&self) -> Result<()>;
-    /// `i0(Tensor input) -> Tensor`
-    fn i0_out(&self, out: &Tensor) -> Result<()>;
     /// `imag(Tensor(a) input) -> Tensor(a)`
     fn imag(&self) -> Result<Tensor>;
     /// `index(Tensor input, Tensor?[] indices) -> Tensor`
@@ -1215,23 +729,10 @@ pub trait TensorOps {
     fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()>;
     /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
     fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<()>;
-    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
-    fn index_add_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()>;
-    /// `index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
-    fn index_add_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
     fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor>;
     /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
     fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()>;
-    /// `index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor`
-    fn index_copy_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()>;
     /// `index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor`
     fn index_fill<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor`
@@ -1243,55 +744,14 @@ pub trait TensorOps {
         values: &'a Tensor,
         accumulate: bool,
     ) -> Result<Tensor>;
-    /// `index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
-    fn index_put_<'a>(
-        &'a self,
-        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
-        values: &'a Tensor,
-        accumulate: bool,
-    ) -> Result<()>;
     /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
     fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor>;
     /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
-    fn index_reduce_with(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<Tensor>;
-    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
     fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<()>;
-    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
-    fn index_reduce_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<()>;
-    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
-    fn index_reduce_out(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
-    /// `index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
-    fn index_reduce_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
     fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor>;
-    /// `index_select(Tensor input, int dim, Tensor index) -> Tensor`
-    fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()>;
     /// `inner(Tensor input, Tensor other) -> Tensor`
     fn inner(&self, other: &Tensor) -> Result<Tensor>;
-    /// `inner(Tensor input, Tensor other) -> Tensor`
-    fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `is_member(Tensor input, Tensor others, bool invert) -> Tensor`
     fn is_member(&self, others: &Tensor, invert: bool) -> Result<Tensor>;
     /// `isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
@@ -1300,44 +760,20 @@ pub trait TensorOps {
     fn isfinite(&self) -> Result<Tensor>;
     /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
     fn isin(&self, test_elements: &Tensor) -> Result<Tensor>;
-    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_with(&self, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor>;
-    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_out(&self, test_elements: &Tensor, out: &Tensor) -> Result<()>;
-    /// `isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_with_out(&self, test_elements: &Tensor, assume_unique: bool, invert: bool, out: &Tensor) -> Result<()>;
     /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
     fn isin_number(&self, test_element: impl Into<Scalar>) -> Result<Tensor>;
-    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_number_with(&self, test_element: impl Into<Scalar>, assume_unique: bool, invert: bool) -> Result<Tensor>;
-    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_number_out(&self, test_element: impl Into<Scalar>, out: &Tensor) -> Result<()>;
-    /// `isin.number(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    fn isin_number_with_out(
-        &self,
-        test_element: impl Into<Scalar>,
-        assume_unique: bool,
-        invert: bool,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `isinf(Tensor input) -> Tensor`
     fn isinf(&self) -> Result<Tensor>;
     /// `isnan(Tensor input) -> Tensor`
     fn isnan(&self) -> Result<Tensor>;
     /// `isneginf(Tensor input) -> Tensor`
     fn isneginf(&self) -> Result<Tensor>;
-    /// `isneginf(Tensor input) -> Tensor`
-    fn isneginf_out(&self, out: &Tensor) -> Result<()>;
     /// `isposinf(Tensor input) -> Tensor`
     fn isposinf(&self) -> Result<Tensor>;
-    /// `isposinf(Tensor input) -> Tensor`
-    fn isposinf_out(&self, out: &Tensor) -> Result<()>;
     /// `isreal(Tensor input) -> Tensor`
     fn isreal(&self) -> Result<Tensor>;
     /// `kron(Tensor input, Tensor other) -> Tensor`
     fn kron(&self, other: &Tensor) -> Result<Tensor>;
-    /// `kron(Tensor input, Tensor other) -> Tensor`
-    fn kron_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `l1_loss(Tensor input, Tensor target, str reduction="mean", Tensor? weight=None) -> Tensor`
@@ -1365,48 +801,24 @@ pub trait TensorOps {
     ) -> Result<[Tensor; 3]>;
     /// `lcm(Tensor input, Tensor other) -> Tensor`
     fn lcm(&self, other: &Tensor) -> Result<Tensor>;
-    /// `lcm(Tensor input, Tensor other) -> Tensor`
-    fn lcm_(&self, other: &Tensor) -> Result<()>;
-    /// `lcm(Tensor input, Tensor other) -> Tensor`
-    fn lcm_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `ldexp(Tensor input, Tensor other) -> Tensor`
     fn ldexp(&self, other: &Tensor) -> Result<Tensor>;
-    /// `ldexp(Tensor input, Tensor other) -> Tensor`
-    fn ldexp_(&self, other: &Tensor) -> Result<()>;
-    /// `ldexp(Tensor input, Tensor other) -> Tensor`
-    fn ldexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
     fn le<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn le_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `le(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn le_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor`
     fn leaky_relu(&self, negative_slope: impl Into<Scalar>) -> Result<Tensor>;
-    /// `leaky_relu(Tensor input, Scalar negative_slope=0.01) -> Tensor`
-    fn leaky_relu_(&self, negative_slope: impl Into<Scalar>) -> Result<()>;
     /// `leaky_relu_backward(Tensor grad_output, Tensor input, Scalar negative_slope) -> Tensor`
     fn leaky_relu_backward(&self, input: &Tensor, negative_slope: impl Into<Scalar>) -> Result<Tensor>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
     fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<()>;
-    /// `lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor`
-    fn lerp_out<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `lgamma(Tensor input) -> Tensor`
     fn lgamma(&self) -> Result<Tensor>;
-    /// `lgamma(Tensor input) -> Tensor`
-    fn lgamma_(&self) -> Result<()>;
-    /// `lgamma(Tensor input) -> Tensor`
-    fn lgamma_out(&self, out: &Tensor) -> Result<()>;
     /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
     fn linalg_cholesky_ex(&self) -> Result<[Tensor; 2]>;
-    /// `linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)`
-    fn linalg_cholesky_ex_with(&self, upper: bool, check_errors: bool) -> Result<[Tensor; 2]>;
     /// `linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor`
     fn linalg_cross(&self, other: &Tensor) -> Result<Tensor>;
-    /// `linalg_cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor`
-    fn linalg_cross_with(&self, other: &Tensor, dim: i64) -> Result<Tensor>;
     /// `linalg_eig(Tensor input, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
     fn linalg_eig(&self, compute_v: bool) -> Result<[Tensor; 2]>;
     /// `linalg_eigh(Tensor input, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)`
@@ -1415,8 +827,6 @@ pub trait TensorOps {
     fn linalg_householder_product(&self, tau: &Tensor, columns: i64) -> Result<Tensor>;
     /// `linalg_inv_ex(Tensor input, *, int check=0) -> (Tensor inverse, Tensor info)`
     fn linalg_inv_ex(&self) -> Result<[Tensor; 2]>;
-    /// `linalg_inv_ex(Tensor input, *, int check=0) -> (Tensor inverse, Tensor info)`
-    fn linalg_inv_ex_with(&self, check: i64) -> Result<[Tensor; 2]>;
     /// `linalg_lu_factor_ex(Tensor input, *, bool pivot=True, int check=0) -> (Tensor LU, Tensor pivots, Tensor info)`
     fn linalg_lu_factor_ex(&self) -> Result<[Tensor; 3]>;
     /// `linalg_lu_factor_ex(Tensor input, *, bool pivot=True, int check=0) -> (Tensor LU, Tensor pivots, Tensor info)`
@@ -1444,110 +854,54 @@ pub trait TensorOps {
         dim: impl Into<OptInts<'a>>,
         keepdim: bool,
     ) -> Result<Tensor>;
-    /// `linalg_vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn linalg_vector_norm_with<'a>(
-        &self,
-        ord: impl Into<Scalar>,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-    ) -> Result<Tensor>;
     /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
     fn log(&self) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
     fn log_(&self) -> Result<()>;
-    /// `log(Tensor input) -> Tensor`
-    fn log_out(&self, out: &Tensor) -> Result<()>;
     /// `log10(Tensor input) -> Tensor`
     fn log10(&self) -> Result<Tensor>;
-    /// `log10(Tensor input) -> Tensor`
-    fn log10_(&self) -> Result<()>;
-    /// `log10(Tensor input) -> Tensor`
-    fn log10_out(&self, out: &Tensor) -> Result<()>;
     /// `log1p(Tensor input) -> Tensor`
     fn log1p(&self) -> Result<Tensor>;
-    /// `log1p(Tensor input) -> Tensor`
-    fn log1p_(&self) -> Result<()>;
-    /// `log1p(Tensor input) -> Tensor`
-    fn log1p_out(&self, out: &Tensor) -> Result<()>;
     /// `log2(Tensor input) -> Tensor`
     fn log2(&self) -> Result<Tensor>;
-    /// `log2(Tensor input) -> Tensor`
-    fn log2_(&self) -> Result<()>;
-    /// `log2(Tensor input) -> Tensor`
-    fn log2_out(&self, out: &Tensor) -> Result<()>;
     /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
     fn log_normal(&self, mean: f64, std: f64) -> Result<Tensor>;
     /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
-    fn log_normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
     fn log_normal_(&self, mean: f64, std: f64) -> Result<()>;
-    /// `log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor`
-    fn log_normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()>;
     /// `log_sigmoid(Tensor input) -> Tensor`
     fn log_sigmoid(&self) -> Result<Tensor>;
     /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
-    /// `log_softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
-    fn log_softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `logaddexp(Tensor input, Tensor other) -> Tensor`
     fn logaddexp(&self, other: &Tensor) -> Result<Tensor>;
-    /// `logaddexp(Tensor input, Tensor other) -> Tensor`
-    fn logaddexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logaddexp2(Tensor input, Tensor other) -> Tensor`
     fn logaddexp2(&self, other: &Tensor) -> Result<Tensor>;
-    /// `logaddexp2(Tensor input, Tensor other) -> Tensor`
-    fn logaddexp2_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logcumsumexp(Tensor input, int dim) -> Tensor`
     fn logcumsumexp(&self, dim: i64) -> Result<Tensor>;
-    /// `logcumsumexp(Tensor input, int dim) -> Tensor`
-    fn logcumsumexp_out(&self, dim: i64, out: &Tensor) -> Result<()>;
     /// `logdet(Tensor input) -> Tensor`
     fn logdet(&self) -> Result<Tensor>;
     /// `logical_and(Tensor input, Tensor other) -> Tensor`
     fn logical_and(&self, other: &Tensor) -> Result<Tensor>;
     /// `logical_and(Tensor input, Tensor other) -> Tensor`
     fn logical_and_(&self, other: &Tensor) -> Result<()>;
-    /// `logical_and(Tensor input, Tensor other) -> Tensor`
-    fn logical_and_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logical_not(Tensor input) -> Tensor`
     fn logical_not(&self) -> Result<Tensor>;
     /// `logical_not(Tensor input) -> Tensor`
     fn logical_not_(&self) -> Result<()>;
-    /// `logical_not(Tensor input) -> Tensor`
-    fn logical_not_out(&self, out: &Tensor) -> Result<()>;
     /// `logical_or(Tensor input, Tensor other) -> Tensor`
     fn logical_or(&self, other: &Tensor) -> Result<Tensor>;
-    /// `logical_or(Tensor input, Tensor other) -> Tensor`
-    fn logical_or_(&self, other: &Tensor) -> Result<()>;
-    /// `logical_or(Tensor input, Tensor other) -> Tensor`
-    fn logical_or_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logical_xor(Tensor input, Tensor other) -> Tensor`
     fn logical_xor(&self, other: &Tensor) -> Result<Tensor>;
-    /// `logical_xor(Tensor input, Tensor other) -> Tensor`
-    fn logical_xor_(&self, other: &Tensor) -> Result<()>;
-    /// `logical_xor(Tensor input, Tensor other) -> Tensor`
-    fn logical_xor_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `logit(Tensor input, float? eps=None) -> Tensor`
     fn logit(&self, eps: Option<f64>) -> Result<Tensor>;
-    /// `logit(Tensor input, float? eps=None) -> Tensor`
-    fn logit_(&self, eps: Option<f64>) -> Result<()>;
-    /// `logit(Tensor input, float? eps=None) -> Tensor`
-    fn logit_out(&self, eps: Option<f64>, out: &Tensor) -> Result<()>;
     /// `logit_backward(Tensor grad_output, Tensor input, float? eps=None) -> Tensor`
     fn logit_backward(&self, input: &Tensor, eps: Option<f64>) -> Result<Tensor>;
     /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor>;
-    /// `logsumexp(Tensor input, int[1] dim, bool keepdim=False) -> Tensor`
-    fn logsumexp_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()>;
     /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn lt_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `lt(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn lt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor`
     fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor`
@@ -1558,24 +912,16 @@ pub trait TensorOps {
     fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<()>;
     /// `masked_select(Tensor input, Tensor mask) -> Tensor`
     fn masked_select(&self, mask: &Tensor) -> Result<Tensor>;
-    /// `masked_select(Tensor input, Tensor mask) -> Tensor`
-    fn masked_select_out(&self, mask: &Tensor, out: &Tensor) -> Result<()>;
     /// `matmul(Tensor input, Tensor other) -> Tensor`
     fn matmul(&self, other: &Tensor) -> Result<Tensor>;
-    /// `matmul(Tensor input, Tensor other) -> Tensor`
-    fn matmul_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `matrix_exp(Tensor input) -> Tensor`
     fn matrix_exp(&self) -> Result<Tensor>;
     /// `max(Tensor input) -> Tensor`
     fn max(&self) -> Result<Tensor>;
-    /// `max(Tensor input) -> Tensor`
-    fn max_out(&self, out: &Tensor) -> Result<()>;
     /// `max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `max.other(Tensor input, Tensor other) -> Tensor`
     fn max_other(&self, other: &Tensor) -> Result<Tensor>;
-    /// `max.other(Tensor input, Tensor other) -> Tensor`
-    fn max_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
     fn max_pool1d(
         &self,
@@ -1634,50 +980,26 @@ pub trait TensorOps {
     fn max_pool_backward(&self, indices: &Tensor, input_size: &[i64]) -> Result<Tensor>;
     /// `maximum(Tensor input, Tensor other) -> Tensor`
     fn maximum(&self, other: &Tensor) -> Result<Tensor>;
-    /// `maximum(Tensor input, Tensor other) -> Tensor`
-    fn maximum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn mean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn mean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
-    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn mean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn mean_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `median(Tensor input) -> Tensor`
     fn median(&self) -> Result<Tensor>;
     /// `median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn median_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `min(Tensor input) -> Tensor`
     fn min(&self) -> Result<Tensor>;
-    /// `min(Tensor input) -> Tensor`
-    fn min_out(&self, out: &Tensor) -> Result<()>;
     /// `min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `min.other(Tensor input, Tensor other) -> Tensor`
     fn min_other(&self, other: &Tensor) -> Result<Tensor>;
-    /// `min.other(Tensor input, Tensor other) -> Tensor`
-    fn min_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `minimum(Tensor input, Tensor other) -> Tensor`
     fn minimum(&self, other: &Tensor) -> Result<Tensor>;
-    /// `minimum(Tensor input, Tensor other) -> Tensor`
-    fn minimum_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `mish(Tensor input) -> Tensor`
     fn mish(&self) -> Result<Tensor>;
-    /// `mish(Tensor input) -> Tensor`
-    fn mish_(&self) -> Result<()>;
     /// `mish_backward(Tensor grad_output, Tensor input) -> Tensor`
     fn mish_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `mm(Tensor input, Tensor mat2) -> Tensor`
     fn mm(&self, mat2: &Tensor) -> Result<Tensor>;
-    /// `mm(Tensor input, Tensor mat2) -> Tensor`
-    fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()>;
     /// `mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn mode(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `moveaxis(Tensor(a) input, int[1] source, int[1] destination) -> Tensor(a)`
@@ -1688,114 +1010,36 @@ pub trait TensorOps {
     fn mse_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor>;
     /// `msort(Tensor input) -> Tensor`
     fn msort(&self) -> Result<Tensor>;
-    /// `msort(Tensor input) -> Tensor`
-    fn msort_out(&self, out: &Tensor) -> Result<()>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
     fn mul_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `mul(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn mul_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
     fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor>;
-    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
-    fn multinomial_with(&self, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
-    fn multinomial_out(&self, num_samples: i64, replacement: bool, out: &Tensor) -> Result<()>;
-    /// `multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
-    fn multinomial_with_out(
-        &self,
-        num_samples: i64,
-        replacement: bool,
-        generator: Option<&Generator>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `mv(Tensor input, Tensor vec) -> Tensor`
     fn mv(&self, vec: &Tensor) -> Result<Tensor>;
-    /// `mv(Tensor input, Tensor vec) -> Tensor`
-    fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()>;
     /// `mvlgamma(Tensor input, int p) -> Tensor`
     fn mvlgamma(&self, p: i64) -> Result<Tensor>;
-    /// `mvlgamma(Tensor input, int p) -> Tensor`
-    fn mvlgamma_(&self, p: i64) -> Result<()>;
-    /// `mvlgamma(Tensor input, int p) -> Tensor`
-    fn mvlgamma_out(&self, p: i64, out: &Tensor) -> Result<()>;
     /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
     fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor>;
-    /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
-    fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()>;
-    /// `nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
-    fn nan_to_num_out(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>, out: &Tensor) -> Result<()>;
     /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nanmean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
-    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nanmean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nanmean_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `nanmedian(Tensor input) -> Tensor`
     fn nanmedian(&self) -> Result<Tensor>;
     /// `nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
     fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
     fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
-    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_with_out(
-        &self,
-        q: &Tensor,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
     fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
-    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn nanquantile_scalar_with_out(
-        &self,
-        q: f64,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn nansum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nansum_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
-    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nansum_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn nansum_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)`
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
     /// `narrow.tensor(Tensor(a) input, int dim, Tensor start, int length) -> Tensor(a)`
     fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor>;
     /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
     fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
-    /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
-    fn narrow_copy_out(&self, dim: i64, start: i64, length: i64, out: &Tensor) -> Result<()>;
     /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
     fn native_attention(
         &self,
@@ -1805,17 +1049,6 @@ pub trait TensorOps {
         dropout_p: f64,
         is_causal: bool,
         scale: f64,
-    ) -> Result<[Tensor; 2]>;
-    /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
-    fn native_attention_with(
-        &self,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: f64,
-        generator: Option<&Generator>,
     ) -> Result<[Tensor; 2]>;
     /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
     fn native_attention_backward(
@@ -1830,21 +1063,6 @@ pub trait TensorOps {
         is_causal: bool,
         scale: f64,
         needs_mask: bool,
-    ) -> Result<[Tensor; 4]>;
-    /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
-    fn native_attention_backward_with(
-        &self,
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        output: &Tensor,
-        logsumexp: &Tensor,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: f64,
-        needs_mask: bool,
-        generator: Option<&Generator>,
     ) -> Result<[Tensor; 4]>;
     /// `native_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int divisor, int[] output_size) -> Tensor`
     fn native_avg_pool(
@@ -1895,8 +1113,6 @@ pub trait TensorOps {
     ) -> Result<[Tensor; 2]>;
     /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
     fn native_dropout(&self, p: f64) -> Result<[Tensor; 2]>;
-    /// `native_dropout(Tensor input, float p, *, Generator? generator=None) -> (Tensor output, Tensor mask)`
-    fn native_dropout_with(&self, p: f64, generator: Option<&Generator>) -> Result<[Tensor; 2]>;
     /// `native_embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, str mode="mean", bool scale_grad_by_freq=False, bool sparse=False, bool include_last_offset=False, int padding_idx=-1, int start=0, int total=-1) -> (Tensor output, Tensor chosen)`
     fn native_embedding_bag(
         &self,
@@ -1932,37 +1148,14 @@ pub trait TensorOps {
     fn native_rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: f64) -> Result<[Tensor; 2]>;
     /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
     fn ne<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn ne_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `ne(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn ne_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `neg(Tensor input) -> Tensor`
     fn neg(&self) -> Result<Tensor>;
     /// `neg(Tensor input) -> Tensor`
     fn neg_(&self) -> Result<()>;
-    /// `neg(Tensor input) -> Tensor`
-    fn neg_out(&self, out: &Tensor) -> Result<()>;
     /// `new_empty(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn new_empty(&self, size: &[i64]) -> Result<Tensor>;
-    /// `new_empty(Tensor input, int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    fn new_empty_with(
-        &self,
-        size: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor>;
     /// `new_empty_strided(Tensor input, int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor>;
-    /// `new_empty_strided(Tensor input, int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    fn new_empty_strided_with(
-        &self,
-        size: &[i64],
-        stride: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor>;
     /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     fn new_full(&self, size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor>;
     /// `new_full(Tensor input, int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -1996,50 +1189,20 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `nextafter(Tensor input, Tensor other) -> Tensor`
     fn nextafter(&self, other: &Tensor) -> Result<Tensor>;
-    /// `nextafter(Tensor input, Tensor other) -> Tensor`
-    fn nextafter_(&self, other: &Tensor) -> Result<()>;
-    /// `nextafter(Tensor input, Tensor other) -> Tensor`
-    fn nextafter_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction="mean") -> Tensor`
     fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor>;
     /// `nonzero(Tensor input) -> Tensor`
     fn nonzero(&self) -> Result<Tensor>;
-    /// `nonzero(Tensor input) -> Tensor`
-    fn nonzero_out(&self, out: &Tensor) -> Result<()>;
     /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
     fn nonzero_static(&self, size: i64) -> Result<Tensor>;
-    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
-    fn nonzero_static_with(&self, size: i64, fill_value: i64) -> Result<Tensor>;
-    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
-    fn nonzero_static_out(&self, size: i64, out: &Tensor) -> Result<()>;
-    /// `nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor`
-    fn nonzero_static_with_out(&self, size: i64, fill_value: i64, out: &Tensor) -> Result<()>;
     /// `nonzero_tuple(Tensor input) -> Tensor[]`
     fn nonzero_tuple(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal(&self, mean: f64, std: f64) -> Result<Tensor>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
-    fn normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal_(&self, mean: f64, std: f64) -> Result<()>;
     /// `normal(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor`
     fn normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()>;
-    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_Tensor(&self, std: &Tensor) -> Result<Tensor>;
-    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_Tensor_with(&self, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_Tensor_out(&self, std: &Tensor, out: &Tensor) -> Result<()>;
-    /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_Tensor_with_out(&self, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
-    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_float(&self, std: f64) -> Result<Tensor>;
-    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_float_with(&self, std: f64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_float_out(&self, std: f64, out: &Tensor) -> Result<()>;
-    /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
-    fn normal_Tensor_float_with_out(&self, std: f64, generator: Option<&Generator>, out: &Tensor) -> Result<()>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn ones_like(&self) -> Result<Tensor>;
     /// `ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -2052,16 +1215,12 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `outer(Tensor input, Tensor vec2) -> Tensor`
     fn outer(&self, vec2: &Tensor) -> Result<Tensor>;
-    /// `outer(Tensor input, Tensor vec2) -> Tensor`
-    fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()>;
     /// `pair_distances(Tensor x1, Tensor x2, float p) -> Tensor`
     fn pair_distances(&self, x2: &Tensor, p: f64) -> Result<Tensor>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
     fn permute(&self, dims: &[i64]) -> Result<Tensor>;
     /// `permute_copy(Tensor input, int[] dims) -> Tensor`
     fn permute_copy(&self, dims: &[i64]) -> Result<Tensor>;
-    /// `permute_copy(Tensor input, int[] dims) -> Tensor`
-    fn permute_copy_out(&self, dims: &[i64], out: &Tensor) -> Result<()>;
     /// `poisson(Tensor input, Generator? generator=None) -> Tensor`
     fn poisson(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `poisson_doubles(Tensor input, *, Generator? generator=None) -> Tensor`
@@ -2070,16 +1229,12 @@ pub trait TensorOps {
     fn poisson_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `polar(Tensor abs, Tensor angle) -> Tensor`
     fn polar(&self, angle: &Tensor) -> Result<Tensor>;
-    /// `polar(Tensor abs, Tensor angle) -> Tensor`
-    fn polar_out(&self, angle: &Tensor, out: &Tensor) -> Result<()>;
     /// `positive(Tensor(a) input) -> Tensor(a)`
     fn positive(&self) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
     fn pow_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()>;
-    /// `pow(Tensor input, Tensor|Scalar exponent) -> Tensor`
-    fn pow_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `prelu(Tensor input, Tensor weight) -> Tensor`
     fn prelu(&self, weight: &Tensor) -> Result<Tensor>;
     /// `prelu_kernel(Tensor input, Tensor weight) -> Tensor`
@@ -2088,50 +1243,16 @@ pub trait TensorOps {
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
     /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
-    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn prod_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `prod(Tensor input, int? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn prod_with_out(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
     fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor>;
     /// `put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
     fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()>;
     /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
     fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
-    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_with_out(
-        &self,
-        q: &Tensor,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
     fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor>;
-    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor>;
-    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor`
-    fn quantile_scalar_with_out(
-        &self,
-        q: f64,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `rad2deg(Tensor input) -> Tensor`
     fn rad2deg(&self) -> Result<Tensor>;
-    /// `rad2deg(Tensor input) -> Tensor`
-    fn rad2deg_(&self) -> Result<()>;
-    /// `rad2deg(Tensor input) -> Tensor`
-    fn rad2deg_out(&self, out: &Tensor) -> Result<()>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn rand_like(&self) -> Result<Tensor>;
     /// `rand_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -2145,29 +1266,8 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like(&self, high: i64) -> Result<Tensor>;
-    /// `randint_like(Tensor input, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    fn randint_like_with(
-        &self,
-        high: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor>;
     /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor>;
-    /// `randint_like.low(Tensor input, int low, int high, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    fn randint_like_low_with(
-        &self,
-        low: i64,
-        high: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor>;
     /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
     fn randn_like(&self) -> Result<Tensor>;
     /// `randn_like(Tensor input, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -2182,37 +1282,17 @@ pub trait TensorOps {
     /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
     fn random(&self) -> Result<Tensor>;
     /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
-    fn random_with(&self, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
     fn random_(&self) -> Result<()>;
-    /// `random(Tensor input, *, Generator? generator=None) -> Tensor`
-    fn random_with_(&self, generator: Option<&Generator>) -> Result<()>;
     /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
     fn random_from(&self, from: i64, to: Option<i64>) -> Result<Tensor>;
-    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
-    fn random_from_with(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
-    fn random_from_(&self, from: i64, to: Option<i64>) -> Result<()>;
-    /// `random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor`
-    fn random_from_with_(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()>;
     /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
     fn random_to(&self, to: i64) -> Result<Tensor>;
-    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
-    fn random_to_with(&self, to: i64, generator: Option<&Generator>) -> Result<Tensor>;
-    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
-    fn random_to_(&self, to: i64) -> Result<()>;
-    /// `random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor`
-    fn random_to_with_(&self, to: i64, generator: Option<&Generator>) -> Result<()>;
     /// `ravel(Tensor(a) input) -> Tensor(a)`
     fn ravel(&self) -> Result<Tensor>;
     /// `real(Tensor(a) input) -> Tensor(a)`
     fn real(&self) -> Result<Tensor>;
     /// `reciprocal(Tensor input) -> Tensor`
     fn reciprocal(&self) -> Result<Tensor>;
-    /// `reciprocal(Tensor input) -> Tensor`
-    fn reciprocal_(&self) -> Result<()>;
-    /// `reciprocal(Tensor input) -> Tensor`
-    fn reciprocal_out(&self, out: &Tensor) -> Result<()>;
     /// `relu(Tensor input) -> Tensor`
     fn relu(&self) -> Result<Tensor>;
     /// `relu(Tensor input) -> Tensor`
@@ -2221,32 +1301,12 @@ pub trait TensorOps {
     fn remainder<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `remainder(Tensor input, Tensor|Scalar other) -> Tensor`
     fn remainder_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `remainder(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn remainder_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `repeat(Tensor input, int[] repeats) -> Tensor`
     fn repeat(&self, repeats: &[i64]) -> Result<Tensor>;
     /// `repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor`
     fn repeat_interleave_Tensor(&self) -> Result<Tensor>;
-    /// `repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor`
-    fn repeat_interleave_Tensor_with(&self, output_size: Option<i64>) -> Result<Tensor>;
-    /// `repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor`
-    fn repeat_interleave_self_Tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor>;
-    /// `repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor`
-    fn repeat_interleave_self_Tensor_with(
-        &self,
-        repeats: &Tensor,
-        dim: Option<i64>,
-        output_size: Option<i64>,
-    ) -> Result<Tensor>;
     /// `repeat_interleave.self_int(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor`
     fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor>;
-    /// `repeat_interleave.self_int(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor`
-    fn repeat_interleave_self_int_with(
-        &self,
-        repeats: i64,
-        dim: Option<i64>,
-        output_size: Option<i64>,
-    ) -> Result<Tensor>;
     /// `resample(Tensor input, int[] size, str mode, bool align_corners, bool antialias, float[]? scales=None) -> Tensor`
     fn resample(
         &self,
@@ -2299,25 +1359,13 @@ pub trait TensorOps {
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
     fn round(&self) -> Result<Tensor>;
     /// `round(Tensor input, *, int decimals=0) -> Tensor`
-    fn round_with(&self, decimals: i64) -> Result<Tensor>;
-    /// `round(Tensor input, *, int decimals=0) -> Tensor`
     fn round_(&self) -> Result<()>;
-    /// `round(Tensor input, *, int decimals=0) -> Tensor`
-    fn round_with_(&self, decimals: i64) -> Result<()>;
-    /// `round(Tensor input, *, int decimals=0) -> Tensor`
-    fn round_out(&self, out: &Tensor) -> Result<()>;
-    /// `round(Tensor input, *, int decimals=0) -> Tensor`
-    fn round_with_out(&self, decimals: i64, out: &Tensor) -> Result<()>;
     /// `rsqrt(Tensor input) -> Tensor`
     fn rsqrt(&self) -> Result<Tensor>;
     /// `rsqrt(Tensor input) -> Tensor`
     fn rsqrt_(&self) -> Result<()>;
-    /// `rsqrt(Tensor input) -> Tensor`
-    fn rsqrt_out(&self, out: &Tensor) -> Result<()>;
     /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
     /// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
     fn scaled_dot_product_attention(
         &self,
@@ -2327,54 +1375,20 @@ pub trait TensorOps {
         dropout_p: f64,
         is_causal: bool,
     ) -> Result<Tensor>;
-    /// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
-    fn scaled_dot_product_attention_with(
-        &self,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: Option<f64>,
-        enable_gqa: bool,
-    ) -> Result<Tensor>;
     /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
     fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
     /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
     fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()>;
-    /// `scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
-    fn scatter_reduce_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
     /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
-    /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
-    fn scatter_src_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()>;
-    /// `scatter.src(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
-    fn scatter_src_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
     /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
     fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor>;
-    /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
-    fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<()>;
-    /// `scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor`
-    fn scatter_value_out(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
     fn scatter_value_reduce(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<Tensor>;
-    /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
-    fn scatter_value_reduce_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<()>;
-    /// `scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
-    fn scatter_value_reduce_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor>;
     /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
     fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()>;
-    /// `scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor`
-    fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()>;
     /// `scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor`
     fn scatter_combine(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor>;
     /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
@@ -2388,29 +1402,6 @@ pub trait TensorOps {
         reduce: &str,
         include_self: bool,
     ) -> Result<Tensor>;
-    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
-    fn scatter_reduce_two_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()>;
-    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
-    fn scatter_reduce_two_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<()>;
-    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
-    fn scatter_reduce_two_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()>;
-    /// `scatter_reduce.two(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
-    fn scatter_reduce_two_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        include_self: bool,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
     fn searchsorted(&self, input: &Tensor) -> Result<Tensor>;
     /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
@@ -2422,123 +1413,48 @@ pub trait TensorOps {
         side: Option<&str>,
         sorter: Option<&Tensor>,
     ) -> Result<Tensor>;
-    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-    fn searchsorted_out(&self, input: &Tensor, out: &Tensor) -> Result<()>;
-    /// `searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-    fn searchsorted_with_out(
-        &self,
-        input: &Tensor,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
     fn searchsorted_scalar(&self, input: impl Into<Scalar>) -> Result<Tensor>;
-    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-    fn searchsorted_scalar_with(
-        &self,
-        input: impl Into<Scalar>,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-    ) -> Result<Tensor>;
-    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-    fn searchsorted_scalar_out(&self, input: impl Into<Scalar>, out: &Tensor) -> Result<()>;
-    /// `searchsorted.scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
-    fn searchsorted_scalar_with_out(
-        &self,
-        input: impl Into<Scalar>,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `select(Tensor(a) input, int dim, int index) -> Tensor(a)`
     fn select(&self, dim: i64, index: i64) -> Result<Tensor>;
     /// `select_copy(Tensor input, int dim, int index) -> Tensor`
     fn select_copy(&self, dim: i64, index: i64) -> Result<Tensor>;
-    /// `select_copy(Tensor input, int dim, int index) -> Tensor`
-    fn select_copy_out(&self, dim: i64, index: i64, out: &Tensor) -> Result<()>;
     /// `select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor`
     fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor>;
-    /// `select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor`
-    fn select_scatter_out(&self, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()>;
     /// `selu(Tensor input) -> Tensor`
     fn selu(&self) -> Result<Tensor>;
-    /// `selu(Tensor input) -> Tensor`
-    fn selu_(&self) -> Result<()>;
     /// `sgn(Tensor input) -> Tensor`
     fn sgn(&self) -> Result<Tensor>;
-    /// `sgn(Tensor input) -> Tensor`
-    fn sgn_(&self) -> Result<()>;
-    /// `sgn(Tensor input) -> Tensor`
-    fn sgn_out(&self, out: &Tensor) -> Result<()>;
     /// `shrink_backward(Tensor grad_output, Tensor input, Scalar lambd) -> Tensor`
     fn shrink_backward(&self, input: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
     fn sigmoid(&self) -> Result<Tensor>;
     /// `sigmoid(Tensor input) -> Tensor`
     fn sigmoid_(&self) -> Result<()>;
-    /// `sigmoid(Tensor input) -> Tensor`
-    fn sigmoid_out(&self, out: &Tensor) -> Result<()>;
     /// `sign(Tensor input) -> Tensor`
     fn sign(&self) -> Result<Tensor>;
-    /// `sign(Tensor input) -> Tensor`
-    fn sign_(&self) -> Result<()>;
-    /// `sign(Tensor input) -> Tensor`
-    fn sign_out(&self, out: &Tensor) -> Result<()>;
     /// `signbit(Tensor input) -> Tensor`
     fn signbit(&self) -> Result<Tensor>;
-    /// `signbit(Tensor input) -> Tensor`
-    fn signbit_out(&self, out: &Tensor) -> Result<()>;
     /// `silu(Tensor input) -> Tensor`
     fn silu(&self) -> Result<Tensor>;
-    /// `silu(Tensor input) -> Tensor`
-    fn silu_(&self) -> Result<()>;
     /// `silu_backward(Tensor grad_output, Tensor input) -> Tensor`
     fn silu_backward(&self, input: &Tensor) -> Result<Tensor>;
     /// `sin(Tensor input) -> Tensor`
     fn sin(&self) -> Result<Tensor>;
     /// `sin(Tensor input) -> Tensor`
     fn sin_(&self) -> Result<()>;
-    /// `sin(Tensor input) -> Tensor`
-    fn sin_out(&self, out: &Tensor) -> Result<()>;
     /// `sinc(Tensor input) -> Tensor`
     fn sinc(&self) -> Result<Tensor>;
-    /// `sinc(Tensor input) -> Tensor`
-    fn sinc_(&self) -> Result<()>;
-    /// `sinc(Tensor input) -> Tensor`
-    fn sinc_out(&self, out: &Tensor) -> Result<()>;
     /// `sinh(Tensor input) -> Tensor`
     fn sinh(&self) -> Result<Tensor>;
-    /// `sinh(Tensor input) -> Tensor`
-    fn sinh_(&self) -> Result<()>;
-    /// `sinh(Tensor input) -> Tensor`
-    fn sinh_out(&self, out: &Tensor) -> Result<()>;
     /// `slice(Tensor(a) input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)`
     fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
     /// `slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor`
     fn slice_backward(&self, input_sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Result<Tensor>;
     /// `slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
     fn slice_copy(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
-    /// `slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
-    fn slice_copy_out(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64, out: &Tensor) -> Result<()>;
     /// `slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
     fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor>;
-    /// `slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor`
-    fn slice_scatter_out(
-        &self,
-        src: &Tensor,
-        dim: i64,
-        start: Option<i64>,
-        end: Option<i64>,
-        step: i64,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet)`
     fn slogdet(&self) -> Result<[Tensor; 2]>;
     /// `smooth_absolute_difference(Tensor input, Tensor target, float beta) -> Tensor`
@@ -2549,8 +1465,6 @@ pub trait TensorOps {
     fn smooth_l1_loss(&self, target: &Tensor, reduction: &str, beta: f64) -> Result<Tensor>;
     /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor>;
-    /// `softmax(Tensor input, int dim, DType? dtype=None) -> Tensor`
-    fn softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()>;
     /// `softmax_backward(Tensor grad_output, Tensor output, int dim, bool log) -> Tensor`
     fn softmax_backward(&self, output: &Tensor, dim: i64, log: bool) -> Result<Tensor>;
     /// `softplus(Tensor input, Scalar beta=1, Scalar threshold=20) -> Tensor`
@@ -2570,44 +1484,24 @@ pub trait TensorOps {
     fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]>;
     /// `special_entr(Tensor input) -> Tensor`
     fn special_entr(&self) -> Result<Tensor>;
-    /// `special_entr(Tensor input) -> Tensor`
-    fn special_entr_out(&self, out: &Tensor) -> Result<()>;
     /// `special_erfcx(Tensor input) -> Tensor`
     fn special_erfcx(&self) -> Result<Tensor>;
-    /// `special_erfcx(Tensor input) -> Tensor`
-    fn special_erfcx_out(&self, out: &Tensor) -> Result<()>;
     /// `special_i0e(Tensor input) -> Tensor`
     fn special_i0e(&self) -> Result<Tensor>;
-    /// `special_i0e(Tensor input) -> Tensor`
-    fn special_i0e_out(&self, out: &Tensor) -> Result<()>;
     /// `special_i1(Tensor input) -> Tensor`
     fn special_i1(&self) -> Result<Tensor>;
-    /// `special_i1(Tensor input) -> Tensor`
-    fn special_i1_out(&self, out: &Tensor) -> Result<()>;
     /// `special_i1e(Tensor input) -> Tensor`
     fn special_i1e(&self) -> Result<Tensor>;
-    /// `special_i1e(Tensor input) -> Tensor`
-    fn special_i1e_out(&self, out: &Tensor) -> Result<()>;
     /// `special_log_ndtr(Tensor input) -> Tensor`
     fn special_log_ndtr(&self) -> Result<Tensor>;
-    /// `special_log_ndtr(Tensor input) -> Tensor`
-    fn special_log_ndtr_out(&self, out: &Tensor) -> Result<()>;
     /// `special_ndtr(Tensor input) -> Tensor`
     fn special_ndtr(&self) -> Result<Tensor>;
-    /// `special_ndtr(Tensor input) -> Tensor`
-    fn special_ndtr_out(&self, out: &Tensor) -> Result<()>;
     /// `special_ndtri(Tensor input) -> Tensor`
     fn special_ndtri(&self) -> Result<Tensor>;
-    /// `special_ndtri(Tensor input) -> Tensor`
-    fn special_ndtri_out(&self, out: &Tensor) -> Result<()>;
     /// `special_xlog1py(Tensor input, Tensor|Scalar other) -> Tensor`
     fn special_xlog1py<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `special_xlog1py(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn special_xlog1py_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `special_zeta(Tensor input, Tensor|Scalar other) -> Tensor`
     fn special_zeta<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `special_zeta(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn special_zeta_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]`
     fn split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `split.sizes(Tensor(a) input, int[] split_size, int dim=0) -> Tensor(a)[]`
@@ -2620,14 +1514,8 @@ pub trait TensorOps {
     fn sqrt(&self) -> Result<Tensor>;
     /// `sqrt(Tensor input) -> Tensor`
     fn sqrt_(&self) -> Result<()>;
-    /// `sqrt(Tensor input) -> Tensor`
-    fn sqrt_out(&self, out: &Tensor) -> Result<()>;
     /// `square(Tensor input) -> Tensor`
     fn square(&self) -> Result<Tensor>;
-    /// `square(Tensor input) -> Tensor`
-    fn square_(&self) -> Result<()>;
-    /// `square(Tensor input) -> Tensor`
-    fn square_out(&self, out: &Tensor) -> Result<()>;
     /// `square_deviations(Tensor input, int[1]? dim=None, bool keepdim=False, float divisor=1, bool root=False) -> Tensor`
     fn square_deviations<'a>(
         &self,
@@ -2646,34 +1534,16 @@ pub trait TensorOps {
     fn squeeze_dim(&self, dim: &[i64]) -> Result<Tensor>;
     /// `squeeze_copy(Tensor input) -> Tensor`
     fn squeeze_copy(&self) -> Result<Tensor>;
-    /// `squeeze_copy(Tensor input) -> Tensor`
-    fn squeeze_copy_out(&self, out: &Tensor) -> Result<()>;
     /// `squeeze_copy.dim(Tensor input, int[1] dim) -> Tensor`
     fn squeeze_copy_dim(&self, dim: &[i64]) -> Result<Tensor>;
-    /// `squeeze_copy.dim(Tensor input, int[1] dim) -> Tensor`
-    fn squeeze_copy_dim_out(&self, dim: &[i64], out: &Tensor) -> Result<()>;
     /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn std<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn std_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor>;
-    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-    fn std_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()>;
-    /// `std(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-    fn std_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        correction: Option<Scalar>,
-        keepdim: bool,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
     fn std_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor>;
-    /// `std.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
-    fn std_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `std.unbiased(Tensor input, bool unbiased) -> Tensor`
     fn std_unbiased(&self, unbiased: bool) -> Result<Tensor>;
-    /// `std.unbiased(Tensor input, bool unbiased) -> Tensor`
-    fn std_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
     /// `std_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
     fn std_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]>;
     /// `std_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
@@ -2690,29 +1560,13 @@ pub trait TensorOps {
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn sub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
-    /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn sub_with_<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<()>;
-    /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn sub_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
-    /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn sub_with_out<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn sum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
     /// `sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn sum_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor>;
     /// `sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn sum_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()>;
-    /// `sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn sum_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `sum_to_size(Tensor input, int[] size) -> Tensor`
     fn sum_to_size(&self, size: &[i64]) -> Result<Tensor>;
     /// `swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)`
@@ -2723,28 +1577,16 @@ pub trait TensorOps {
     fn t(&self) -> Result<Tensor>;
     /// `t_copy(Tensor input) -> Tensor`
     fn t_copy(&self) -> Result<Tensor>;
-    /// `t_copy(Tensor input) -> Tensor`
-    fn t_copy_out(&self, out: &Tensor) -> Result<()>;
     /// `take(Tensor input, Tensor index) -> Tensor`
     fn take(&self, index: &Tensor) -> Result<Tensor>;
     /// `take(Tensor input, Tensor index) -> Tensor`
     fn take_out(&self, index: &Tensor, out: &Tensor) -> Result<()>;
     /// `take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor`
     fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor>;
-    /// `take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor`
-    fn take_along_dim_out(&self, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()>;
     /// `tan(Tensor input) -> Tensor`
     fn tan(&self) -> Result<Tensor>;
-    /// `tan(Tensor input) -> Tensor`
-    fn tan_(&self) -> Result<()>;
-    /// `tan(Tensor input) -> Tensor`
-    fn tan_out(&self, out: &Tensor) -> Result<()>;
     /// `tanh(Tensor input) -> Tensor`
     fn tanh(&self) -> Result<Tensor>;
-    /// `tanh(Tensor input) -> Tensor`
-    fn tanh_(&self) -> Result<()>;
-    /// `tanh(Tensor input) -> Tensor`
-    fn tanh_out(&self, out: &Tensor) -> Result<()>;
     /// `tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor(a)[]`
     fn tensor_split(&self, sections: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor(a)[]`
@@ -2753,10 +1595,6 @@ pub trait TensorOps {
     fn tensor_split_tensor(&self, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
     fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor>;
-    /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
-    fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()>;
-    /// `threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor`
-    fn threshold_out(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>, out: &Tensor) -> Result<()>;
     /// `threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor`
     fn threshold_backward(&self, input: &Tensor, threshold: impl Into<Scalar>) -> Result<Tensor>;
     /// `tile(Tensor input, int[] dims) -> Tensor`
@@ -2773,42 +1611,22 @@ pub trait TensorOps {
     fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
     /// `transpose_copy(Tensor input, int dim0, int dim1) -> Tensor`
     fn transpose_copy(&self, dim0: i64, dim1: i64) -> Result<Tensor>;
-    /// `transpose_copy(Tensor input, int dim0, int dim1) -> Tensor`
-    fn transpose_copy_out(&self, dim0: i64, dim1: i64, out: &Tensor) -> Result<()>;
     /// `trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
     fn trapezoid(&self) -> Result<Tensor>;
-    /// `trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
-    fn trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
     /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
     fn trapezoid_x(&self, x: &Tensor) -> Result<Tensor>;
-    /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-    fn trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
     /// `trapz(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
     fn trapz(&self) -> Result<Tensor>;
-    /// `trapz(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
-    fn trapz_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor>;
-    /// `trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-    fn trapz_x(&self, x: &Tensor) -> Result<Tensor>;
-    /// `trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
-    fn trapz_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor>;
     /// `tril(Tensor input, int diagonal=0) -> Tensor`
     fn tril(&self, diagonal: i64) -> Result<Tensor>;
     /// `tril(Tensor input, int diagonal=0) -> Tensor`
     fn tril_(&self, diagonal: i64) -> Result<()>;
-    /// `tril(Tensor input, int diagonal=0) -> Tensor`
-    fn tril_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
     /// `triu(Tensor input, int diagonal=0) -> Tensor`
     fn triu(&self, diagonal: i64) -> Result<Tensor>;
     /// `triu(Tensor input, int diagonal=0) -> Tensor`
     fn triu_(&self, diagonal: i64) -> Result<()>;
-    /// `triu(Tensor input, int diagonal=0) -> Tensor`
-    fn triu_out(&self, diagonal: i64, out: &Tensor) -> Result<()>;
     /// `trunc(Tensor input) -> Tensor`
     fn trunc(&self) -> Result<Tensor>;
-    /// `trunc(Tensor input) -> Tensor`
-    fn trunc_(&self) -> Result<()>;
-    /// `trunc(Tensor input) -> Tensor`
-    fn trunc_out(&self, out: &Tensor) -> Result<()>;
     /// `unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]`
     fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `unbind_copy(Tensor input, int dim=0) -> Tensor[]`
@@ -2821,12 +1639,8 @@ pub trait TensorOps {
     fn unfold_backward(&self, input_sizes: &[i64], dim: i64, size: i64, step: i64) -> Result<Tensor>;
     /// `unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor`
     fn unfold_copy(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor>;
-    /// `unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor`
-    fn unfold_copy_out(&self, dimension: i64, size: i64, step: i64, out: &Tensor) -> Result<()>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
     fn uniform(&self, from: f64, to: f64) -> Result<Tensor>;
-    /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
-    fn uniform_with(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<Tensor>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
     fn uniform_(&self, from: f64, to: f64) -> Result<()>;
     /// `uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor`
@@ -2841,32 +1655,16 @@ pub trait TensorOps {
     fn unsqueeze(&self, dim: i64) -> Result<Tensor>;
     /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
     fn unsqueeze_copy(&self, dim: i64) -> Result<Tensor>;
-    /// `unsqueeze_copy(Tensor input, int dim) -> Tensor`
-    fn unsqueeze_copy_out(&self, dim: i64, out: &Tensor) -> Result<()>;
     /// `vander(Tensor x, int? N=None, bool increasing=False) -> Tensor`
     fn vander(&self, N: Option<i64>, increasing: bool) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor>;
     /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
     fn var_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor>;
-    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-    fn var_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()>;
-    /// `var(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
-    fn var_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        correction: Option<Scalar>,
-        keepdim: bool,
-        out: &Tensor,
-    ) -> Result<()>;
     /// `var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
     fn var_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor>;
-    /// `var.dim(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
-    fn var_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()>;
     /// `var.unbiased(Tensor input, bool unbiased) -> Tensor`
     fn var_unbiased(&self, unbiased: bool) -> Result<Tensor>;
-    /// `var.unbiased(Tensor input, bool unbiased) -> Tensor`
-    fn var_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()>;
     /// `var_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
     fn var_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]>;
     /// `var_mean(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
@@ -2882,18 +1680,8 @@ pub trait TensorOps {
     fn var_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]>;
     /// `vdot(Tensor input, Tensor other) -> Tensor`
     fn vdot(&self, other: &Tensor) -> Result<Tensor>;
-    /// `vdot(Tensor input, Tensor other) -> Tensor`
-    fn vdot_out(&self, other: &Tensor, out: &Tensor) -> Result<()>;
     /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor>;
-    /// `vector_norm(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor`
-    fn vector_norm_with<'a>(
-        &self,
-        ord: impl Into<Scalar>,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-    ) -> Result<Tensor>;
     /// `view(Tensor(a) input, int[] size) -> Tensor(a)`
     fn view(&self, size: &[i64]) -> Result<Tensor>;
     /// `view.dtype(Tensor(a) input, DType dtype) -> Tensor(a)`
@@ -2906,26 +1694,18 @@ pub trait TensorOps {
     fn view_as_real(&self) -> Result<Tensor>;
     /// `view_copy(Tensor input, int[] size) -> Tensor`
     fn view_copy(&self, size: &[i64]) -> Result<Tensor>;
-    /// `view_copy(Tensor input, int[] size) -> Tensor`
-    fn view_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()>;
     /// `vsplit(Tensor(a) input, int sections) -> Tensor(a)[]`
     fn vsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>>;
     /// `vsplit.array(Tensor(a) input, int[] indices) -> Tensor(a)[]`
     fn vsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>>;
     /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
     fn r#where<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor`
-    fn where_out<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `where.places(Tensor condition) -> Tensor[]`
     fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>>;
     /// `xlog1py_pair(Tensor input, Tensor other) -> Tensor`
     fn xlog1py_pair(&self, other: &Tensor) -> Result<Tensor>;
     /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
     fn xlogy<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
-    /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn xlogy_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()>;
-    /// `xlogy(Tensor input, Tensor|Scalar other) -> Tensor`
-    fn xlogy_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()>;
     /// `xlogy_pair(Tensor input, Tensor other) -> Tensor`
     fn xlogy_pair(&self, other: &Tensor) -> Result<Tensor>;
     /// `zero(Tensor input) -> Tensor`
@@ -2977,17 +1757,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn _int_mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::int_mm::OP,
-            ins: &[Some(self), Some(mat2)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::GAMMA,
@@ -3011,49 +1780,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn abs_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::abs::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn acos(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn acos_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn acos_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ACOS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn acosh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn acosh_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn acosh_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ACOSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -3171,30 +1906,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn add_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::add::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn add_with_out<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::add::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::vectors::ADDBMM,
@@ -3206,96 +1917,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn addbmm_with(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addbmm_with_(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addbmm_with_out(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::lerp::ADDCDIV,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -3313,61 +1939,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addcdiv_out(&self, tensor1: &Tensor, tensor2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addcdiv_with_out(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        value: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::lerp::ADDCMUL,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -3385,67 +1961,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addcmul_out(&self, tensor1: &Tensor, tensor2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addcmul_with_out(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        value: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
-            ins: &[Some(self), Some(tensor1), Some(tensor2)],
-            args: &[Arg::from(value.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::addmm::OP,
             ins: &[Some(self), Some(mat1), Some(mat2)],
             args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addmm_with(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::addmm::OP,
-            ins: &[Some(self), Some(mat1), Some(mat2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -3463,52 +1983,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn addmm_with_(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::OP,
-            ins: &[Some(self), Some(mat1), Some(mat2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addmm_out(&self, mat1: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::OP,
-            ins: &[Some(self), Some(mat1), Some(mat2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addmm_with_out(
-        &self,
-        mat1: &Tensor,
-        mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::OP,
-            ins: &[Some(self), Some(mat1), Some(mat2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::vectors::ADDMV,
@@ -3520,74 +1994,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn addmv_with(
-        &self,
-        mat: &Tensor,
-        vec: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
-            ins: &[Some(self), Some(mat), Some(vec)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
-            ins: &[Some(self), Some(mat), Some(vec)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
-            ins: &[Some(self), Some(mat), Some(vec)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addmv_out(&self, mat: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
-            ins: &[Some(self), Some(mat), Some(vec)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addmv_with_out(
-        &self,
-        mat: &Tensor,
-        vec: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
-            ins: &[Some(self), Some(mat), Some(vec)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::vectors::ADDR,
@@ -3596,80 +2002,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn addr_with(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDR,
-            ins: &[Some(self), Some(vec1), Some(vec2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDR,
-            ins: &[Some(self), Some(vec1), Some(vec2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addr_with_(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDR,
-            ins: &[Some(self), Some(vec1), Some(vec2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addr_out(&self, vec1: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDR,
-            ins: &[Some(self), Some(vec1), Some(vec2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn addr_with_out(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::ADDR,
-            ins: &[Some(self), Some(vec1), Some(vec2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -3685,12 +2017,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn alias_copy_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::view::copies::ALIAS, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::logic::ALL,
@@ -3699,17 +2025,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn all_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::logic::ALL,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -3724,17 +2039,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn amax_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::AMAX,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::extrema::AMIN,
@@ -3743,17 +2047,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn amin_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::AMIN,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -3768,27 +2061,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn aminmax_with(&self, dim: Option<i64>, keepdim: bool) -> Result<[Tensor; 2]> {
-        let call = Call {
-            op: &crate::reduce::spread::AMINMAX,
-            ins: &[Some(self)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
-    #[inline]
     fn angle(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::complex::ANGLE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn angle_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::complex::ANGLE, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -3803,17 +2078,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn any_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::logic::ANY,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::extrema::ARGMAX,
@@ -3822,17 +2086,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn argmax_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::ARGMAX,
-            ins: &[Some(self)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -3847,33 +2100,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn argmin_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::ARGMIN,
-            ins: &[Some(self)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::sort::ARGSORT,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn argsort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::sort::ARGSORT,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(stable)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -3908,23 +2139,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn as_strided_copy_out(
-        &self,
-        size: &[i64],
-        stride: &[i64],
-        storage_offset: Option<i64>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::AS_STRIDED,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size), Arg::Ints(stride), storage_offset.map_or(Arg::None, Arg::Int)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn as_strided_scatter(
         &self,
         src: &Tensor,
@@ -3948,57 +2162,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn asin_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ASIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn asin_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ASIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn asinh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn asinh_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn asinh_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ASINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn atan(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn atan_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn atan_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ATAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -4013,45 +2185,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn atan2_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::trig::ATAN2,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn atan2_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::trig::ATAN2,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn atanh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn atanh_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn atanh_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::ATANH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -4186,80 +2322,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn baddbmm_with(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn baddbmm_with_(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn baddbmm_out(&self, batch1: &Tensor, batch2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::Int(1), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn baddbmm_with_out(
-        &self,
-        batch1: &Tensor,
-        batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
-            ins: &[Some(self), Some(batch1), Some(batch2)],
-            args: &[Arg::from(beta.into()), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn batch_norm_backward(
         &self,
         input: &Tensor,
@@ -4328,83 +2390,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bernoulli_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI,
-            ins: &[Some(self)],
-            args: &[rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bernoulli_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI,
-            ins: &[Some(self)],
-            args: &[rng(None)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bernoulli_with_out(&self, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI,
-            ins: &[Some(self)],
-            args: &[rng(generator)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bernoulli_Tensor(&self, p: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL,
-            ins: &[Some(self), Some(p)],
-            args: &[rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bernoulli_Tensor_with(&self, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL,
-            ins: &[Some(self), Some(p)],
-            args: &[rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bernoulli_Tensor_(&self, p: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL,
-            ins: &[Some(self), Some(p)],
-            args: &[rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bernoulli_Tensor_with_(&self, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL,
-            ins: &[Some(self), Some(p)],
-            args: &[rng(generator)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bernoulli_float(&self, p: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::BERNOULLI_FILL_P,
@@ -4416,55 +2401,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bernoulli_float_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL_P,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bernoulli_float_(&self, p: f64) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL_P,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bernoulli_float_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL_P,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::BERNOULLI_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bernoulli_p_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI_P,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -4611,18 +2552,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bitwise_and_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::bitwise_and::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bitwise_left_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -4647,35 +2576,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bitwise_left_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::LEFT_SHIFT,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bitwise_not(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::bitwise_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn bitwise_not_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::bitwise_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn bitwise_not_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::bitwise_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -4698,18 +2601,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bitwise_or_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::bitwise_or::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -4739,18 +2630,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bitwise_right_shift_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::RIGHT_SHIFT,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bitwise_xor<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -4775,33 +2654,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bitwise_xor_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::bitwise_xor::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::products::BMM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn bmm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::products::BMM,
-            ins: &[Some(self), Some(mat2)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -4823,39 +2679,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn bucketize_with(&self, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::BUCKETIZE,
-            ins: &[Some(self), Some(boundaries)],
-            args: &[Arg::Bool(out_int32), Arg::Bool(right)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn bucketize_out(&self, boundaries: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::BUCKETIZE,
-            ins: &[Some(self), Some(boundaries)],
-            args: &[Arg::Bool(false), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn bucketize_with_out(&self, boundaries: &Tensor, out_int32: bool, right: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::BUCKETIZE,
-            ins: &[Some(self), Some(boundaries)],
-            args: &[Arg::Bool(out_int32), Arg::Bool(right)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn cauchy(&self, median: f64, sigma: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::CAUCHY,
@@ -4867,33 +2690,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cauchy_with(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::CAUCHY,
-            ins: &[Some(self)],
-            args: &[Arg::Float(median), Arg::Float(sigma), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn cauchy_(&self, median: f64, sigma: f64) -> Result<()> {
         let call = Call {
             op: &crate::random::distributions::CAUCHY,
             ins: &[Some(self)],
             args: &[Arg::Float(median), Arg::Float(sigma), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cauchy_with_(&self, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::CAUCHY,
-            ins: &[Some(self)],
-            args: &[Arg::Float(median), Arg::Float(sigma), rng(generator)],
             dest: Dest::Into(&[self]),
         };
         none(&call)
@@ -4912,12 +2713,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn ceil_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::ceil::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn celu(&self, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::elu::CELU,
@@ -4926,17 +2721,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn celu_(&self, alpha: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::elu::CELU,
-            ins: &[Some(self)],
-            args: &[Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -4951,17 +2735,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cholesky_inverse_out(&self, upper: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::linalg::cholesky_solve::INVERSE,
-            ins: &[Some(self)],
-            args: &[Arg::Bool(upper)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn cholesky_solve(&self, L: &Tensor, upper: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::linalg::cholesky_solve::OP,
@@ -4970,17 +2743,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn cholesky_solve_out(&self, L: &Tensor, upper: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::linalg::cholesky_solve::OP,
-            ins: &[Some(self), Some(L)],
-            args: &[Arg::Bool(upper)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -5017,46 +2779,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn clamp_out(&self, min: Option<Scalar>, max: Option<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::clamp::OP,
-            ins: &[Some(self)],
-            args: &[min.map_or(Arg::None, Arg::from), max.map_or(Arg::None, Arg::from)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn clamp_Tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::elementwise::clamp::TENSOR, ins: &[Some(self), min, max], args: &[], dest: Dest::Fresh };
-        one(&call)
-    }
-
-    #[inline]
-    fn clamp_Tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::clamp::TENSOR,
-            ins: &[Some(self), min, max],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn clamp_Tensor_out(&self, min: Option<&Tensor>, max: Option<&Tensor>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::clamp::TENSOR,
-            ins: &[Some(self), min, max],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (max, max_scalar) = split(max);
         let call = Call {
@@ -5076,18 +2798,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), max],
             args: &[max_scalar],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn clamp_max_out<'a>(&self, max: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (max, max_scalar) = split(max);
-        let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MAX,
-            ins: &[Some(self), max],
-            args: &[max_scalar],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -5117,31 +2827,8 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn clamp_min_out<'a>(&self, min: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (min, min_scalar) = split(min);
-        let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MIN,
-            ins: &[Some(self), min],
-            args: &[min_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn cloned(&self) -> Result<Tensor> {
         let call = Call { op: &crate::creation::new::CLONE, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
-        one(&call)
-    }
-
-    #[inline]
-    fn cloned_with(&self, memory_format: Option<&str>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::new::CLONE,
-            ins: &[Some(self)],
-            args: &[memory_format.map_or(Arg::None, sym)],
-            dest: Dest::Fresh,
-        };
         one(&call)
     }
 
@@ -5179,17 +2866,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn complex_out(&self, imag: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::complex::COMPLEX,
-            ins: &[Some(self), Some(imag)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn conj(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::complex::CONJ, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -5200,28 +2876,6 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::elementwise::complex::CONJ_PHYSICAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn conj_physical_(&self) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::complex::CONJ_PHYSICAL,
-            ins: &[Some(self)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn conj_physical_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::complex::CONJ_PHYSICAL,
-            ins: &[Some(self)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -5300,25 +2954,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn conv2d_padding(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::conv::public::CONV2D_NAMED,
-            ins: &[Some(self), Some(weight), bias],
-            args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn conv3d(
         &self,
         weight: &Tensor,
@@ -5332,25 +2967,6 @@ impl TensorOps for Tensor {
             op: &crate::conv::public::CONV3D,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn conv3d_padding(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        stride: &[i64],
-        padding: &str,
-        dilation: &[i64],
-        groups: i64,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::conv::public::CONV3D_NAMED,
-            ins: &[Some(self), Some(weight), bias],
-            args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -5520,30 +3136,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn copysign_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::COPYSIGN,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn copysign_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::COPYSIGN,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn corrcoef(&self) -> Result<Tensor> {
         let call = Call { op: &crate::reduce::moments::CORRCOEF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -5556,35 +3148,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cos_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn cos_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::cos::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn cosh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn cosh_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn cosh_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::COSH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -5604,17 +3170,6 @@ impl TensorOps for Tensor {
             op: &crate::reduce::moments::COV,
             ins: &[Some(self), None, None],
             args: &[Arg::Int(1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn cov_with(&self, correction: i64, fweights: Option<&Tensor>, aweights: Option<&Tensor>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::moments::COV,
-            ins: &[Some(self), fweights, aweights],
-            args: &[Arg::Int(correction)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -5723,50 +3278,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cumprod_(&self, dim: i64) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::None],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cumprod_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cumprod_out(&self, dim: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cumprod_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn cumsum(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::prod::CUMSUM,
@@ -5800,39 +3311,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cumsum_with_(&self, dim: i64, dtype: Option<DType>) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cumsum_out(&self, dim: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn cumsum_with_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn cumulative_extreme(&self, dim: i64, largest: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::running::EXTREME,
@@ -5855,56 +3333,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn cumulative_trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::CUMULATIVE,
-            ins: &[Some(self)],
-            args: &[Arg::from(dx.into()), Arg::Int(dim)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn cumulative_trapezoid_x(&self, x: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::CUMULATIVE_X,
-            ins: &[Some(self), Some(x)],
-            args: &[Arg::Int(-1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn cumulative_trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::CUMULATIVE_X,
-            ins: &[Some(self), Some(x)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn deg2rad(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn deg2rad_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn deg2rad_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -5922,17 +3353,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn diag_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::diagonal::DIAG,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -5976,17 +3396,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn diagonal_copy_out(&self, offset: i64, dim1: i64, dim2: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::DIAGONAL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::diagonal::SCATTER,
@@ -6009,45 +3418,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn diff_out(
-        &self,
-        n: i64,
-        dim: i64,
-        prepend: Option<&Tensor>,
-        append: Option<&Tensor>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::spread::DIFF,
-            ins: &[Some(self), prepend, append],
-            args: &[Arg::Int(n), Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn digamma(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::DIGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn digamma_(&self) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::DIGAMMA,
-            ins: &[Some(self)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn digamma_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::DIGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -6098,57 +3471,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn div_with_<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, rounding_mode.map_or(Arg::None, sym)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn div_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn div_with_out<'a>(&self, other: impl Into<Operand<'a>>, rounding_mode: Option<&str>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, rounding_mode.map_or(Arg::None, sym)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::products::DOT, ins: &[Some(self), Some(tensor)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn dot_out(&self, tensor: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::products::DOT,
-            ins: &[Some(self), Some(tensor)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -6209,17 +3535,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn elu_(&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::elu::OP,
-            ins: &[Some(self)],
-            args: &[Arg::from(alpha.into()), Arg::from(scale.into()), Arg::from(input_scale.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -6294,28 +3609,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn empty_like_with(
-        &self,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::full::EMPTY_LIKE,
-            ins: &[Some(self)],
-            args: &[
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-                memory_format.map_or(Arg::None, sym),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn eq<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -6328,65 +3621,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn eq_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::eq::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn eq_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::eq::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn erf(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::erf::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn erf_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::erf::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn erf_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::erf::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn erfc(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn erfc_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn erfc_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -6403,13 +3646,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn erfinv_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn exp(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::exp::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -6422,29 +3658,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn exp_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::exp::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn exp2(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn exp2_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn exp2_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -6453,17 +3669,6 @@ impl TensorOps for Tensor {
             op: &crate::view::expand::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn expand_with(&self, size: &[i64], implicit: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::view::expand::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size), Arg::Bool(implicit)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -6488,55 +3693,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn expand_copy_with(&self, size: &[i64], implicit: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::view::copies::EXPAND,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size), Arg::Bool(implicit)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn expand_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::EXPAND,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn expand_copy_with_out(&self, size: &[i64], implicit: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::EXPAND,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size), Arg::Bool(implicit)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn expm1(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::expm1::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn expm1_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::expm1::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn expm1_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::expm1::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -6545,17 +3704,6 @@ impl TensorOps for Tensor {
             op: &crate::random::draw::EXPONENTIAL,
             ins: &[Some(self)],
             args: &[Arg::Float(lambd), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn exponential_with(&self, lambd: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::EXPONENTIAL,
-            ins: &[Some(self)],
-            args: &[Arg::Float(lambd), rng(generator)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -6694,18 +3842,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn float_power_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (exponent, exponent_scalar) = split(exponent);
-        let call = Call {
-            op: &crate::elementwise::pairs::FLOAT_POWER,
-            ins: &[Some(self), exponent],
-            args: &[exponent_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn floor(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::floor::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -6715,12 +3851,6 @@ impl TensorOps for Tensor {
     fn floor_(&self) -> Result<()> {
         let call =
             Call { op: &crate::elementwise::floor::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn floor_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::floor::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -6749,18 +3879,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn floor_divide_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::FLOOR_DIVIDE,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn fmax(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pairs::FMAX,
@@ -6772,17 +3890,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn fmax_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FMAX,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn fmin(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pairs::FMIN,
@@ -6791,17 +3898,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn fmin_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FMIN,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -6817,30 +3913,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn fmod_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::FMOD,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn fmod_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::FMOD,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn frac(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -6850,13 +3922,6 @@ impl TensorOps for Tensor {
     fn frac_(&self) -> Result<()> {
         let call =
             Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn frac_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -6886,30 +3951,6 @@ impl TensorOps for Tensor {
             op: &crate::creation::full::FULL_LIKE,
             ins: &[Some(self)],
             args: &[Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn full_like_with(
-        &self,
-        fill_value: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::full::FULL_LIKE,
-            ins: &[Some(self)],
-            args: &[
-                Arg::from(fill_value.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-                memory_format.map_or(Arg::None, sym),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -7028,65 +4069,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn gather_with(&self, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::gather::GATHER_OP,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::Bool(sparse_grad)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn gather_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::GATHER_OP,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn gather_with_out(&self, dim: i64, index: &Tensor, sparse_grad: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::GATHER_OP,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::Bool(sparse_grad)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn gcd(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::elementwise::pairs::GCD, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn gcd_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::GCD,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn gcd_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::GCD,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -7109,18 +4095,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn ge_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::ge::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -7177,33 +4151,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn geometric_with(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::GEOMETRIC,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn geometric_(&self, p: f64) -> Result<()> {
         let call = Call {
             op: &crate::random::distributions::GEOMETRIC,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn geometric_with_(&self, p: f64, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::GEOMETRIC,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
             dest: Dest::Into(&[self]),
         };
         none(&call)
@@ -7317,18 +4269,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn gt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::gt::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::shrink::HARDSHRINK,
@@ -7340,32 +4280,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn hardshrink_out(&self, lambd: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::shrink::HARDSHRINK,
-            ins: &[Some(self)],
-            args: &[Arg::from(lambd.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn hardsigmoid(&self) -> Result<Tensor> {
         let call =
             Call { op: &crate::elementwise::hard::HARDSIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn hardsigmoid_(&self) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::hard::HARDSIGMOID,
-            ins: &[Some(self)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -7383,13 +4301,6 @@ impl TensorOps for Tensor {
     fn hardswish(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::hard::HARDSWISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn hardswish_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::hard::HARDSWISH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
     }
 
     #[inline]
@@ -7412,17 +4323,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn hardtanh_(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::hard::HARDTANH,
-            ins: &[Some(self)],
-            args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -7453,28 +4353,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn heaviside_(&self, values: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::HEAVISIDE,
-            ins: &[Some(self), Some(values)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn heaviside_out(&self, values: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::HEAVISIDE,
-            ins: &[Some(self), Some(values)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::count::HISTC,
@@ -7483,17 +4361,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn histc_out(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::count::HISTC,
-            ins: &[Some(self)],
-            args: &[Arg::Int(bins), Arg::from(min.into()), Arg::from(max.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -7541,45 +4408,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn hypot_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::HYPOT,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn hypot_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::HYPOT,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn i0(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn i0_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn i0_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -7645,35 +4476,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn index_add_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::index_select::ADD,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn index_add_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        alpha: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::index_select::ADD,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::part::COPY,
@@ -7691,17 +4493,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim)],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn index_copy_out(&self, dim: i64, index: &Tensor, source: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::part::COPY,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -7753,51 +4544,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn index_put_<'a>(
-        &'a self,
-        indices: impl IntoIterator<Item = Option<&'a Tensor>>,
-        values: &'a Tensor,
-        accumulate: bool,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        ins.push(Some(self));
-        let n_indices = ins.len();
-        ins.extend(indices);
-        let n_indices = ins.len() - n_indices;
-        ins.push(Some(values));
-        let call = Call {
-            op: &crate::index::index::PUT,
-            ins: &ins,
-            args: &[Arg::Len(n_indices as u32), Arg::Bool(accumulate)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::part::REDUCE,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn index_reduce_with(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::part::REDUCE,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -7815,54 +4566,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn index_reduce_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::part::REDUCE,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn index_reduce_out(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::part::REDUCE,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn index_reduce_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        include_self: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::part::REDUCE,
-            ins: &[Some(self), Some(index), Some(source)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::index_select::OP,
@@ -7874,32 +4577,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn index_select_out(&self, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::index_select::OP,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn inner(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::vectors::INNER, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn inner_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::INNER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -7942,39 +4623,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn isin_with(&self, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::ISIN,
-            ins: &[Some(self), Some(test_elements)],
-            args: &[Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn isin_out(&self, test_elements: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::ISIN,
-            ins: &[Some(self), Some(test_elements)],
-            args: &[Arg::Bool(false), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn isin_with_out(&self, test_elements: &Tensor, assume_unique: bool, invert: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::ISIN,
-            ins: &[Some(self), Some(test_elements)],
-            args: &[Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn isin_number(&self, test_element: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::search::ISIN_NUMBER,
@@ -7983,45 +4631,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn isin_number_with(&self, test_element: impl Into<Scalar>, assume_unique: bool, invert: bool) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::ISIN_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::from(test_element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn isin_number_out(&self, test_element: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::ISIN_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::from(test_element.into()), Arg::Bool(false), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn isin_number_with_out(
-        &self,
-        test_element: impl Into<Scalar>,
-        assume_unique: bool,
-        invert: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::ISIN_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::from(test_element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8043,23 +4652,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn isneginf_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::ISNEGINF, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn isposinf(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::simple::ISPOSINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn isposinf_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::ISPOSINF, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -8073,17 +4668,6 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::matmul::vectors::KRON, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn kron_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::KRON,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8155,28 +4739,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn lcm_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LCM,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn lcm_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LCM,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pairs::LDEXP,
@@ -8185,28 +4747,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn ldexp_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LDEXP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn ldexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LDEXP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8222,30 +4762,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn le_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::le::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn le_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::le::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn leaky_relu(&self, negative_slope: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::leaky_relu::OP,
@@ -8254,17 +4770,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn leaky_relu_(&self, negative_slope: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::leaky_relu::OP,
-            ins: &[Some(self)],
-            args: &[Arg::from(negative_slope.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8303,35 +4808,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn lerp_out<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (weight, weight_scalar) = split(weight);
-        let call = Call {
-            op: &crate::elementwise::lerp::OP,
-            ins: &[Some(self), Some(end), weight],
-            args: &[weight_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn lgamma(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn lgamma_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn lgamma_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -8346,33 +4825,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn linalg_cholesky_ex_with(&self, upper: bool, check_errors: bool) -> Result<[Tensor; 2]> {
-        let call = Call {
-            op: &crate::linalg::cholesky::EX,
-            ins: &[Some(self)],
-            args: &[Arg::Bool(upper), Arg::Bool(check_errors)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
-    #[inline]
     fn linalg_cross(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::vectors::CROSS,
             ins: &[Some(self), Some(other)],
             args: &[Arg::Int(-1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn linalg_cross_with(&self, other: &Tensor, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::matmul::vectors::CROSS,
-            ins: &[Some(self), Some(other)],
-            args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -8410,13 +4867,6 @@ impl TensorOps for Tensor {
     #[inline]
     fn linalg_inv_ex(&self) -> Result<[Tensor; 2]> {
         let call = Call { op: &crate::linalg::inv::INV, ins: &[Some(self)], args: &[Arg::Int(0)], dest: Dest::Fresh };
-        many(&call)
-    }
-
-    #[inline]
-    fn linalg_inv_ex_with(&self, check: i64) -> Result<[Tensor; 2]> {
-        let call =
-            Call { op: &crate::linalg::inv::INV, ins: &[Some(self)], args: &[Arg::Int(check)], dest: Dest::Fresh };
         many(&call)
     }
 
@@ -8538,23 +4988,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn linalg_vector_norm_with<'a>(
-        &self,
-        ord: impl Into<Scalar>,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::linalg::vector_norm::OP,
-            ins: &[Some(self)],
-            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
             op: &crate::matmul::linear::OP,
@@ -8578,29 +5011,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn log_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::log::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn log10(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn log10_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn log10_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -8610,34 +5023,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn log1p_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::log1p::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn log1p_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::log1p::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn log2(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::log2::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn log2_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::log2::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn log2_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::log2::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -8652,33 +5040,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn log_normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::LOG_NORMAL,
-            ins: &[Some(self)],
-            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn log_normal_(&self, mean: f64, std: f64) -> Result<()> {
         let call = Call {
             op: &crate::random::distributions::LOG_NORMAL,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn log_normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::LOG_NORMAL,
-            ins: &[Some(self)],
-            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
             dest: Dest::Into(&[self]),
         };
         none(&call)
@@ -8703,17 +5069,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn log_softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::nn::softmax::LOG,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::pairs::LOGADDEXP,
@@ -8722,17 +5077,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn logaddexp_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LOGADDEXP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8747,17 +5091,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn logaddexp2_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LOGADDEXP2,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::running::LOGCUMSUMEXP,
@@ -8766,17 +5099,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn logcumsumexp_out(&self, dim: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::running::LOGCUMSUMEXP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8808,17 +5130,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn logical_and_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::logical_and::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn logical_not(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::logical_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -8828,13 +5139,6 @@ impl TensorOps for Tensor {
     fn logical_not_(&self) -> Result<()> {
         let call =
             Call { op: &crate::elementwise::logical_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn logical_not_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::logical_not::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -8850,28 +5154,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn logical_or_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::logical_or::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn logical_or_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::logical_or::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn logical_xor(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::logical_xor::OP,
@@ -8883,28 +5165,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn logical_xor_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::logical_xor::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn logical_xor_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::logical_xor::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::special::LOGIT,
@@ -8913,28 +5173,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn logit_(&self, eps: Option<f64>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::LOGIT,
-            ins: &[Some(self)],
-            args: &[eps.map_or(Arg::None, Arg::Float)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn logit_out(&self, eps: Option<f64>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::LOGIT,
-            ins: &[Some(self)],
-            args: &[eps.map_or(Arg::None, Arg::Float)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -8960,17 +5198,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn logsumexp_out(&self, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::LOGSUMEXP,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn lt<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -8980,30 +5207,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn lt_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::lt::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn lt_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::lt::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9064,32 +5267,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn masked_select_out(&self, mask: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::nonzero::MASKED_SELECT,
-            ins: &[Some(self), Some(mask)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::matmul::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn matmul_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::matmul::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9102,12 +5283,6 @@ impl TensorOps for Tensor {
     fn max(&self) -> Result<Tensor> {
         let call = Call { op: &crate::reduce::extrema::MAX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn max_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::reduce::extrema::MAX, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -9130,17 +5305,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn max_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::MAX_OTHER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9310,17 +5474,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn maximum_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::maximum::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn mean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::OP,
@@ -9329,45 +5482,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn mean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::mean::OP,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn mean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::OP,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn mean_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::OP,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9394,12 +5508,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn min_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::reduce::extrema::MIN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::reduce::extrema::MIN_DIM,
@@ -9422,17 +5530,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn min_other_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::extrema::MIN_OTHER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn minimum(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::elementwise::minimum::OP,
@@ -9444,27 +5541,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn minimum_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::minimum::OP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn mish(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::softplus::MISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn mish_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::softplus::MISH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
     }
 
     #[inline]
@@ -9483,17 +5562,6 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::matmul::products::MM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn mm_out(&self, mat2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::products::MM,
-            ins: &[Some(self), Some(mat2)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9547,12 +5615,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn msort_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::reduce::order::MSORT, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn mul<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -9577,18 +5639,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn mul_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::mul::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::MULTINOMIAL,
@@ -9600,60 +5650,10 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn multinomial_with(&self, num_samples: i64, replacement: bool, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::MULTINOMIAL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn multinomial_out(&self, num_samples: i64, replacement: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::MULTINOMIAL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(None)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn multinomial_with_out(
-        &self,
-        num_samples: i64,
-        replacement: bool,
-        generator: Option<&Generator>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::MULTINOMIAL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(generator)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn mv(&self, vec: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::matmul::products::MV, ins: &[Some(self), Some(vec)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn mv_out(&self, vec: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::products::MV,
-            ins: &[Some(self), Some(vec)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9665,28 +5665,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn mvlgamma_(&self, p: i64) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::MVLGAMMA,
-            ins: &[Some(self)],
-            args: &[Arg::Int(p)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn mvlgamma_out(&self, p: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::MVLGAMMA,
-            ins: &[Some(self)],
-            args: &[Arg::Int(p)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9705,36 +5683,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::simple::NAN_TO_NUM,
-            ins: &[Some(self)],
-            args: &[
-                nan.map_or(Arg::None, Arg::Float),
-                posinf.map_or(Arg::None, Arg::Float),
-                neginf.map_or(Arg::None, Arg::Float),
-            ],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nan_to_num_out(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::simple::NAN_TO_NUM,
-            ins: &[Some(self)],
-            args: &[
-                nan.map_or(Arg::None, Arg::Float),
-                posinf.map_or(Arg::None, Arg::Float),
-                neginf.map_or(Arg::None, Arg::Float),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::nan::NANMEAN,
@@ -9743,45 +5691,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn nanmean_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::nan::NANMEAN,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn nanmean_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::nan::NANMEAN,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nanmean_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::nan::NANMEAN,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9813,46 +5722,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn nanquantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn nanquantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nanquantile_with_out(
-        &self,
-        q: &Tensor,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::order::NANQUANTILE_NUMBER,
@@ -9864,46 +5733,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn nanquantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn nanquantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nanquantile_scalar_with_out(
-        &self,
-        q: f64,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::NANQUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn nansum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::nan::NANSUM,
@@ -9912,45 +5741,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn nansum_with<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::nan::NANSUM,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn nansum_out<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::nan::NANSUM,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nansum_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::nan::NANSUM,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -9987,17 +5777,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn narrow_copy_out(&self, dim: i64, start: i64, length: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::NARROW,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn native_attention(
         &self,
         key: &Tensor,
@@ -10011,26 +5790,6 @@ impl TensorOps for Tensor {
             op: &crate::attention::fused::NATIVE,
             ins: &[Some(self), Some(key), Some(value), attn_mask],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(None)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
-    #[inline]
-    fn native_attention_with(
-        &self,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: f64,
-        generator: Option<&Generator>,
-    ) -> Result<[Tensor; 2]> {
-        let call = Call {
-            op: &crate::attention::fused::NATIVE,
-            ins: &[Some(self), Some(key), Some(value), attn_mask],
-            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(generator)],
             dest: Dest::Fresh,
         };
         many(&call)
@@ -10054,36 +5813,6 @@ impl TensorOps for Tensor {
             op: &crate::attention::fused::BACKWARD,
             ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), Arg::Bool(needs_mask), rng(None)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
-    #[inline]
-    fn native_attention_backward_with(
-        &self,
-        query: &Tensor,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        output: &Tensor,
-        logsumexp: &Tensor,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: f64,
-        needs_mask: bool,
-        generator: Option<&Generator>,
-    ) -> Result<[Tensor; 4]> {
-        let call = Call {
-            op: &crate::attention::fused::BACKWARD,
-            ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
-            args: &[
-                Arg::Float(dropout_p),
-                Arg::Bool(is_causal),
-                Arg::Float(scale),
-                Arg::Bool(needs_mask),
-                rng(generator),
-            ],
             dest: Dest::Fresh,
         };
         many(&call)
@@ -10200,17 +5929,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn native_dropout_with(&self, p: f64, generator: Option<&Generator>) -> Result<[Tensor; 2]> {
-        let call = Call {
-            op: &crate::random::dropout::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Float(p), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        many(&call)
-    }
-
-    #[inline]
     fn native_embedding_bag(
         &self,
         indices: &Tensor,
@@ -10306,30 +6024,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn ne_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::ne::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn ne_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::ne::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn neg(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::neg::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -10338,12 +6032,6 @@ impl TensorOps for Tensor {
     #[inline]
     fn neg_(&self) -> Result<()> {
         let call = Call { op: &crate::elementwise::neg::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn neg_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::neg::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
@@ -10359,57 +6047,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn new_empty_with(
-        &self,
-        size: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::new::NEW_EMPTY,
-            ins: &[Some(self)],
-            args: &[
-                Arg::Ints(size),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::strided::NEW_EMPTY_STRIDED,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Ints(stride), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn new_empty_strided_with(
-        &self,
-        size: &[i64],
-        stride: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::strided::NEW_EMPTY_STRIDED,
-            ins: &[Some(self)],
-            args: &[
-                Arg::Ints(size),
-                Arg::Ints(stride),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -10528,28 +6170,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn nextafter_(&self, other: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::NEXTAFTER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nextafter_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::NEXTAFTER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::nn::loss::classes::NLL,
@@ -10567,12 +6187,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn nonzero_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::index::nonzero::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::flat::NONZERO_STATIC,
@@ -10581,39 +6195,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn nonzero_static_with(&self, size: i64, fill_value: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::flat::NONZERO_STATIC,
-            ins: &[Some(self)],
-            args: &[Arg::Int(size), Arg::Int(fill_value)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn nonzero_static_out(&self, size: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::flat::NONZERO_STATIC,
-            ins: &[Some(self)],
-            args: &[Arg::Int(size), Arg::Int(-1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn nonzero_static_with_out(&self, size: i64, fill_value: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::flat::NONZERO_STATIC,
-            ins: &[Some(self)],
-            args: &[Arg::Int(size), Arg::Int(fill_value)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -10628,17 +6209,6 @@ impl TensorOps for Tensor {
             op: &crate::random::draw::NORMAL,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn normal_with(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::NORMAL,
-            ins: &[Some(self)],
-            args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -10662,94 +6232,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_Tensor(&self, std: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_BOTH,
-            ins: &[Some(self), Some(std)],
-            args: &[rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_Tensor_with(&self, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_BOTH,
-            ins: &[Some(self), Some(std)],
-            args: &[rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_Tensor_out(&self, std: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_BOTH,
-            ins: &[Some(self), Some(std)],
-            args: &[rng(None)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_Tensor_with_out(&self, std: &Tensor, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_BOTH,
-            ins: &[Some(self), Some(std)],
-            args: &[rng(generator)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_float(&self, std: f64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_MEAN,
-            ins: &[Some(self)],
-            args: &[Arg::Float(std), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_float_with(&self, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_MEAN,
-            ins: &[Some(self)],
-            args: &[Arg::Float(std), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_float_out(&self, std: f64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_MEAN,
-            ins: &[Some(self)],
-            args: &[Arg::Float(std), rng(None)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn normal_Tensor_float_with_out(&self, std: f64, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_MEAN,
-            ins: &[Some(self)],
-            args: &[Arg::Float(std), rng(generator)],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -10795,17 +6277,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn outer_out(&self, vec2: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::products::OUTER,
-            ins: &[Some(self), Some(vec2)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn pair_distances(&self, x2: &Tensor, p: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::linalg::pair_distances::OP,
@@ -10828,17 +6299,6 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::view::copies::PERMUTE, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn permute_copy_out(&self, dims: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::PERMUTE,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(dims)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -10886,17 +6346,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn polar_out(&self, angle: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::complex::POLAR,
-            ins: &[Some(self), Some(angle)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn positive(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::simple::POSITIVE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
@@ -10922,18 +6371,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), exponent],
             args: &[exponent_scalar],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn pow_out<'a>(&self, exponent: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (exponent, exponent_scalar) = split(exponent);
-        let call = Call {
-            op: &crate::elementwise::pow::OP,
-            ins: &[Some(self), exponent],
-            args: &[exponent_scalar],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -10983,28 +6420,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn prod_out(&self, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::PROD,
-            ins: &[Some(self)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn prod_with_out(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::prod::PROD,
-            ins: &[Some(self)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::flat::PUT,
@@ -11038,46 +6453,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn quantile_with(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn quantile_out(&self, q: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn quantile_with_out(
-        &self,
-        q: &Tensor,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE,
-            ins: &[Some(self), Some(q)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::order::QUANTILE_NUMBER,
@@ -11089,63 +6464,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn quantile_scalar_with(&self, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn quantile_scalar_out(&self, q: f64, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn quantile_scalar_with_out(
-        &self,
-        q: f64,
-        dim: Option<i64>,
-        keepdim: bool,
-        interpolation: &str,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::order::QUANTILE_NUMBER,
-            ins: &[Some(self)],
-            args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym(interpolation)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn rad2deg(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn rad2deg_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn rad2deg_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -11195,65 +6516,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn randint_like_with(
-        &self,
-        high: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT_LIKE_HIGH,
-            ins: &[Some(self)],
-            args: &[
-                Arg::Int(high),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-                memory_format.map_or(Arg::None, sym),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::RANDINT_LIKE,
             ins: &[Some(self)],
             args: &[Arg::Int(low), Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn randint_like_low_with(
-        &self,
-        low: i64,
-        high: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT_LIKE,
-            ins: &[Some(self)],
-            args: &[
-                Arg::Int(low),
-                Arg::Int(high),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-                memory_format.map_or(Arg::None, sym),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11306,33 +6573,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn random_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_ANY,
-            ins: &[Some(self)],
-            args: &[rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn random_(&self) -> Result<()> {
         let call = Call {
             op: &crate::random::distributions::RANDOM_ANY,
             ins: &[Some(self)],
             args: &[rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn random_with_(&self, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_ANY,
-            ins: &[Some(self)],
-            args: &[rng(generator)],
             dest: Dest::Into(&[self]),
         };
         none(&call)
@@ -11350,39 +6595,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn random_from_with(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_FROM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn random_from_(&self, from: i64, to: Option<i64>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_FROM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn random_from_with_(&self, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_FROM,
-            ins: &[Some(self)],
-            args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(generator)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn random_to(&self, to: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::distributions::RANDOM_TO,
@@ -11391,39 +6603,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn random_to_with(&self, to: i64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_TO,
-            ins: &[Some(self)],
-            args: &[Arg::Int(to), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn random_to_(&self, to: i64) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_TO,
-            ins: &[Some(self)],
-            args: &[Arg::Int(to), rng(None)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn random_to_with_(&self, to: i64, generator: Option<&Generator>) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_TO,
-            ins: &[Some(self)],
-            args: &[Arg::Int(to), rng(generator)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -11442,20 +6621,6 @@ impl TensorOps for Tensor {
     fn reciprocal(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::reciprocal::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn reciprocal_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::reciprocal::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn reciprocal_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::reciprocal::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -11495,18 +6660,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn remainder_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::div::REMAINDER,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
         let call =
             Call { op: &crate::view::repeat::OP, ins: &[Some(self)], args: &[Arg::Ints(repeats)], dest: Dest::Fresh };
@@ -11521,65 +6674,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn repeat_interleave_Tensor_with(&self, output_size: Option<i64>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::count::REPEATS,
-            ins: &[Some(self)],
-            args: &[output_size.map_or(Arg::None, Arg::Int)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn repeat_interleave_self_Tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::count::INTERLEAVE,
-            ins: &[Some(self), Some(repeats)],
-            args: &[dim.map_or(Arg::None, Arg::Int), Arg::None],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn repeat_interleave_self_Tensor_with(
-        &self,
-        repeats: &Tensor,
-        dim: Option<i64>,
-        output_size: Option<i64>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::count::INTERLEAVE,
-            ins: &[Some(self), Some(repeats)],
-            args: &[dim.map_or(Arg::None, Arg::Int), output_size.map_or(Arg::None, Arg::Int)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::count::INTERLEAVE_BY,
             ins: &[Some(self)],
             args: &[Arg::Int(repeats), dim.map_or(Arg::None, Arg::Int), Arg::None],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn repeat_interleave_self_int_with(
-        &self,
-        repeats: i64,
-        dim: Option<i64>,
-        output_size: Option<i64>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::count::INTERLEAVE_BY,
-            ins: &[Some(self)],
-            args: &[Arg::Int(repeats), dim.map_or(Arg::None, Arg::Int), output_size.map_or(Arg::None, Arg::Int)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11706,56 +6805,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn round_with(&self, decimals: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::round::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(decimals)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn round_(&self) -> Result<()> {
         let call = Call {
             op: &crate::elementwise::round::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(0)],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn round_with_(&self, decimals: i64) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::round::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(decimals)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn round_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::round::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(0)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn round_with_out(&self, decimals: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::round::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(decimals)],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -11774,30 +6829,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn rsqrt_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::rsqrt::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
             op: &crate::elementwise::rsub::OP,
             ins: &[Some(self), other],
             args: &[other_scalar, Arg::Int(1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::rsub::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::from(alpha.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11816,31 +6853,6 @@ impl TensorOps for Tensor {
             op: &crate::attention::OP,
             ins: &[Some(self), Some(key), Some(value), attn_mask],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn scaled_dot_product_attention_with(
-        &self,
-        key: &Tensor,
-        value: &Tensor,
-        attn_mask: Option<&Tensor>,
-        dropout_p: f64,
-        is_causal: bool,
-        scale: Option<f64>,
-        enable_gqa: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::attention::OP,
-            ins: &[Some(self), Some(key), Some(value), attn_mask],
-            args: &[
-                Arg::Float(dropout_p),
-                Arg::Bool(is_causal),
-                scale.map_or(Arg::None, Arg::Float),
-                Arg::Bool(enable_gqa),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -11869,17 +6881,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn scatter_reduce_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_REDUCE,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim), sym(reduce)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::gather::SCATTER_OP,
@@ -11888,28 +6889,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn scatter_src_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_src_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -11924,28 +6903,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::from(value.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_value_out(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::from(value.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn scatter_value_reduce(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::gather::SCATTER_VALUE_REDUCE,
@@ -11954,35 +6911,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn scatter_value_reduce_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_value_reduce_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
-            ins: &[Some(self), Some(index)],
-            args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -12003,17 +6931,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim)],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_add_out(&self, dim: i64, index: &Tensor, src: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::gather::SCATTER_ADD,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -12059,65 +6976,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn scatter_reduce_two_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()> {
-        let call = Call {
-            op: &crate::index::scatter_reduce::OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_reduce_two_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        include_self: bool,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::scatter_reduce::OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_reduce_two_out(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::scatter_reduce::OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn scatter_reduce_two_with_out(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        include_self: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::scatter_reduce::OP,
-            ins: &[Some(self), Some(index), Some(src)],
-            args: &[Arg::Int(dim), sym(reduce), Arg::Bool(include_self)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn searchsorted(&self, input: &Tensor) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::search::SORTED,
@@ -12147,36 +7005,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn searchsorted_out(&self, input: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::SORTED,
-            ins: &[Some(self), Some(input), None],
-            args: &[Arg::Bool(false), Arg::Bool(false), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn searchsorted_with_out(
-        &self,
-        input: &Tensor,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::SORTED,
-            ins: &[Some(self), Some(input), sorter],
-            args: &[Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn searchsorted_scalar(&self, input: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::search::SORTED_NUMBER,
@@ -12185,54 +7013,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn searchsorted_scalar_with(
-        &self,
-        input: impl Into<Scalar>,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::SORTED_NUMBER,
-            ins: &[Some(self), sorter],
-            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn searchsorted_scalar_out(&self, input: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::SORTED_NUMBER,
-            ins: &[Some(self), None],
-            args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn searchsorted_scalar_with_out(
-        &self,
-        input: impl Into<Scalar>,
-        out_int32: bool,
-        right: bool,
-        side: Option<&str>,
-        sorter: Option<&Tensor>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::SORTED_NUMBER,
-            ins: &[Some(self), sorter],
-            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -12258,17 +7038,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn select_copy_out(&self, dim: i64, index: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::SELECT,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::Int(index)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::scatter::SELECT,
@@ -12280,47 +7049,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn select_scatter_out(&self, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::scatter::SELECT,
-            ins: &[Some(self), Some(src)],
-            args: &[Arg::Int(dim), Arg::Int(index)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn selu(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::elu::SELU, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn selu_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::elu::SELU, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
     fn sgn(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn sgn_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn sgn_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12348,28 +7085,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn sigmoid_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::sigmoid::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn sign(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::sign::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn sign_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::sign::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn sign_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::sign::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12379,22 +7097,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn signbit_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::SIGNBIT, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn silu(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::silu::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn silu_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::silu::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
     }
 
     #[inline]
@@ -12421,49 +7126,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn sin_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::sin::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn sinc(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn sinc_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn sinc_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn sinh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn sinh_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn sinh_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::SINH, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12500,17 +7171,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn slice_copy_out(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::SLICE,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::scatter::SLICE,
@@ -12519,25 +7179,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn slice_scatter_out(
-        &self,
-        src: &Tensor,
-        dim: i64,
-        start: Option<i64>,
-        end: Option<i64>,
-        step: i64,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::view::scatter::SLICE,
-            ins: &[Some(self), Some(src)],
-            args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -12588,17 +7229,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn softmax_out(&self, dim: i64, dtype: Option<DType>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::nn::softmax::OP,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -12679,23 +7309,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn special_entr_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::ENTR, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn special_erfcx(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::ERFCX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn special_erfcx_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::ERFCX, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12705,36 +7321,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn special_i0e_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::I0E, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn special_i1(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::I1, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn special_i1_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::I1, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn special_i1e(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::I1E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn special_i1e_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::I1E, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12745,40 +7340,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn special_log_ndtr_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::LOG_NDTR,
-            ins: &[Some(self)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn special_ndtr(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn special_ndtr_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::NDTR, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn special_ndtri(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::special::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn special_ndtri_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::special::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12794,18 +7364,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn special_xlog1py_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOG1PY,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn special_zeta<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -12815,18 +7373,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn special_zeta_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::ZETA,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -12886,29 +7432,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn sqrt_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::sqrt::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn square(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::square::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn square_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::square::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn square_out(&self, out: &Tensor) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::square::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -12970,12 +7496,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn squeeze_copy_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::view::copies::SQUEEZE, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn squeeze_copy_dim(&self, dim: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::copies::SQUEEZE_DIM,
@@ -12984,17 +7504,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn squeeze_copy_dim_out(&self, dim: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::SQUEEZE_DIM,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -13020,34 +7529,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn std_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::STD,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn std_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        correction: Option<Scalar>,
-        keepdim: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::STD,
-            ins: &[Some(self)],
-            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn std_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::STD_DIM,
@@ -13059,17 +7540,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn std_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::STD_DIM,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn std_unbiased(&self, unbiased: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::STD_UNBIASED,
@@ -13078,17 +7548,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn std_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::STD_UNBIASED,
-            ins: &[Some(self)],
-            args: &[Arg::Bool(unbiased)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -13153,18 +7612,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn sub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::sub::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::from(alpha.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn sub_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
         let (other, other_scalar) = split(other);
         let call = Call {
@@ -13172,42 +7619,6 @@ impl TensorOps for Tensor {
             ins: &[Some(self), other],
             args: &[other_scalar, Arg::Int(1)],
             dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn sub_with_<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::sub::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::from(alpha.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn sub_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::sub::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::Int(1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn sub_with_out<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::sub::OP,
-            ins: &[Some(self), other],
-            args: &[other_scalar, Arg::from(alpha.into())],
-            dest: Dest::Into(&[out]),
         };
         none(&call)
     }
@@ -13240,23 +7651,6 @@ impl TensorOps for Tensor {
             op: &crate::reduce::sum::OP,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn sum_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::sum::OP,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Into(&[out]),
         };
         none(&call)
@@ -13308,12 +7702,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn t_copy_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::view::copies::T, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn take(&self, index: &Tensor) -> Result<Tensor> {
         let call =
             Call { op: &crate::index::flat::TAKE, ins: &[Some(self), Some(index)], args: &[], dest: Dest::Fresh };
@@ -13343,51 +7731,15 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn take_along_dim_out(&self, indices: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::flat::ALONG,
-            ins: &[Some(self), Some(indices)],
-            args: &[dim.map_or(Arg::None, Arg::Int)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn tan(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
-    fn tan_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn tan_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::trig::TAN, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
-    }
-
-    #[inline]
     fn tanh(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn tanh_(&self) -> Result<()> {
-        let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn tanh_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::tanh::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -13432,28 +7784,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::leaky_relu::THRESHOLD,
-            ins: &[Some(self)],
-            args: &[Arg::from(threshold.into()), Arg::from(value.into())],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn threshold_out(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::leaky_relu::THRESHOLD,
-            ins: &[Some(self)],
-            args: &[Arg::from(threshold.into()), Arg::from(value.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -13532,33 +7862,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn transpose_copy_out(&self, dim0: i64, dim1: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::TRANSPOSE,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim0), Arg::Int(dim1)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn trapezoid(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::spread::TRAPEZOID,
             ins: &[Some(self)],
             args: &[Arg::Int(1), Arg::Int(-1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn trapezoid_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::TRAPEZOID,
-            ins: &[Some(self)],
-            args: &[Arg::from(dx.into()), Arg::Int(dim)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -13576,55 +7884,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn trapezoid_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::TRAPEZOID_X,
-            ins: &[Some(self), Some(x)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
     fn trapz(&self) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::spread::TRAPZ,
             ins: &[Some(self)],
             args: &[Arg::Int(1), Arg::Int(-1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn trapz_with(&self, dx: impl Into<Scalar>, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::TRAPZ,
-            ins: &[Some(self)],
-            args: &[Arg::from(dx.into()), Arg::Int(dim)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn trapz_x(&self, x: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::TRAPZ_X,
-            ins: &[Some(self), Some(x)],
-            args: &[Arg::Int(-1)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn trapz_x_with(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::TRAPZ_X,
-            ins: &[Some(self), Some(x)],
-            args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -13653,17 +7917,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn tril_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::triangle::TRIL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn triu(&self, diagonal: i64) -> Result<Tensor> {
         let call = Call {
             op: &crate::index::triangle::TRIU,
@@ -13686,33 +7939,9 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn triu_out(&self, diagonal: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::triangle::TRIU,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn trunc(&self) -> Result<Tensor> {
         let call = Call { op: &crate::elementwise::trunc::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
-    }
-
-    #[inline]
-    fn trunc_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::trunc::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
-        none(&call)
-    }
-
-    #[inline]
-    fn trunc_out(&self, out: &Tensor) -> Result<()> {
-        let call = Call { op: &crate::elementwise::trunc::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[out]) };
-        none(&call)
     }
 
     #[inline]
@@ -13778,33 +8007,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn unfold_copy_out(&self, dimension: i64, size: i64, step: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::UNFOLD,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dimension), Arg::Int(size), Arg::Int(step)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn uniform(&self, from: f64, to: f64) -> Result<Tensor> {
         let call = Call {
             op: &crate::random::draw::UNIFORM,
             ins: &[Some(self)],
             args: &[Arg::Float(from), Arg::Float(to), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn uniform_with(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::UNIFORM,
-            ins: &[Some(self)],
-            args: &[Arg::Float(from), Arg::Float(to), rng(generator)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -13880,17 +8087,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn unsqueeze_copy_out(&self, dim: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::UNSQUEEZE,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn vander(&self, N: Option<i64>, increasing: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::creation::ranges::VANDER,
@@ -13924,34 +8120,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn var_out<'a>(&self, dim: impl Into<OptInts<'a>>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::VAR,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn var_with_out<'a>(
-        &self,
-        dim: impl Into<OptInts<'a>>,
-        correction: Option<Scalar>,
-        keepdim: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::VAR,
-            ins: &[Some(self)],
-            args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn var_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::VAR_DIM,
@@ -13963,17 +8131,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn var_dim_out<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::VAR_DIM,
-            ins: &[Some(self)],
-            args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn var_unbiased(&self, unbiased: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::mean::VAR_UNBIASED,
@@ -13982,17 +8139,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn var_unbiased_out(&self, unbiased: bool, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::reduce::mean::VAR_UNBIASED,
-            ins: &[Some(self)],
-            args: &[Arg::Bool(unbiased)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -14052,39 +8198,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn vdot_out(&self, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::matmul::vectors::VDOT,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
             op: &crate::reduce::prod::NORM,
             ins: &[Some(self)],
             args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), Arg::None],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    #[inline]
-    fn vector_norm_with<'a>(
-        &self,
-        ord: impl Into<Scalar>,
-        dim: impl Into<OptInts<'a>>,
-        keepdim: bool,
-        dtype: Option<DType>,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::prod::NORM,
-            ins: &[Some(self)],
-            args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -14136,17 +8254,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn view_copy_out(&self, size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::view::copies::VIEW,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn vsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
             op: &crate::view::pieces::VSPLIT,
@@ -14182,19 +8289,6 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn where_out<'a>(&self, input: impl Into<Operand<'a>>, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (input, input_scalar) = split(input);
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::where_::OP,
-            ins: &[Some(self), input, other],
-            args: &[input_scalar, other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    #[inline]
     fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call { op: &crate::index::flat::WHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         list(&call)
@@ -14221,30 +8315,6 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    #[inline]
-    fn xlogy_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOGY,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[self]),
-        };
-        none(&call)
-    }
-
-    #[inline]
-    fn xlogy_out<'a>(&self, other: impl Into<Operand<'a>>, out: &Tensor) -> Result<()> {
-        let (other, other_scalar) = split(other);
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOGY,
-            ins: &[Some(self), other],
-            args: &[other_scalar],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     #[inline]
@@ -14392,59 +8462,6 @@ pub mod functions {
         none(&call)
     }
 
-    /// `_fused_adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_adam__with<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
-        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
-        lr: &'a Tensor,
-        step: &'a Tensor,
-        beta1: f64,
-        beta2: f64,
-        weight_decay: f64,
-        eps: f64,
-        maximize: bool,
-        grad_scale: Option<&'a Tensor>,
-        found_inf: Option<&'a Tensor>,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_exp_avgs = ins.len();
-        ins.extend(exp_avgs.into_iter().map(Some));
-        let n_exp_avgs = ins.len() - n_exp_avgs;
-        let n_exp_avg_sqs = ins.len();
-        ins.extend(exp_avg_sqs.into_iter().map(Some));
-        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
-        ins.push(Some(lr));
-        ins.push(Some(step));
-        ins.push(grad_scale);
-        ins.push(found_inf);
-        let call = Call {
-            op: &crate::optim::update::ADAM_OP,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_exp_avgs as u32),
-                Arg::Len(n_exp_avg_sqs as u32),
-                Arg::Float(beta1),
-                Arg::Float(beta2),
-                Arg::Float(weight_decay),
-                Arg::Float(eps),
-                Arg::Bool(maximize),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
     /// `_fused_adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_adamw_<'a>(
@@ -14496,59 +8513,6 @@ pub mod functions {
         none(&call)
     }
 
-    /// `_fused_adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor lr, Tensor step, *, float beta1, float beta2, float weight_decay, float eps, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_adamw__with<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        exp_avgs: impl IntoIterator<Item = &'a Tensor>,
-        exp_avg_sqs: impl IntoIterator<Item = &'a Tensor>,
-        lr: &'a Tensor,
-        step: &'a Tensor,
-        beta1: f64,
-        beta2: f64,
-        weight_decay: f64,
-        eps: f64,
-        maximize: bool,
-        grad_scale: Option<&'a Tensor>,
-        found_inf: Option<&'a Tensor>,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_exp_avgs = ins.len();
-        ins.extend(exp_avgs.into_iter().map(Some));
-        let n_exp_avgs = ins.len() - n_exp_avgs;
-        let n_exp_avg_sqs = ins.len();
-        ins.extend(exp_avg_sqs.into_iter().map(Some));
-        let n_exp_avg_sqs = ins.len() - n_exp_avg_sqs;
-        ins.push(Some(lr));
-        ins.push(Some(step));
-        ins.push(grad_scale);
-        ins.push(found_inf);
-        let call = Call {
-            op: &crate::optim::update::ADAMW,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_exp_avgs as u32),
-                Arg::Len(n_exp_avg_sqs as u32),
-                Arg::Float(beta1),
-                Arg::Float(beta2),
-                Arg::Float(weight_decay),
-                Arg::Float(eps),
-                Arg::Bool(maximize),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
     /// `_fused_sgd_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, *, float momentum, float dampening, float weight_decay, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
     #[inline]
     pub fn _fused_sgd_<'a>(
@@ -14576,54 +8540,6 @@ pub mod functions {
         ins.push(Some(lr));
         ins.push(None);
         ins.push(None);
-        let call = Call {
-            op: &crate::optim::update::SGD_OP,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_momentum_buffers as u32),
-                Arg::Float(momentum),
-                Arg::Float(dampening),
-                Arg::Float(weight_decay),
-                Arg::Bool(nesterov),
-                Arg::Bool(maximize),
-                Arg::Bool(is_first_step),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
-    /// `_fused_sgd_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, *, float momentum, float dampening, float weight_decay, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_sgd__with<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        momentum_buffers: impl IntoIterator<Item = &'a Tensor>,
-        lr: &'a Tensor,
-        momentum: f64,
-        dampening: f64,
-        weight_decay: f64,
-        nesterov: bool,
-        maximize: bool,
-        is_first_step: bool,
-        grad_scale: Option<&'a Tensor>,
-        found_inf: Option<&'a Tensor>,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_momentum_buffers = ins.len();
-        ins.extend(momentum_buffers.into_iter().map(Some));
-        let n_momentum_buffers = ins.len() - n_momentum_buffers;
-        ins.push(Some(lr));
-        ins.push(grad_scale);
-        ins.push(found_inf);
         let call = Call {
             op: &crate::optim::update::SGD_OP,
             ins: &ins,
@@ -14701,66 +8617,6 @@ pub mod functions {
         none(&call)
     }
 
-    /// `_fused_update_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] states0, Tensor(c!)[] states1, Tensor(d!)[] states2, Tensor? lr, Tensor? step, Tensor? x2, Tensor? x3, Tensor? live=None, *, str rule, float[] hyper, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()`
-    #[inline]
-    pub fn _fused_update__with<'a>(
-        params: impl IntoIterator<Item = &'a Tensor>,
-        grads: impl IntoIterator<Item = &'a Tensor>,
-        states0: impl IntoIterator<Item = &'a Tensor>,
-        states1: impl IntoIterator<Item = &'a Tensor>,
-        states2: impl IntoIterator<Item = &'a Tensor>,
-        lr: Option<&'a Tensor>,
-        step: Option<&'a Tensor>,
-        x2: Option<&'a Tensor>,
-        x3: Option<&'a Tensor>,
-        live: Option<&'a Tensor>,
-        rule: &str,
-        hyper: &[f64],
-        maximize: bool,
-        grad_scale: Option<&'a Tensor>,
-        found_inf: Option<&'a Tensor>,
-    ) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_params = ins.len();
-        ins.extend(params.into_iter().map(Some));
-        let n_params = ins.len() - n_params;
-        let n_grads = ins.len();
-        ins.extend(grads.into_iter().map(Some));
-        let n_grads = ins.len() - n_grads;
-        let n_states0 = ins.len();
-        ins.extend(states0.into_iter().map(Some));
-        let n_states0 = ins.len() - n_states0;
-        let n_states1 = ins.len();
-        ins.extend(states1.into_iter().map(Some));
-        let n_states1 = ins.len() - n_states1;
-        let n_states2 = ins.len();
-        ins.extend(states2.into_iter().map(Some));
-        let n_states2 = ins.len() - n_states2;
-        ins.push(lr);
-        ins.push(step);
-        ins.push(x2);
-        ins.push(x3);
-        ins.push(live);
-        ins.push(grad_scale);
-        ins.push(found_inf);
-        let call = Call {
-            op: &crate::optim::update::UPDATE_OP,
-            ins: &ins,
-            args: &[
-                Arg::Len(n_params as u32),
-                Arg::Len(n_grads as u32),
-                Arg::Len(n_states0 as u32),
-                Arg::Len(n_states1 as u32),
-                Arg::Len(n_states2 as u32),
-                sym(rule),
-                Arg::Floats(hyper),
-                Arg::Bool(maximize),
-            ],
-            dest: Dest::Fresh,
-        };
-        none(&call)
-    }
-
     /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn arange(end: impl Into<Scalar>) -> Result<Tensor> {
@@ -14795,41 +8651,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn arange_out(end: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::OP,
-            ins: &[],
-            args: &[Arg::from(end.into()), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn arange_with_out(
-        end: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::OP,
-            ins: &[],
-            args: &[
-                Arg::from(end.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Result<Tensor> {
@@ -14844,107 +8665,6 @@ pub mod functions {
                 Arg::None,
                 Arg::Bool(false),
             ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn arange_start_with(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        step: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::arange::START,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::from(step.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn arange_start_out(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        step: impl Into<Scalar>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::START,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::from(step.into()),
-                Arg::None,
-                Arg::None,
-                Arg::Bool(false),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `arange.start(Scalar start, Scalar end, Scalar step=1, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn arange_start_with_out(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        step: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::START,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::from(step.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `bitwise_left_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn bitwise_left_shift_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LEFT_SHIFT_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `bitwise_right_shift.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn bitwise_right_shift_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::RIGHT_SHIFT_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -14994,23 +8714,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `bucketize.scalar(Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
-    #[inline]
-    pub fn bucketize_scalar_with(
-        input: impl Into<Scalar>,
-        boundaries: &Tensor,
-        out_int32: bool,
-        right: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::BUCKETIZE_NUMBER,
-            ins: &[Some(boundaries)],
-            args: &[Arg::from(input.into()), Arg::Bool(out_int32), Arg::Bool(right)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
     /// `cartesian_prod(Tensor[] tensors) -> Tensor`
     #[inline]
     pub fn cartesian_prod<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
@@ -15043,22 +8746,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
-    #[inline]
-    pub fn cat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::cat::OP,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `column_stack(Tensor[] tensors) -> Tensor`
     #[inline]
     pub fn column_stack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
@@ -15073,22 +8760,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `column_stack(Tensor[] tensors) -> Tensor`
-    #[inline]
-    pub fn column_stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::COLUMN_STACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `concat(Tensor[] tensors, int dim=0) -> Tensor`
@@ -15107,22 +8778,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `concat(Tensor[] tensors, int dim=0) -> Tensor`
-    #[inline]
-    pub fn concat_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::CONCAT,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `concatenate(Tensor[] tensors, int dim=0) -> Tensor`
     #[inline]
     pub fn concatenate<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64) -> Result<Tensor> {
@@ -15139,22 +8794,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `concatenate(Tensor[] tensors, int dim=0) -> Tensor`
-    #[inline]
-    pub fn concatenate_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::CONCATENATE,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `dstack(Tensor[] tensors) -> Tensor`
     #[inline]
     pub fn dstack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
@@ -15169,22 +8808,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `dstack(Tensor[] tensors) -> Tensor`
-    #[inline]
-    pub fn dstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::DSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
@@ -15223,43 +8846,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    #[inline]
-    pub fn empty_out(size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::EMPTY,
-            ins: &[],
-            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor`
-    #[inline]
-    pub fn empty_with_out(
-        size: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        memory_format: Option<&str>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::EMPTY,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-                memory_format.map_or(Arg::None, sym),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `empty_permuted(int[] size, int[] physical_layout, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn empty_permuted(size: &[i64], physical_layout: &[i64]) -> Result<Tensor> {
@@ -15267,30 +8853,6 @@ pub mod functions {
             op: &crate::creation::strided::EMPTY_PERMUTED,
             ins: &[],
             args: &[Arg::Ints(size), Arg::Ints(physical_layout), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `empty_permuted(int[] size, int[] physical_layout, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn empty_permuted_with(
-        size: &[i64],
-        physical_layout: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::strided::EMPTY_PERMUTED,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                Arg::Ints(physical_layout),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -15308,30 +8870,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `empty_strided(int[] size, int[] stride, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn empty_strided_with(
-        size: &[i64],
-        stride: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::strided::EMPTY_STRIDED,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                Arg::Ints(stride),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
     /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn eye(n: i64, m: Option<i64>) -> Result<Tensor> {
@@ -15342,91 +8880,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn eye_with(
-        n: i64,
-        m: Option<i64>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::arange::EYE,
-            ins: &[],
-            args: &[
-                Arg::Int(n),
-                m.map_or(Arg::None, Arg::Int),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn eye_out(n: i64, m: Option<i64>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::EYE,
-            ins: &[],
-            args: &[Arg::Int(n), m.map_or(Arg::None, Arg::Int), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn eye_with_out(
-        n: i64,
-        m: Option<i64>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::EYE,
-            ins: &[],
-            args: &[
-                Arg::Int(n),
-                m.map_or(Arg::None, Arg::Int),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `float_power.Scalar(Scalar input, Tensor exponent) -> Tensor`
-    #[inline]
-    pub fn float_power_Scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FLOAT_POWER_SELF,
-            ins: &[Some(exponent)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `float_power.Scalar(Scalar input, Tensor exponent) -> Tensor`
-    #[inline]
-    pub fn float_power_Scalar_out(input: impl Into<Scalar>, exponent: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FLOAT_POWER_SELF,
-            ins: &[Some(exponent)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15465,43 +8918,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn full_out(size: &[i64], fill_value: impl Into<Scalar>, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::FULL,
-            ins: &[],
-            args: &[Arg::Ints(size), Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn full_with_out(
-        size: &[i64],
-        fill_value: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::FULL,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                Arg::from(fill_value.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `hstack(Tensor[] tensors) -> Tensor`
     #[inline]
     pub fn hstack<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<Tensor> {
@@ -15518,22 +8934,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `hstack(Tensor[] tensors) -> Tensor`
-    #[inline]
-    pub fn hstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::HSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
     #[inline]
     pub fn isin_element(element: impl Into<Scalar>, test_elements: &Tensor) -> Result<Tensor> {
@@ -15544,53 +8944,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    #[inline]
-    pub fn isin_element_with(
-        element: impl Into<Scalar>,
-        test_elements: &Tensor,
-        assume_unique: bool,
-        invert: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::search::NUMBER_ISIN,
-            ins: &[Some(test_elements)],
-            args: &[Arg::from(element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    #[inline]
-    pub fn isin_element_out(element: impl Into<Scalar>, test_elements: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::NUMBER_ISIN,
-            ins: &[Some(test_elements)],
-            args: &[Arg::from(element.into()), Arg::Bool(false), Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `isin.element(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
-    #[inline]
-    pub fn isin_element_with_out(
-        element: impl Into<Scalar>,
-        test_elements: &Tensor,
-        assume_unique: bool,
-        invert: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::index::search::NUMBER_ISIN,
-            ins: &[Some(test_elements)],
-            args: &[Arg::from(element.into()), Arg::Bool(assume_unique), Arg::Bool(invert)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15612,78 +8965,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_with(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        steps: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::arange::LINSPACE,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::Int(steps),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::LINSPACE,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::Int(steps),
-                Arg::None,
-                Arg::None,
-                Arg::Bool(false),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_with_out(
-        start: impl Into<Scalar>,
-        end: impl Into<Scalar>,
-        steps: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::arange::LINSPACE,
-            ins: &[],
-            args: &[
-                Arg::from(start.into()),
-                Arg::from(end.into()),
-                Arg::Int(steps),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn linspace_tensors<'a>(
@@ -15700,82 +8981,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_tensors_with<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LINSPACE,
-            ins: &[start, end],
-            args: &[
-                start_scalar,
-                end_scalar,
-                Arg::Int(steps),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_tensors_out<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        out: &Tensor,
-    ) -> Result<()> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LINSPACE,
-            ins: &[start, end],
-            args: &[start_scalar, end_scalar, Arg::Int(steps), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `linspace.tensors(Tensor|Scalar start, Tensor|Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn linspace_tensors_with_out<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LINSPACE,
-            ins: &[start, end],
-            args: &[
-                start_scalar,
-                end_scalar,
-                Arg::Int(steps),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -15805,95 +9010,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn logspace_with<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        base: f64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LOGSPACE,
-            ins: &[start, end],
-            args: &[
-                start_scalar,
-                end_scalar,
-                Arg::Int(steps),
-                Arg::Float(base),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn logspace_out<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        base: f64,
-        out: &Tensor,
-    ) -> Result<()> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LOGSPACE,
-            ins: &[start, end],
-            args: &[
-                start_scalar,
-                end_scalar,
-                Arg::Int(steps),
-                Arg::Float(base),
-                Arg::None,
-                Arg::None,
-                Arg::Bool(false),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `logspace(Tensor|Scalar start, Tensor|Scalar end, int steps, float base=10.0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn logspace_with_out<'a>(
-        start: impl Into<Operand<'a>>,
-        end: impl Into<Operand<'a>>,
-        steps: i64,
-        base: f64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let (start, start_scalar) = split(start);
-        let (end, end_scalar) = split(end);
-        let call = Call {
-            op: &crate::creation::ranges::LOGSPACE,
-            ins: &[start, end],
-            args: &[
-                start_scalar,
-                end_scalar,
-                Arg::Int(steps),
-                Arg::Float(base),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]`
     #[inline]
     pub fn meshgrid<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<SmallVec<[Tensor; 2]>> {
@@ -15908,78 +9024,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         list(&call)
-    }
-
-    /// `meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]`
-    #[inline]
-    pub fn meshgrid_with<'a>(
-        tensors: impl IntoIterator<Item = &'a Tensor>,
-        indexing: Option<&str>,
-    ) -> Result<SmallVec<[Tensor; 2]>> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::broadcast::MESHGRID,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32), indexing.map_or(Arg::None, sym)],
-            dest: Dest::Fresh,
-        };
-        list(&call)
-    }
-
-    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    #[inline]
-    pub fn normal_float_Tensor(mean: f64, std: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_STD,
-            ins: &[Some(std)],
-            args: &[Arg::Float(mean), rng(None)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    #[inline]
-    pub fn normal_float_Tensor_with(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_STD,
-            ins: &[Some(std)],
-            args: &[Arg::Float(mean), rng(generator)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    #[inline]
-    pub fn normal_float_Tensor_out(mean: f64, std: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_STD,
-            ins: &[Some(std)],
-            args: &[Arg::Float(mean), rng(None)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
-    #[inline]
-    pub fn normal_float_Tensor_with_out(
-        mean: f64,
-        std: &Tensor,
-        generator: Option<&Generator>,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_STD,
-            ins: &[Some(std)],
-            args: &[Arg::Float(mean), rng(generator)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -16000,83 +9044,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn normal_float_float_with(
-        mean: f64,
-        std: f64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_SIZE,
-            ins: &[],
-            args: &[
-                Arg::Float(mean),
-                Arg::Float(std),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn normal_float_float_out(mean: f64, std: f64, size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_SIZE,
-            ins: &[],
-            args: &[
-                Arg::Float(mean),
-                Arg::Float(std),
-                Arg::Ints(size),
-                rng(None),
-                Arg::None,
-                Arg::None,
-                Arg::Bool(false),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn normal_float_float_with_out(
-        mean: f64,
-        std: f64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::NORMAL_SIZE,
-            ins: &[],
-            args: &[
-                Arg::Float(mean),
-                Arg::Float(std),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -16113,41 +9080,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn ones_out(size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::ONES,
-            ins: &[],
-            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn ones_with_out(
-        size: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::full::ONES,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `polygamma(int n, Tensor input) -> Tensor`
     #[inline]
     pub fn polygamma(n: i64, input: &Tensor) -> Result<Tensor> {
@@ -16160,18 +9092,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `polygamma(int n, Tensor input) -> Tensor`
-    #[inline]
-    pub fn polygamma_out(n: i64, input: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::special::POLYGAMMA,
-            ins: &[Some(input)],
-            args: &[Arg::Int(n)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `pow.scalar(Scalar input, Tensor exponent) -> Tensor`
     #[inline]
     pub fn pow_scalar(input: impl Into<Scalar>, exponent: &Tensor) -> Result<Tensor> {
@@ -16182,18 +9102,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `pow.scalar(Scalar input, Tensor exponent) -> Tensor`
-    #[inline]
-    pub fn pow_scalar_out(input: impl Into<Scalar>, exponent: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pow::BASE,
-            ins: &[Some(exponent)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -16232,43 +9140,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn rand_out(size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RAND,
-            ins: &[],
-            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `rand(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn rand_with_out(
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RAND,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn randint(high: i64, size: &[i64]) -> Result<Tensor> {
@@ -16279,71 +9150,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_with(
-        high: i64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT_HIGH,
-            ins: &[],
-            args: &[
-                Arg::Int(high),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_out(high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT_HIGH,
-            ins: &[],
-            args: &[Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `randint(int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_with_out(
-        high: i64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT_HIGH,
-            ins: &[],
-            args: &[
-                Arg::Int(high),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -16358,75 +9164,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_low_with(
-        low: i64,
-        high: i64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT,
-            ins: &[],
-            args: &[
-                Arg::Int(low),
-                Arg::Int(high),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_low_out(low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT,
-            ins: &[],
-            args: &[Arg::Int(low), Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `randint.low(int low, int high, int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randint_low_with_out(
-        low: i64,
-        high: i64,
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDINT,
-            ins: &[],
-            args: &[
-                Arg::Int(low),
-                Arg::Int(high),
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn randn(size: &[i64]) -> Result<Tensor> {
@@ -16439,67 +9176,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randn_with(
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDN,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randn_out(size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDN,
-            ins: &[],
-            args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `randn(int[] size, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randn_with_out(
-        size: &[i64],
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDN,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn randperm(n: i64) -> Result<Tensor> {
@@ -16507,79 +9183,6 @@ pub mod functions {
             op: &crate::random::draw::RANDPERM,
             ins: &[],
             args: &[Arg::Int(n), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randperm_with(
-        n: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::draw::RANDPERM,
-            ins: &[],
-            args: &[
-                Arg::Int(n),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randperm_out(n: i64, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDPERM,
-            ins: &[],
-            args: &[Arg::Int(n), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `randperm(int n, *, Generator? generator=None, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn randperm_with_out(
-        n: i64,
-        generator: Option<&Generator>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::random::draw::RANDPERM,
-            ins: &[],
-            args: &[
-                Arg::Int(n),
-                rng(generator),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `remainder.Scalar_Tensor(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn remainder_Scalar_Tensor(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::REMAINDER_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -16642,22 +9245,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `row_stack(Tensor[] tensors) -> Tensor`
-    #[inline]
-    pub fn row_stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::ROW_STACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `scalar_tensor(Scalar s, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn scalar_tensor(s: impl Into<Scalar>) -> Result<Tensor> {
@@ -16665,28 +9252,6 @@ pub mod functions {
             op: &crate::creation::strided::SCALAR_TENSOR,
             ins: &[],
             args: &[Arg::from(s.into()), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `scalar_tensor(Scalar s, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn scalar_tensor_with(
-        s: impl Into<Scalar>,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::strided::SCALAR_TENSOR,
-            ins: &[],
-            args: &[
-                Arg::from(s.into()),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -16702,18 +9267,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `special_xlog1py.self_scalar(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn special_xlog1py_self_scalar_out(input: impl Into<Scalar>, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOG1PY_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `special_zeta.self_scalar(Scalar input, Tensor other) -> Tensor`
@@ -16744,22 +9297,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
-    #[inline]
-    pub fn stack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, dim: i64, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::cat::STACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
     /// `tril_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn tril_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
@@ -16772,32 +9309,6 @@ pub mod functions {
         one(&call)
     }
 
-    /// `tril_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn tril_indices_with(
-        row: i64,
-        col: i64,
-        offset: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::ranges::TRIL_INDICES,
-            ins: &[],
-            args: &[
-                Arg::Int(row),
-                Arg::Int(col),
-                Arg::Int(offset),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
     /// `triu_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn triu_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
@@ -16805,32 +9316,6 @@ pub mod functions {
             op: &crate::creation::ranges::TRIU_INDICES,
             ins: &[],
             args: &[Arg::Int(row), Arg::Int(col), Arg::Int(offset), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `triu_indices(int row, int col, int offset=0, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn triu_indices_with(
-        row: i64,
-        col: i64,
-        offset: i64,
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-    ) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::creation::ranges::TRIU_INDICES,
-            ins: &[],
-            args: &[
-                Arg::Int(row),
-                Arg::Int(col),
-                Arg::Int(offset),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -16850,46 +9335,6 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `vstack(Tensor[] tensors) -> Tensor`
-    #[inline]
-    pub fn vstack_out<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, out: &'a Tensor) -> Result<()> {
-        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
-        let n_tensors = ins.len();
-        ins.extend(tensors.into_iter().map(Some));
-        let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::VSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn xlogy_Scalar_Self(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOGY_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Fresh,
-        };
-        one(&call)
-    }
-
-    /// `xlogy.Scalar_Self(Scalar input, Tensor other) -> Tensor`
-    #[inline]
-    pub fn xlogy_Scalar_Self_out(input: impl Into<Scalar>, other: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::elementwise::pairs::XLOGY_SELF,
-            ins: &[Some(other)],
-            args: &[Arg::from(input.into())],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 
     /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
@@ -16924,40 +9369,5 @@ pub mod functions {
             dest: Dest::Fresh,
         };
         one(&call)
-    }
-
-    /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn zeros_out(size: &[i64], out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::zeros::OP,
-            ins: &[],
-            args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
-    }
-
-    /// `zeros(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
-    #[inline]
-    pub fn zeros_with_out(
-        size: &[i64],
-        dtype: Option<DType>,
-        device: Option<Device>,
-        requires_grad: bool,
-        out: &Tensor,
-    ) -> Result<()> {
-        let call = Call {
-            op: &crate::creation::zeros::OP,
-            ins: &[],
-            args: &[
-                Arg::Ints(size),
-                dtype.map_or(Arg::None, Arg::DType),
-                device.map_or(Arg::None, Arg::Device),
-                Arg::Bool(requires_grad),
-            ],
-            dest: Dest::Into(&[out]),
-        };
-        none(&call)
     }
 }
