@@ -348,6 +348,55 @@ class Sums(nn.Module):
         return F.cross_entropy(self.head(x + self.norm(x)), target)
 
 
+@pytest.mark.parametrize("memory_format", ["contiguous_format", "channels_last"])
+@pytest.mark.parametrize("name", ["relu", "silu", "hardswish", "gelu"])
+def test_a_convolution_ends_with_its_activation(name, memory_format):
+    """A window, a single tap, one channel a group; without a bias, with one, and in a half type."""
+    format, f = getattr(flow, memory_format), getattr(nn.functional, name)
+    convs = [
+        nn.Conv2d(6, 20, 3, padding=1),
+        nn.Conv2d(20, 36, 1, bias=False),
+        nn.Conv2d(36, 36, 5, stride=2, padding=2, groups=36),
+        nn.Conv2d(36, 16, 3, groups=2),
+    ]
+    net = nn.ModuleList(convs).eval()
+
+    class Forward(nn.Graph):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def build(self, x):
+            for conv in self.net:
+                x = f(conv(x))
+            return x
+
+    for dtype, tol in [(flow.float32, 1e-5), (flow.float64, 1e-12), (flow.bfloat16, 2e-2)]:
+        net.to(dtype)
+        x = flow.randn(2, 6, 15, 17, dtype=dtype).contiguous(memory_format=format)
+        with flow.no_grad():
+            graph, y = Forward(), x
+            out = graph(x)
+            for conv in convs:
+                y = f(conv(y))
+        assert repr(graph).count("native_conv_activation(") == len(convs), repr(graph)
+        flow.testing.assert_close(out, y, rtol=tol, atol=tol)
+
+
+def test_a_convolution_whose_result_is_read_twice_keeps_it():
+    conv = nn.Conv2d(3, 4, 3)
+
+    class Both(nn.Graph):
+        def build(self, x):
+            y = conv(x)
+            return y, y.relu()
+
+    graph = Both()
+    y, activated = graph(flow.randn(1, 3, 8, 8))
+    assert "native_conv_activation" not in repr(graph)
+    assert flow.equal(activated, y.relu())
+
+
 def test_a_sum_that_is_normalised_is_made_by_the_norm():
     on, with_, _ = train({"allow_fuse_add_to_output": True}, net=Sums())
     off, without, _ = train({"allow_fuse_add_to_output": False}, net=Sums())

@@ -51,7 +51,7 @@ fn a_product_keeps_what_its_activation_was_given_where_backward_reads_it() {
         let grads = [&w, &b].map(|t| oneflow_autograd::grad(t).unwrap());
         let traced = tracer.finish(&[vec![y], grads.to_vec()].concat()).unwrap();
         let names = |g: &Graph| g.nodes.iter().map(|n| n.name()).collect::<Vec<_>>();
-        let (g, changed) = after("fuse_linear", &traced);
+        let (g, changed) = after("fuse_activation", &traced);
         assert!(changed && names(&g).contains(&"fused_linear_keep".to_owned()), "{:?}", names(&g));
         assert!(!names(&g).iter().any(|n| n == "linear" || act.starts_with(n.as_str())));
         let run = |fuse| {

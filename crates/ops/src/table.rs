@@ -350,6 +350,7 @@ pub static TABLE: &[&OpDef] = &[
     &attention::fused::BACKWARD,
     &conv::pool::AVG,
     &conv::convolution::OP,
+    &conv::fused::OP,
     &nn::cross_entropy::OP,
     &nn::cross_entropy::REDUCED,
     &nn::loss::ctc::NATIVE,

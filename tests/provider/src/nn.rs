@@ -13,6 +13,7 @@ fn activate(act: Activation, x: f64) -> f64 {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
         }
         Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
     }
 }
 

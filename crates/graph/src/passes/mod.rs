@@ -58,7 +58,7 @@ pub static PASSES: &[Pass] = &[
     rewrite("fuse_update", fusion::update::run),
     rewrite("fuse_cast", fusion::cast::run),
     rewrite("fuse_residual", fusion::residual::run),
-    rewrite("fuse_linear", fusion::linear::run),
+    rewrite("fuse_activation", fusion::activation::run),
     rewrite("fuse_norm", fusion::norm::run),
     rewrite("fuse_chain", fusion::chain::run),
     rewrite("split_update", split_update::run),

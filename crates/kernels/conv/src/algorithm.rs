@@ -11,8 +11,10 @@ use crate::pool::by_channel;
 use crate::winograd::Winograd;
 use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, Pool, gemm};
+use oneflow_kernels_prim::Activation;
 
-/// `dst[n, o, j] = bias[o] + sum over taps and c of src[n, c, j * step + shift] * weight[o, c, tap]`, group by group.
+/// `dst[n, o, j] = activation(bias[o] + sum over taps and c of src[n, c, j * step + shift] * weight[o, c, tap])`, group by
+/// group.
 pub struct Correlation<'a> {
     pub src: Image,
     pub dst: Image,
@@ -23,6 +25,8 @@ pub struct Correlation<'a> {
     pub step: Three,
     /// First element and stride.
     pub bias: Option<(*const u8, isize)>,
+    /// Applied to every finished sum.
+    pub activation: Activation,
 }
 
 // SAFETY: tasks only read through the pointers, and write disjoint positions of the destination.
@@ -100,6 +104,7 @@ impl Correlation<'_> {
             batch: if self.groups == 1 { &batch[1..] } else { &batch },
             epilogue: Epilogue {
                 bias: self.bias.map(|_| Mat::new(bias.cast::<T>(), 0, bias_step)),
+                activation: self.activation,
                 ..Epilogue::default()
             },
             ..GemmArgs::new(

@@ -1,4 +1,4 @@
-//! CONV, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
+//! CONV, CONV_ACTIVATION, CONV_BACKWARD_INPUT and CONV_BACKWARD_WEIGHT: from views to correlations.
 
 use crate::algorithm::Correlation;
 use crate::col2im::Spread;
@@ -10,7 +10,7 @@ use crate::packed_weights::{Tap, Weight};
 use crate::weight_grad::WeightGrad;
 use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_gemm::micro::GemmFloat;
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Activation, Launch, View, Word};
 
 /// All operands of one dtype.
 fn one_dtype(views: &[Option<View>]) -> Result<()> {
@@ -29,16 +29,32 @@ fn bias(v: Option<View>) -> Option<(*const u8, isize)> {
 /// # Safety
 /// The contract of `prim::KernelFn`.
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
+    // SAFETY: the contract is the same.
+    unsafe { convolve(l, l.params, Activation::None) }
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+pub unsafe fn forward_activation(l: &Launch<'_>) -> Result<()> {
+    let unknown = || Error::runtime("conv_activation: unknown activation");
+    let activation = Activation::from_u64(l.param(0)?.0).ok_or_else(unknown)?;
+    // SAFETY: the contract is the same.
+    unsafe { convolve(l, &l.params[1..], activation) }
+}
+
+/// # Safety
+/// The contract of `prim::KernelFn`.
+unsafe fn convolve(l: &Launch<'_>, params: &[Word], activation: Activation) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
     let (x, w, y) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&w, w.ndim() - 2)?;
-    let (spatial, mut window) = Window::of_conv(l.params, &weight)?;
+    let (spatial, mut window) = Window::of_conv(params, &weight)?;
     let (mut src, dst) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
     if dst.numel() == 0 {
         return Ok(());
     }
     window.skip_lines(&mut src, dst.spatial());
-    let bias = bias(l.opt_input(2));
+    let last = (bias(l.opt_input(2)), activation);
     by_float!("conv", x.dtype, T => {
         let merged = Merged::<T>::new(&weight, &window, [&src, &dst]);
         // SAFETY: the views are valid by the launch's contract, and the op has checked that the sizes fit.
@@ -47,9 +63,9 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
             match &mut merged {
                 Some(merged) => {
                     let (weight, window) = merged.spread(&weight, &window);
-                    correlate::<T>(src, dst, &weight, &window, bias);
+                    correlate::<T>(src, dst, &weight, &window, last);
                 }
-                None => correlate::<T>(src, dst, &weight, &window, bias),
+                None => correlate::<T>(src, dst, &weight, &window, last),
             }
         }
         Ok(())
@@ -63,7 +79,7 @@ unsafe fn correlate<T: GemmFloat>(
     dst: Image,
     weight: &Image,
     window: &Window,
-    bias: Option<(*const u8, isize)>,
+    (bias, activation): (Option<(*const u8, isize)>, Activation),
 ) {
     let taps: Vec<Tap> = window.taps().map(|k| Tap { shift: window.shift(k), weight: tap_offset(weight, k) }).collect();
     let per_group = weight.sizes[0] / window.groups;
@@ -82,6 +98,7 @@ unsafe fn correlate<T: GemmFloat>(
         groups: window.groups,
         step: window.stride,
         bias,
+        activation,
     };
     // SAFETY: by the caller.
     unsafe { correlation.run::<T>() }
@@ -161,6 +178,7 @@ fn turned<'a>(
         groups,
         step: [1; 3],
         bias,
+        activation: Activation::None,
     }
 }
 

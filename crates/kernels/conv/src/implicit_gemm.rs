@@ -16,7 +16,7 @@ use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
 use oneflow_kernels_gemm::{Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Acc, Isa, Simd, WithSimd, isa};
+use oneflow_kernels_prim::{Acc, Activation, Isa, Simd, WithSimd, isa};
 use std::any::TypeId;
 use std::ops::Range;
 
@@ -244,7 +244,7 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                         self.multiply(phase, &region, region_at, classes, cols.clone(), sums);
                     }
                     if !in_place {
-                        let store = Store { dst: &of.dst, bias: c.bias, isa: self.isa };
+                        let store = Store { dst: &of.dst, bias: c.bias, activation: c.activation, isa: self.isa };
                         store.block::<T>(whole, first..first + cols.len(), (sums, ld), tile);
                     }
                 }
@@ -255,7 +255,8 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
     /// Whether the sums are the result as they are: channels side by side, in whole registers.
     fn in_place(&self, cols: &Range<usize>) -> bool {
         let (same, dst) = (TypeId::of::<T>() == TypeId::of::<T::Acc>(), &self.of.dst);
-        same && self.of.phases[0].bias.is_none() && dst.strides[1] == 1 && cols.len().is_multiple_of(self.ker.lanes)
+        let bare = self.of.phases.iter().all(|c| c.bias.is_none() && c.activation == Activation::None);
+        same && bare && dst.strides[1] == 1 && cols.len().is_multiple_of(self.ker.lanes)
     }
 
     /// The positions of the image that a block of every phase's positions stands for.

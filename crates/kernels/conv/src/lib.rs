@@ -33,8 +33,9 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 7] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 8] = [
         (&prim::CONV, conv::forward),
+        (&prim::CONV_ACTIVATION, conv::forward_activation),
         (&prim::CONV_BACKWARD_INPUT, conv::backward_input),
         (&prim::CONV_BACKWARD_WEIGHT, conv::backward_weight),
         (&prim::MAX_POOL, max_pool::forward),

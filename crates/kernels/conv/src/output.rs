@@ -1,15 +1,17 @@
-//! Sums of positions by channels, brought into the image with the bias added.
+//! Sums of positions by channels, brought into the image with the bias added and the activation applied.
 
 use crate::geometry::{Block, Image};
 use crate::region::TILE;
 use oneflow_kernels_gemm::micro::{GemmFloat, Mode, Strip};
-use oneflow_kernels_prim::{self as prim, Isa, Reg, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::activations::activate;
+use oneflow_kernels_prim::{self as prim, Activation, Isa, Reg, Register, Simd, WithSimd, dispatch};
 use std::ops::Range;
 
 pub struct Store<'a> {
     pub dst: &'a Image,
     /// First element and stride.
     pub bias: Option<(*const u8, isize)>,
+    pub activation: Activation,
     pub isa: Isa,
 }
 
@@ -36,7 +38,8 @@ impl Store<'_> {
             block.each(|i, at| {
                 let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
                 let to = dst.at::<T>(p[0], channel, [p[1], p[2], p[3]]);
-                let row = StoreRow { sums: sums.wrapping_add(i * ld), n: channels.len(), bias, to };
+                let (sums, activation) = (sums.wrapping_add(i * ld), self.activation);
+                let row = StoreRow { sums, n: channels.len(), bias, activation, to };
                 dispatch(prim::isa(), row);
             });
             return;
@@ -58,6 +61,7 @@ impl Store<'_> {
                         width,
                         bias: bias.map(|(b, s)| (b.wrapping_offset(o as isize * s), s)),
                         to: to.wrapping_offset(p as isize * step),
+                        activation: self.activation,
                         step,
                         rs: dst.strides[1],
                     };
@@ -70,11 +74,25 @@ impl Store<'_> {
     }
 }
 
+/// The activation of sums, as an op of its own gives it: of what a tensor of `T` would hold.
+///
+/// # Safety
+/// As of `T::rounded`.
+#[inline(always)]
+pub unsafe fn finish<T: GemmFloat, S: Simd>(activation: Activation, sums: Reg<S, T>) -> Reg<S, T> {
+    if activation == Activation::None {
+        return sums;
+    }
+    // SAFETY: by the caller.
+    activate(activation, unsafe { T::rounded::<S>(sums) })
+}
+
 /// One position's channels, side by side.
 struct StoreRow<T: GemmFloat> {
     sums: *const T::Acc,
     n: usize,
     bias: Option<(*const T, isize)>,
+    activation: Activation,
     to: *mut T,
 }
 
@@ -91,10 +109,7 @@ impl<T: GemmFloat> WithSimd for StoreRow<T> {
                 if let Some((b, stride)) = self.bias {
                     v = v + T::gather::<S>(b.wrapping_offset(i as isize * stride), stride, n);
                 }
-                match n == width {
-                    true => T::store::<S>(v, self.to.add(i)),
-                    false => T::store_partial::<S>(v, self.to.add(i), n),
-                }
+                T::store_n::<S>(finish::<T, S>(self.activation, v), self.to.add(i), n);
             }
         }
     }
@@ -107,6 +122,7 @@ struct StoreTile<T: GemmFloat> {
     n: usize,
     width: usize,
     bias: Option<(*const T, isize)>,
+    activation: Activation,
     to: *mut T,
     step: isize,
     rs: isize,
@@ -129,6 +145,7 @@ impl<T: GemmFloat> WithSimd for StoreTile<T> {
                     if let Some(b) = b {
                         v = v + b;
                     }
+                    v = finish::<T, S>(self.activation, v);
                     let to = self.to.offset(o as isize * self.rs + i as isize * self.step);
                     match self.step {
                         1 if n == width => T::store::<S>(v, to),

@@ -73,6 +73,8 @@ fn channels_last(dtype: DType, sizes: &[i64]) -> Buf {
     b
 }
 
+const ACTIVATIONS: [Activation; 3] = [Activation::Relu, Activation::Silu, Activation::Hardswish];
+
 fn check(case: &Case, dtype: DType, last: bool, lay: Lay) {
     let make = |sizes: &[i64], salt: u64| {
         let mut b = if last { channels_last(dtype, sizes) } else { Buf::new(dtype, sizes, lay) };
@@ -87,6 +89,13 @@ fn check(case: &Case, dtype: DType, last: bool, lay: Lay) {
     run(&CONV, &[Some(&y)], &[Some(&x), Some(&w), Some(&bo)], &params).unwrap();
     run(&CONV_BACKWARD_INPUT, &[Some(&gx)], &[Some(&g), Some(&w), Some(&bc)], &params).unwrap();
     run(&CONV_BACKWARD_WEIGHT, &[Some(&gw)], &[Some(&g), Some(&x)], &params).unwrap();
+
+    let activated = ACTIVATIONS.map(|activation| {
+        let (to, mut with) = (make(&case.y(), 9), vec![Word::from(activation as u64)]);
+        with.extend(&params);
+        run(&CONV_ACTIVATION, &[Some(&to)], &[Some(&x), Some(&w), Some(&bo)], &with).unwrap();
+        (activation, to)
+    });
 
     let (xv, wv, gv) = (x.values(), w.values(), g.values());
     let bias = |b: &Buf, sizes: &[i64]| -> Vec<f64> {
@@ -105,6 +114,11 @@ fn check(case: &Case, dtype: DType, last: bool, lay: Lay) {
     let tol = |n: usize| (40.0 + n as f64 / 4.0) * if winograd { 5.0 } else { 1.0 };
     let (taps, positions) = (w.len() / case.o as usize, y.len() / case.o as usize);
     close(&y, &ey, tol(taps), &format!("forward {what}"));
+    for (activation, to) in &activated {
+        // What a result of the dtype would hold goes through the activation, whose slope is at most 1.5.
+        let want: Vec<f64> = y.values().iter().map(|v| activations::activate(*activation, *v)).collect();
+        close(to, &want, 1.5 * tol(taps), &format!("{activation:?} {what}"));
+    }
     close(&gx, &ex, tol(taps * case.o as usize / case.c as usize), &format!("backward input {what}"));
     close(&gw, &ew, tol(positions), &format!("backward weight {what}"));
 }

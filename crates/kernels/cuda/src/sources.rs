@@ -89,7 +89,8 @@ pub fn all_sources() -> Result<Vec<Text>> {
         for part in [0, 1, 4, 5] {
             all.push(random::text(part, d)?);
         }
-        for act in [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
+        use Activation::{Gelu, GeluTanh, Hardswish, Relu, Silu};
+        for act in [Relu, Gelu, GeluTanh, Silu, Hardswish] {
             all.push(matmul::epilogue_text(d, act)?);
         }
     }

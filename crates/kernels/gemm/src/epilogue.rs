@@ -1,7 +1,8 @@
 //! From sums to stored elements: what was in C, bias, activation, residual and the cast to C's type.
 
 use crate::args::{Epilogue, Mat};
-use oneflow_kernels_prim::{Acc, Activation, Float, Isa, Lanes, Reg, Register, Simd, WithSimd, activations, dispatch};
+use oneflow_kernels_prim::activations::activate;
+use oneflow_kernels_prim::{Acc, Activation, Float, Isa, Lanes, Reg, Register, Simd, WithSimd, dispatch};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -158,6 +159,7 @@ impl<C: Float> WithSimd for Finish<'_, C> {
                     Activation::Gelu => self.activated::<S>(|v| activate(Activation::Gelu, v)),
                     Activation::GeluTanh => self.activated::<S>(|v| activate(Activation::GeluTanh, v)),
                     Activation::Silu => self.activated::<S>(|v| activate(Activation::Silu, v)),
+                    Activation::Hardswish => self.activated::<S>(|v| activate(Activation::Hardswish, v)),
                 }
             };
         }
@@ -264,17 +266,5 @@ impl<C: Float> Finish<'_, C> {
             }
             post.c.store::<S>(v, i, j, n);
         }
-    }
-}
-
-/// The very functions that the elementwise ops of these names are.
-#[inline(always)]
-fn activate<L: Lanes>(activation: Activation, x: L) -> L {
-    match activation {
-        Activation::None => x,
-        Activation::Relu => x.maximum(L::splat(0.0)),
-        Activation::Gelu => activations::gelu(x),
-        Activation::GeluTanh => activations::gelu_tanh(x),
-        Activation::Silu => activations::silu(x),
     }
 }

@@ -297,6 +297,7 @@ fn act(activation: Activation, x: f64) -> f64 {
         Activation::None => x,
         Activation::Relu => x.max(0.0),
         Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
         Activation::GeluTanh => {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
         }
@@ -383,7 +384,7 @@ fn check_epilogue<T: Num>(
 fn epilogues_match() {
     use Activation::*;
     for &isa in Isa::available() {
-        for activation in [None, Relu, Gelu, GeluTanh, Silu] {
+        for activation in [None, Relu, Gelu, GeluTanh, Silu, Hardswish] {
             for (x, shape) in [(5, 7, 3), (20, 70, 40), (40, 64, 900), (1, 40, 20), (40, 1, 20)].into_iter().enumerate()
             {
                 for order in [Order::Rows, Order::Columns] {

@@ -1,6 +1,21 @@
-//! The activations that stand both in ops and in the epilogues of products, written once so that their bits agree.
+//! The activations that stand both in ops and in the epilogues of products and convolutions, written once so that their bits
+//! agree.
 
 use crate::lanes::Lanes;
+use crate::primitives::Activation;
+
+/// The activation of an epilogue.
+#[inline(always)]
+pub fn activate<L: Lanes>(activation: Activation, x: L) -> L {
+    match activation {
+        Activation::None => x,
+        Activation::Relu => x.maximum(L::splat(0.0)),
+        Activation::Gelu => gelu(x),
+        Activation::GeluTanh => gelu_tanh(x),
+        Activation::Silu => silu(x),
+        Activation::Hardswish => hardswish(x),
+    }
+}
 
 /// `x * Phi(x)`, Phi the normal distribution's cumulative function.
 #[inline(always)]
@@ -18,6 +33,12 @@ pub fn gelu_tanh<L: Lanes>(x: L) -> L {
 #[inline(always)]
 pub fn silu<L: Lanes>(x: L) -> L {
     x * x.sigmoid()
+}
+
+/// `x * clamp(x + 3, 0, 6) / 6`
+#[inline(always)]
+pub fn hardswish<L: Lanes>(x: L) -> L {
+    x * (x + L::splat(3.0)).maximum(L::splat(0.0)).minimum(L::splat(6.0)) / L::splat(6.0)
 }
 
 /// The square root of 2 / pi.

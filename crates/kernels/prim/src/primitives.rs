@@ -151,6 +151,8 @@ primitives! {
     /// params: number of spatial dimensions, groups, then for each dimension stride, padding, dilation. Half types accumulate in
     /// f32. The result does not depend on the number of threads.
     CONV = "conv";
+    /// CONV with an activation of every result. params: `Activation`, then those of CONV.
+    CONV_ACTIVATION = "conv_activation";
     /// The gradient of CONV for x, and the transposed convolution. ins: grad_output [n, o, out...], weight, bias? [c] (of the
     /// transposed convolution). out: [n, c, in...], written whole. params as CONV.
     CONV_BACKWARD_INPUT = "conv_backward_input";
@@ -296,7 +298,7 @@ impl SingularCheck {
     }
 }
 
-/// `MATMUL` epilogues.
+/// What `MATMUL` and `CONV_ACTIVATION` apply to a finished sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Activation {
@@ -305,12 +307,13 @@ pub enum Activation {
     Gelu,
     GeluTanh,
     Silu,
+    Hardswish,
 }
 
 impl Activation {
     pub fn from_u64(v: u64) -> Option<Activation> {
         use Activation::*;
-        [None, Relu, Gelu, GeluTanh, Silu].get(v as usize).copied()
+        [None, Relu, Gelu, GeluTanh, Silu, Hardswish].get(v as usize).copied()
     }
 }
 

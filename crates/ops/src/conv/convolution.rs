@@ -13,14 +13,14 @@ pub struct Window<'a> {
 
 /// Where a call has its window.
 #[derive(Clone, Copy)]
-struct WindowAt {
+pub struct WindowAt {
     stride: At<[i64]>,
     padding: At<[i64]>,
     dilation: At<[i64]>,
     groups: At<i64>,
 }
 
-const CONV_WINDOW: WindowAt = WindowAt {
+pub const CONV_WINDOW: WindowAt = WindowAt {
     stride: native_conv::STRIDE,
     padding: native_conv::PADDING,
     dilation: native_conv::DILATION,
@@ -40,7 +40,7 @@ const WEIGHT_WINDOW: WindowAt = WindowAt {
 };
 
 impl<'a> Window<'a> {
-    fn of(c: &Call<'a>, at: WindowAt) -> Result<Window<'a>> {
+    pub fn of(c: &Call<'a>, at: WindowAt) -> Result<Window<'a>> {
         Ok(Window {
             stride: c.ints(at.stride)?,
             padding: c.ints(at.padding)?,
@@ -101,7 +101,7 @@ impl<'a> Window<'a> {
     }
 
     /// `input` are the spatial sizes of what the convolution reads.
-    fn lower(&self, input: &[i64], l: &mut Lowered) -> Result<()> {
+    pub fn lower(&self, input: &[i64], l: &mut Lowered) -> Result<()> {
         if size::is_mostly_padding(input, self.padding) {
             return Err(Error::not_implemented("conv: padding far wider than the image"));
         }
@@ -221,6 +221,21 @@ fn row(ins: &[Sbp], n: usize, out: Sbp) -> Row {
     Row { ins: SmallVec::from_slice(&ins[..n]), outs: SmallVec::from_slice(&[out]) }
 }
 
+/// Splits of batches, of channels of results and of summed channels.
+pub fn conv_rows(c: &Call<'_>, rows: &mut Vec<Row>) -> Result<()> {
+    let (n, s, b, p) = (c.ins.iter().flatten().count(), Sbp::S, Sbp::B, Sbp::P_SUM);
+    rows.push(row(&[s(0), b, b], n, s(0)));
+    if c.int(native_conv::GROUPS)? == 1 {
+        rows.push(row(&[b, s(0), s(0)], n, s(1)));
+        rows.push(row(&[s(1), s(1), p], n, p));
+    }
+    if n == 2 {
+        rows.push(row(&[p, b], n, p));
+        rows.push(row(&[b, p], n, p));
+    }
+    Ok(())
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
         "native_conv(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
@@ -286,19 +301,7 @@ pub static OP: OpDef = OpDef {
             out.set(native_conv::BIAS, || sum_to_channels(g))
         },
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let (n, s, b, p) = (c.ins.iter().flatten().count(), Sbp::S, Sbp::B, Sbp::P_SUM);
-        rows.push(row(&[s(0), b, b], n, s(0)));
-        if c.int(native_conv::GROUPS)? == 1 {
-            rows.push(row(&[b, s(0), s(0)], n, s(1)));
-            rows.push(row(&[s(1), s(1), p], n, p));
-        }
-        if n == 2 {
-            rows.push(row(&[p, b], n, p));
-            rows.push(row(&[b, p], n, p));
-        }
-        Ok(())
-    })),
+    sbp: SbpRule::of(Rows::Custom(conv_rows)),
     cost: |c, outs| {
         let weight = c.opt(native_conv::WEIGHT).map_or(0.0, |w| per_element(w.sizes()));
         cost(c, outs, outs[native_conv::RESULT.index()].numel() as f64, weight)

@@ -1,6 +1,7 @@
 //! Convolutions and poolings over one to three spatial dimensions: the rules they share.
 
 pub mod convolution;
+pub mod fused;
 pub mod pool;
 pub mod pooling;
 pub mod public;

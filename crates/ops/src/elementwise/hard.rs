@@ -3,6 +3,7 @@
 use super::unary;
 use crate::named::{hardsigmoid, hardsigmoid_backward, hardswish, hardswish_backward, hardtanh, hardtanh_backward};
 use crate::prelude::*;
+use oneflow_kernels_prim::activations;
 
 static TANH_EXPR: Expr = expr!(num "hardtanh", |x; p| x.maximum(p[0]).minimum(p[1]));
 static TANH_BACKWARD_EXPR: Expr = expr!(num "hardtanh_backward", |g, x; p| {
@@ -15,9 +16,7 @@ static SIGMOID_BACKWARD_EXPR: Expr = expr!(float "hardsigmoid_backward", |g, x| 
     let inside = L::splat(-3.0).lt(x) & x.lt(L::splat(3.0));
     L::select(inside, g / L::splat(6.0), L::splat(0.0))
 });
-static SWISH_EXPR: Expr = expr!(float "hardswish", |x| {
-    x * (x + L::splat(3.0)).maximum(L::splat(0.0)).minimum(L::splat(6.0)) / L::splat(6.0)
-});
+static SWISH_EXPR: Expr = expr!(float "hardswish", |x| activations::hardswish(x));
 static SWISH_BACKWARD_EXPR: Expr = expr!(float "hardswish_backward", |g, x| {
     let three = L::splat(3.0);
     let y = L::select(x.lt(three), g * (x / three + L::splat(0.5)), g);

@@ -1084,6 +1084,17 @@ pub trait TensorOps {
         dilation: &[i64],
         groups: i64,
     ) -> Result<Tensor>;
+    /// `native_conv_activation(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, str activation) -> Tensor`
+    fn native_conv_activation(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+        activation: &str,
+    ) -> Result<Tensor>;
     /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
     fn native_cross_entropy(
         &self,
@@ -5858,6 +5869,26 @@ impl TensorOps for Tensor {
             op: &crate::conv::convolution::OP,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn native_conv_activation(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+        activation: &str,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::fused::OP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups), sym(activation)],
             dest: Dest::Fresh,
         };
         one(&call)

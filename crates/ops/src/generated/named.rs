@@ -3271,6 +3271,20 @@ pub mod native_conv {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `native_conv_activation(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, str activation) -> Tensor`
+pub mod native_conv_activation {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const WEIGHT: In = In::nth(1);
+    pub const BIAS: In = In::nth(2);
+    pub const STRIDE: At<[i64]> = At::nth(0);
+    pub const PADDING: At<[i64]> = At::nth(1);
+    pub const DILATION: At<[i64]> = At::nth(2);
+    pub const GROUPS: At<i64> = At::nth(3);
+    pub const ACTIVATION: At<str> = At::nth(4);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
 pub mod native_cross_entropy {
     use super::*;

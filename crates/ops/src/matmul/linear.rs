@@ -175,22 +175,29 @@ Example::
     ..OpDef::BASE
 };
 
-fn activation(c: &Call<'_>) -> Result<Activation> {
-    match c.str(fused_linear::ACTIVATION)? {
+/// The activation that an op's argument names.
+pub fn activation_named(op: &str, name: &str) -> Result<Activation> {
+    match name {
         "gelu" => Ok(Activation::Gelu),
         "gelu_tanh" => Ok(Activation::GeluTanh),
         "relu" => Ok(Activation::Relu),
         "silu" => Ok(Activation::Silu),
-        other => Err(Error::value(format!("fused_linear(): unknown activation {other:?}"))),
+        "hardswish" => Ok(Activation::Hardswish),
+        other => Err(Error::value(format!("{op}(): unknown activation {other:?}"))),
     }
 }
 
-fn activate(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
-    match activation(c)? {
+fn activation(c: &Call<'_>) -> Result<Activation> {
+    activation_named("fused_linear", c.str(fused_linear::ACTIVATION)?)
+}
+
+pub fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
+    match activation {
         Activation::Gelu => x.gelu(),
         Activation::GeluTanh => x.gelu_with("tanh"),
         Activation::Relu => x.relu(),
         Activation::Silu => x.silu(),
+        Activation::Hardswish => x.hardswish(),
         Activation::None => Ok(x.clone()),
     }
 }
@@ -213,10 +220,8 @@ pub static FUSED: OpDef = OpDef {
     },
     kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, activation(c)?) },
     compose: Some(|c, outs| {
-        outs.give(activate(
-            c,
-            &c.t(fused_linear::INPUT)?.linear(c.t(fused_linear::WEIGHT)?, c.opt(fused_linear::BIAS))?,
-        )?);
+        let before = c.t(fused_linear::INPUT)?.linear(c.t(fused_linear::WEIGHT)?, c.opt(fused_linear::BIAS))?;
+        outs.give(activate(&before, activation(c)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -255,7 +260,7 @@ pub static FUSED_KEEP: OpDef = OpDef {
     compose: Some(|c, outs| {
         let before =
             c.t(fused_linear_keep::INPUT)?.linear(c.t(fused_linear_keep::WEIGHT)?, c.opt(fused_linear_keep::BIAS))?;
-        outs.give(activate(c, &before)?);
+        outs.give(activate(&before, activation(c)?)?);
         outs.give(before);
         Ok(())
     }),

@@ -1,5 +1,6 @@
 //! Fusion: patterns of ops that one kernel computes.
 
+pub mod activation;
 pub mod attention;
 pub mod bag;
 pub mod batch_norm;
@@ -7,7 +8,6 @@ pub mod cast;
 pub mod chain;
 pub mod channels_last;
 mod layout;
-pub mod linear;
 pub mod loss;
 pub mod norm;
 mod ops;

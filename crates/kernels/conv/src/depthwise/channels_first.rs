@@ -4,6 +4,7 @@ use super::layout::{Column, Layout, ROWS};
 use super::rows::{column, store_row};
 use super::{Depthwise, SLACK};
 use crate::algorithm::Correlation;
+use crate::output::finish;
 use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
 use oneflow_kernels_prim::{Acc, Reg, Register, Simd, WithSimd, dispatch, isa};
@@ -158,6 +159,7 @@ impl<T: GemmFloat> Groups<'_, T> {
                                 if row(r) >= n_rows {
                                     continue;
                                 }
+                                let sum = finish::<T, S>(phases[0].activation, sum);
                                 let to = dst.at::<T>(n, channel, [at_d, row(r), i]);
                                 match (step, width.min(w - i)) {
                                     (1, n) => T::store_n::<S>(sum, to, n),

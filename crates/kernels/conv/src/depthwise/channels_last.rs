@@ -2,6 +2,7 @@
 
 use crate::algorithm::Correlation;
 use crate::element::madd;
+use crate::output::finish;
 use crate::packed_weights::Tap;
 use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::rows::split;
@@ -90,7 +91,8 @@ impl<T: GemmFloat> WithSimd for Line<'_, T> {
                                 let x = from.offset(t.from + w * step * next).add(i);
                                 *sum = madd(T::load_n::<S>(x, k(u)), by, *sum);
                             }
-                            T::store_n::<S>(*sum, to.offset(w * down).add(i), k(u));
+                            let y = finish::<T, S>(c.activation, *sum);
+                            T::store_n::<S>(y, to.offset(w * down).add(i), k(u));
                         }
                     }
                 }
@@ -130,7 +132,8 @@ impl<T: GemmFloat> WithSimd for Line<'_, T> {
                         }
                     }
                     for (u, sum) in sum.into_iter().enumerate() {
-                        T::store_n::<S>(sum, to.offset((at + u as isize) * down).add(i), k);
+                        let y = finish::<T, S>(c.activation, sum);
+                        T::store_n::<S>(y, to.offset((at + u as isize) * down).add(i), k);
                     }
                 }
             }

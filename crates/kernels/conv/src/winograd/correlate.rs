@@ -290,7 +290,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                 let inside = ((h - i_h).min(self.out), (w - i_w).min(self.out));
                 from_points(self.out, (src, n_tiles * width), width, (dst, [w * width, width]), inside);
             });
-            let store = Store { dst: &self.c.dst, bias: self.c.bias, isa: self.isa };
+            let store = Store { dst: &self.c.dst, bias: self.c.bias, activation: self.c.activation, isa: self.isa };
             let first = g * weight.n + col;
             store.block::<T>(block, first..first + n, (sums, width), tile);
         }

@@ -9,6 +9,10 @@ D C act(C x) {
     return (C)0.5 * x * ((C)1 + TANH((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
 #elif ACT == 4
     return x / ((C)1 + EXP(-x));
+#elif ACT == 5
+    C t = x + (C)3;
+    t = t < (C)0 ? (C)0 : t > (C)6 ? (C)6 : t;
+    return x * t / (C)6;
 #else
     return x;
 #endif

@@ -1,10 +1,10 @@
-//! `linear` followed by an activation becomes one product with the activation in its epilogue. Where somebody else reads the
-//! value in between (in training the backward does), the product gives that too.
+//! `linear` or a convolution followed by an activation becomes one op with the activation in its epilogue. Where somebody else
+//! reads the value in between (in training the backward does), a product gives that too.
 
 use super::ops;
 use super::pattern::{Edits, Uses, arg, is, node, runs};
 use crate::Config;
-use crate::ir::{Graph, Node};
+use crate::ir::{Graph, Kind, Node};
 use oneflow_base::{Arg, Result, intern};
 use oneflow_ops::named::gelu;
 
@@ -13,6 +13,7 @@ fn activation(n: &Node) -> Option<&'static str> {
     match () {
         () if is(n, &ops::RELU) => Some("relu"),
         () if is(n, &ops::SILU) => Some("silu"),
+        () if is(n, &ops::HARDSWISH) => Some("hardswish"),
         () if !is(n, &ops::GELU) => None,
         () if arg(n, gelu::APPROXIMATE).str() == Some("tanh") => Some("gelu_tanh"),
         () => Some("gelu"),
@@ -34,23 +35,33 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     for at in 0..g.nodes.len() {
         let n = g.nodes[at].clone();
         let Some(epilogue) = activation(&n) else { continue };
-        let (Some(x), Some(p)) = (n.ins[0], uses.maker(g, n.ins[0], &ops::LINEAR)) else { continue };
+        let Some(x) = n.ins[0] else { continue };
+        let linear = uses.maker(g, Some(x), &ops::LINEAR);
+        let Some(p) = linear.or_else(|| uses.maker(g, Some(x), &ops::NATIVE_CONV)) else { continue };
         let product = g.nodes[p].clone();
-        if edits.touched(p) || !g.is_root(x) || !g.meta(n.outs[0]).is_contiguous() || !g.meta(x).dtype.is_float() {
+        let same_layout = g.meta(n.outs[0]) == g.meta(x) && (linear.is_none() || g.meta(x).is_contiguous());
+        if edits.touched(p) || product.again != n.again || !g.is_root(x) || !same_layout || !g.meta(x).dtype.is_float()
+        {
             continue;
         }
         let mut ins = product.ins.clone();
         ins.resize(3, None);
-        let args = [Arg::Sym(intern(epilogue))];
+        let Kind::Op { attrs, .. } = &product.kind else { continue };
+        let mut args = attrs.args();
+        args.push(Arg::Sym(intern(epilogue)));
         if uses.once(x) {
             // Its readers come after the activation, so the product may wait until there, unless an update lies between.
-            if product.again == n.again && g.nodes[p..at].iter().all(|n| n.updates.is_empty()) {
-                let mut fused = node(g, &ops::FUSED_LINEAR, &ins, &args, &n)?;
+            if g.nodes[p..at].iter().all(|n| n.updates.is_empty()) {
+                let op = if linear.is_some() { &ops::FUSED_LINEAR } else { &ops::CONV_ACTIVATION };
+                let mut fused = node(g, op, &ins, &args, &n)?;
                 fused.outs = n.outs.clone();
-                edits.replace(p, Vec::new());
-                edits.replace(at, vec![fused]);
+                // Not every device's convolution has an epilogue.
+                if runs(g, &fused)? {
+                    edits.replace(p, Vec::new());
+                    edits.replace(at, vec![fused]);
+                }
             }
-        } else if product.again == n.again && is_small(g, &product) {
+        } else if linear.is_some() && is_small(g, &product) {
             // The activation reads nothing else, so it may come as early as the product.
             let mut fused = node(g, &ops::FUSED_LINEAR_KEEP, &ins, &args, &product)?;
             fused.outs = [n.outs[0], x].into_iter().collect();
