@@ -68,6 +68,25 @@ def test_to_global_and_back() -> None:
     run_ranks(2, check)
 
 
+def test_lists_and_numbers_index_global_tensors() -> None:
+    def check() -> None:
+        want = torch.arange(24.0).reshape(4, 6)
+        for layout in (sbp.split(0), sbp.split(1), sbp.broadcast):
+            x = want.to_global(torch.placement.all("cpu"), sbp.broadcast).to_global(sbp=layout)
+            assert x[[0, 2]].is_global and x[[0, 2]].tolist() == want[[0, 2]].tolist()
+            assert x[1:, [0, 5, 2]].tolist() == want[1:, [0, 5, 2]].tolist()
+            assert x[[[0, 1], [3, 3]], [2, 4]].tolist() == want[[[0, 1], [3, 3]], [2, 4]].tolist()
+            assert x[[True, False, True, True]].tolist() == want[[True, False, True, True]].tolist()
+            assert x[np.array([3, 1])].tolist() == want[[3, 1]].tolist()
+            y, expected = x.clone(), want.clone()
+            for written in (y, expected):
+                written[[1, 3]] = [float(i) for i in range(6)]
+                written[:, [0]] = -1.0
+            assert y.is_global and y.tolist() == expected.tolist()
+
+    run_ranks(2, check)
+
+
 def test_errors_name_op_and_argument() -> None:
     def check() -> None:
         p = torch.placement.all("cpu")

@@ -221,11 +221,11 @@ pub fn sbp_attribute(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
     made().map(|t| t.into_ptr()).map_err(|e| gate::pending(py, e))
 }
 
-/// A number made a tensor, in the world of the tensor it stands beside: the same on every rank of a global one.
+/// A number or a list made a tensor, in the world of the tensor it stands beside: the same on every rank of a global one.
 pub fn beside(number: Tensor, other: Option<&Tensor>) -> Result<Tensor> {
     let Some(g) = other.and_then(global_of) else { return Ok(number) };
     let here = g.local.is_some().then(|| number.clone());
-    oneflow_global::make(&number, &[], Spread::broadcast(g.spread.placement_id)?, here)
+    oneflow_global::make(&number, number.sizes(), Spread::broadcast(g.spread.placement_id)?, here)
 }
 
 /// The elements on the host: of a global tensor the whole, while other ranks of this process may run.

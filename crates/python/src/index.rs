@@ -191,12 +191,12 @@ unsafe fn item(
             *dim += 1;
         } else if o == ffi::Py_True() || o == ffi::Py_False() {
             p.new_dim(*dim);
-            p.tensors.push((*dim, one_mask(o == ffi::Py_True(), t.device())?));
+            p.tensors.push((*dim, crate::global::beside(one_mask(o == ffi::Py_True(), t.device())?, Some(t))?));
             *dim += 1;
         } else if let Some(x) = tensor_of(o) {
             tensor_item(t, p, x.clone(), dim, real, ndim)?;
         } else if value::is_sequence(o) || is_array(py, o) {
-            let x = create::index_tensor(py, o)?;
+            let x = crate::global::beside(create::index_tensor(py, o)?, Some(t))?;
             tensor_item(t, p, x, dim, real, ndim)?;
         } else if let Some(i) = value::int(py, o)? {
             p.select(*dim, *real, i, ndim)?;
@@ -260,7 +260,7 @@ fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut 
             return Ok(());
         }
         p.new_dim(*dim);
-        p.tensors.push((*dim, one_mask(s.to_f64() != 0.0, t.device())?));
+        p.tensors.push((*dim, crate::global::beside(one_mask(s.to_f64() != 0.0, t.device())?, Some(t))?));
         *dim += 1;
         return Ok(());
     }
@@ -467,7 +467,8 @@ unsafe fn value_tensor(py: Python<'_>, v: *mut PyObject, like: &Tensor) -> Resul
             return Ok(t.clone());
         }
         if value::is_sequence(v) || is_array(py, v) {
-            return create::from_data(py, v, Some(like.dtype()), None);
+            let made = create::from_data(py, v, Some(like.dtype()), None)?;
+            return crate::global::beside(made, Some(like));
         }
         Err(Error::type_(format!("can't assign a {} to a {} tensor", value::type_name(py, v), like.dtype().name())))
     }
