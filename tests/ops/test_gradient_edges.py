@@ -55,9 +55,13 @@ def check(f, *values):
         assert a == pytest.approx(b, rel=1e-7, abs=1e-9, nan_ok=True)
 
 
+# At NaN, PyTorch's kernels for AVX2 give NaN and those for AVX-512 the gradient of a positive number, as ours do.
+DIFFERS_AT_NAN = {"hardswish", "elu", "celu", "selu"}
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name):
-    check(lambda fw, x: call(fw, name, x), ONE)
+    check(lambda fw, x: call(fw, name, x), ONE[1:] if name in DIFFERS_AT_NAN else ONE)
 
 
 @pytest.mark.parametrize("name", BINARY)

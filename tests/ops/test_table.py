@@ -37,6 +37,8 @@ OTHER_CLASS |= {("scaled_dot_product_attention", "function", dtype) for dtype in
 # others, linear algebra and neighbours in a half type, which our kernels compute in float.
 THEIRS_ALONE = {("avg_pool1d", "int64"), ("avg_pool2d", "int64"), ("avg_pool3d", "int64"), ("inner", "bool")}
 THEIRS_ALONE |= {("matrix_exp", "bfloat16"), ("nextafter", "bfloat16")}
+# On processors without bfloat16 instructions PyTorch rounds their partial sums.
+ROUNDED_SUMS = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -99,7 +101,8 @@ def test_op(name, form, ours, theirs, dtype):
                 got, wanted = leaves(got)[0], leaves(wanted)[0]
                 check_equal(got, wanted, values="argsort" not in name)
             else:
-                check_equal(got, wanted, values=name not in NO_VALUES)
+                looser = 4 if dtype == "bfloat16" and name in ROUNDED_SUMS else 1
+                check_equal(got, wanted, values=name not in NO_VALUES, looser=looser)
             if form == "inplace":
                 assert got is mine[0][0] if isinstance(got, oneflow.Tensor) else leaves(got)[0] is mine[0][0]
 
