@@ -88,10 +88,11 @@ class Join:
         ...     here = oneflow.distributed.get_rank()
         ...     with Join([model]):
         ...         for _ in range(1 + here):
+        ...             model.zero_grad()
         ...             model(oneflow.ones(1, 1)).sum().backward()
         ...     return model.module.bias.grad.item()
-        >>> oneflow.testing.run_ranks(2, rank)[1]  # A whole gradient, and half of one.
-        1.5
+        >>> oneflow.testing.run_ranks(2, rank)[1]  # Of the second batch, which one rank of two has.
+        0.5
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class FileSystemWriter:
     Example::
 
         >>> import oneflow.distributed.checkpoint as dcp
-        >>> dcp.save({"step": 1}, storage_writer=dcp.FileSystemWriter("checkpoint"))
+        >>> _ = dcp.save({"step": 1}, storage_writer=dcp.FileSystemWriter("checkpoint"))
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FileSystemReader:
     Example::
 
         >>> import oneflow.distributed.checkpoint as dcp
-        >>> dcp.save({"step": 1}, checkpoint_id="checkpoint")
+        >>> _ = dcp.save({"step": 1}, checkpoint_id="checkpoint")
         >>> list(dcp.FileSystemReader("checkpoint").read_metadata().objects)
         ['step']
     """

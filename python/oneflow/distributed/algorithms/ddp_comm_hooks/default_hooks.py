@@ -111,9 +111,14 @@ def fp16_compress_wrapper(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any
 
     Example::
 
-        >>> from oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook,
-        fp16_compress_wrapper >>> model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
-        >>> model.register_comm_hook(None, fp16_compress_wrapper(allreduce_hook))
+        >>> from oneflow.distributed.algorithms.ddp_comm_hooks import default_hooks
+        >>> def rank():
+        ...     model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+        ...     model.register_comm_hook(None, default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook))
+        ...     model(oneflow.ones(1, 1)).sum().backward()
+        ...     return model.module.bias.grad.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1.0, 1.0]
     """
     return _wrapped(hook, oneflow.float16)
 
@@ -123,8 +128,13 @@ def bf16_compress_wrapper(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any
 
     Example::
 
-        >>> from oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook,
-        bf16_compress_wrapper >>> model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
-        >>> model.register_comm_hook(None, bf16_compress_wrapper(allreduce_hook))
+        >>> from oneflow.distributed.algorithms.ddp_comm_hooks import default_hooks
+        >>> def rank():
+        ...     model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+        ...     model.register_comm_hook(None, default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook))
+        ...     model(oneflow.ones(1, 1)).sum().backward()
+        ...     return model.module.bias.grad.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [1.0, 1.0]
     """
     return _wrapped(hook, oneflow.bfloat16)
