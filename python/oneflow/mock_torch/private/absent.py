@@ -9,7 +9,7 @@ from types import ModuleType
 
 from oneflow._base.refusals import refuse, refuse_class
 
-_TORCHSCRIPT = "oneflow has no ONNX export"
+_SYMBOLIC = "oneflow.onnx.export takes rules of its own as custom_translation_table"
 
 _QUANTIZED = "oneflow has no quantized tensors"
 # Name of the module: its names, and what to use instead.
@@ -20,7 +20,7 @@ _ABSENT = {
         "get_default_qconfig prepare prepare_qat quantize_dynamic",
         _QUANTIZED,
     ),
-    "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _TORCHSCRIPT),
+    "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _SYMBOLIC),
 }
 
 

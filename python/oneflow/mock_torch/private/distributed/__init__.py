@@ -6,10 +6,7 @@ import importlib
 from typing import Any
 
 import oneflow.distributed
-from oneflow._base.refusals import refuse_class
 from oneflow.mock_torch.private import absent
-
-ProcessGroup: Any = refuse_class("torch.distributed.ProcessGroup", "use oneflow.distributed.new_group")
 
 
 def is_torchelastic_launched() -> bool:
