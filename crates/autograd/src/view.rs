@@ -8,7 +8,7 @@ use crate::slot::{
 };
 use oneflow_base::{Arg, Attrs, Dims, Error, Result};
 use oneflow_core::{OpDef, Tensor, bit};
-use oneflow_ops::elementwise::complex;
+use oneflow_ops::elementwise::view_as_real;
 use oneflow_ops::view::as_strided;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, Weak};
@@ -170,7 +170,7 @@ fn to_real(of: &Tensor, shell: &Tensor, from: Option<Edge>) -> Option<Edge> {
         return from;
     }
     let edges = SmallVec::from_iter([from]);
-    Some(Edge { node: op_node(&complex::VIEW_AS_REAL, Attrs::new(&[]), edges, &[of], shell), nr: 0 })
+    Some(Edge { node: op_node(&view_as_real::OP, Attrs::new(&[]), edges, &[of], shell), nr: 0 })
 }
 
 /// The node of a value that these real numbers stand for.
@@ -179,7 +179,7 @@ fn from_real(node: Arc<Node>, shell: &Tensor, value: &Tensor) -> Arc<Node> {
         return node;
     }
     let edges = SmallVec::from_iter([Some(Edge { node, nr: 0 })]);
-    op_node(&complex::VIEW_AS_COMPLEX, Attrs::new(&[]), edges, &[shell], value)
+    op_node(&view_as_real::VIEW_AS_COMPLEX, Attrs::new(&[]), edges, &[shell], value)
 }
 
 /// The node of a view of the other kind of numbers, given where the base comes from.

@@ -268,7 +268,7 @@ fn planted_wrong_rules_are_found() {
     // A split of the normalised axis, a maximum that is summed, a contraction that forgets the sum, a view that splits inside.
     must_fail(&nn::softmax::OP, SbpRule::of(Rows::Batch { not_axes: |_| 0 }));
     must_fail(
-        &reduce::extrema::AMAX,
+        &reduce::amax::OP,
         SbpRule::of(Rows::Reduce { partial: Some(PKind::Sum), dims: AnyArg::nth(0), keepdim: At::nth(1) }),
     );
     must_fail(

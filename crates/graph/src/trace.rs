@@ -577,7 +577,7 @@ impl Trace {
             let meta = Meta::contiguous(dest.dtype(), dest.device(), dest.sizes());
             let v = self.add_value(meta, 0, None);
             let attrs = Attrs::new(&[Arg::DType(dest.dtype()), Arg::None]);
-            self.add_node(&creation::to::OP, attrs, &[Some(value)], &[v]);
+            self.add_node(&creation::to_copy::OP, attrs, &[Some(value)], &[v]);
             value = v;
         }
         let dest_meta = dest.meta();

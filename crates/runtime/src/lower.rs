@@ -97,7 +97,7 @@ pub fn expression(c: &Call<'_>, outs: &Outs) -> Result<Option<(&'static Expr, Pa
         }
         // Inside a chain a cast between float32 and a half type is the identity: casts happen on loading and storing.
         Kernel::Prim { prim, .. }
-            if std::ptr::eq(prim, &COPY) && std::ptr::eq(c.op, &oneflow_ops::creation::to::OP) =>
+            if std::ptr::eq(prim, &COPY) && std::ptr::eq(c.op, &oneflow_ops::creation::to_copy::OP) =>
         {
             static CAST: Expr = expr!(float "cast", |x| x);
             let narrow = |d: DType| matches!(d, DType::F32 | DType::BF16 | DType::F16);

@@ -6,6 +6,7 @@ mod files;
 mod layers;
 mod names;
 mod once;
+mod op_files;
 mod operands;
 mod quotes;
 mod table;
@@ -22,6 +23,7 @@ pub fn check(sources: &[Source]) -> Vec<String> {
     faults.extend(files::check(sources));
     faults.extend(names::check(sources, &names));
     faults.extend(once::check(sources));
+    faults.extend(op_files::check(&ops));
     faults.extend(quotes::check(sources));
     faults.extend(table::check(sources, &ops));
     faults.extend(operands::check(sources, &ops));

@@ -1,12 +1,12 @@
 //! Convolutions and poolings over one to three spatial dimensions: the rules they share.
 
-pub mod convolution;
-pub mod fused;
+pub mod conv_nd;
+pub mod conv_transpose_nd;
+pub mod native_conv;
+pub mod native_conv_activation;
 pub mod pool;
 pub mod pooling;
-pub mod public;
 mod size;
-pub mod transpose;
 
 use crate::elementwise;
 use crate::named::conv1d as at;

@@ -1,6 +1,6 @@
-//! Sequences: arange, linspace, eye.
+//! `arange`: The numbers from zero to `end` (exclusive).
 
-use crate::named::{arange, arange_start, eye, linspace};
+use crate::named::{arange, arange_start};
 use crate::prelude::*;
 
 /// Whether this is the overload that takes nothing but the end.
@@ -103,97 +103,4 @@ Example::
         vec![Sample::new(vec![i(1), i(9), i(3)]), Sample::new(vec![i(3), i(-4), i(-2)])]
     },
     ..ARANGE_BASE
-};
-
-pub static LINSPACE: OpDef = OpDef {
-    sig: Sig::parse(
-        "linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
-    ),
-    doc: "`steps` numbers, evenly spaced, from `start` to `end` (inclusive).
-
-Example::
-
-    >>> oneflow.linspace(0, 1, 3)
-    tensor([0.0000, 0.5000, 1.0000])",
-    faces: Faces::FN.or(Faces::OUT),
-    infer: |c, outs| {
-        let n = c.int(linspace::STEPS)?;
-        if n < 0 {
-            return Err(Error::runtime("linspace(): number of steps must be non-negative"));
-        }
-        super::push(
-            c,
-            &[n],
-            Arg::DType(super::ranges::dtype_of(c, linspace::START, linspace::END, linspace::DTYPE)?),
-            c.arg(linspace::DEVICE),
-            outs,
-        )
-    },
-    kernel: Kernel::Prim {
-        prim: &oneflow_kernels_prim::LINSPACE,
-        lower: |c, outs, l| {
-            if outs[linspace::RESULT].dtype().is_complex() {
-                return Err(Error::not_implemented("linspace: complex numbers are composed"));
-            }
-            let end = |at: At<Scalar>| c.arg(at).scalar().unwrap_or(Scalar::Int(0)).to_f64();
-            l.output(linspace::RESULT).param(end(linspace::START)).param(end(linspace::END));
-            Ok(())
-        },
-    },
-    compose: Some(|c, outs| {
-        let n = c.int(linspace::STEPS)?;
-        if n < 0 {
-            return Err(Error::runtime("linspace(): number of steps must be non-negative"));
-        }
-        let dtype = super::ranges::dtype_of(c, linspace::START, linspace::END, linspace::DTYPE)?;
-        let exact = |at: At<Scalar>| super::ranges::exact(c.arg(at).scalar().unwrap_or(Scalar::Int(0)));
-        let values = super::ranges::between(
-            &exact(linspace::START)?,
-            &exact(linspace::END)?,
-            n,
-            dtype,
-            c.arg(linspace::DEVICE).device(),
-        )?;
-        outs.give(if values.dtype() == dtype { values } else { values.to_copy_with(Some(dtype), None)? });
-        Ok(())
-    }),
-    sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
-    samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],
-    ..OpDef::BASE
-};
-
-pub static EYE: OpDef = OpDef {
-    sig: Sig::parse(
-        "eye(int n, int? m=None, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
-    ),
-    doc: "Ones on the diagonal, zeros elsewhere.
-
-Example::
-
-    >>> oneflow.eye(2)
-    tensor([[1., 0.],
-            [0., 1.]])",
-    faces: Faces::FN.or(Faces::OUT),
-    infer: |c, outs| {
-        let n = c.int(eye::N)?;
-        super::push(c, &[n, c.arg(eye::M).int().unwrap_or(n)], c.arg(eye::DTYPE), c.arg(eye::DEVICE), outs)
-    },
-    compose: Some(|c, outs| {
-        let n = c.int(eye::N)?;
-        let m = c.arg(eye::M).int().unwrap_or(n);
-        if n < 0 || m < 0 {
-            return Err(Error::runtime(format!("eye(): n and m must be greater or equal to 0, got {n} and {m}")));
-        }
-        // Refuses what no memory can hold before anything is made.
-        (c.op.infer)(c, outs)?;
-        outs.clear();
-        let device = c.arg(eye::DEVICE).device();
-        let out = f::zeros_with(&[n, m], c.arg(eye::DTYPE).dtype(), device, false)?;
-        out.diagonal(0, 0, 1)?.fill_(1.0)?;
-        outs.give(out);
-        Ok(())
-    }),
-    sbp: SbpRule::of(Rows::OnlyB { why: "it has no input whose layout it could follow" }),
-    samples: || vec![Sample::new(vec![SampleArg::Int(3)]), Sample::new(vec![SampleArg::Int(2), SampleArg::Int(4)])],
-    ..OpDef::BASE
 };

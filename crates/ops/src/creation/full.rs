@@ -1,57 +1,19 @@
-//! Constant tensors: ones, full, empty, and their `_like` forms.
+//! `full`, `full_like`: A tensor filled with `fill_value`.
 
-use super::new::allocate;
-use crate::elementwise::{channels_last, push_like};
-use crate::named::{empty, full, full_like, ones, zeros_like};
+use crate::elementwise::push_like;
+use crate::named::{full, full_like, ones, zeros_like};
 use crate::prelude::*;
 
 fn size_samples() -> Vec<Sample> {
     vec![Sample::new(vec![SampleArg::Ints(vec![2, 3])]), Sample::new(vec![SampleArg::Ints(vec![])])]
 }
 
-const SIZED: OpDef = OpDef {
+pub(super) const SIZED: OpDef = OpDef {
     faces: Faces::FN.or(Faces::OUT),
     infer: |c, outs| super::push(c, c.ints(ones::SIZE)?, c.arg(ones::DTYPE), c.arg(ones::DEVICE), outs),
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }).with(Localize::Sizes(ones::SIZE)),
     samples: size_samples,
     ..OpDef::BASE
-};
-
-pub static ONES: OpDef = OpDef {
-    sig: Sig::parse("ones(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"),
-    doc: "A tensor filled with ones.
-
-Example::
-
-    >>> oneflow.ones(2)
-    tensor([1., 1.])",
-    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(1)) },
-    ..SIZED
-};
-
-pub static EMPTY: OpDef = OpDef {
-    sig: Sig::parse(
-        "empty(int[] size, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
-    ),
-    doc: "A tensor whose values are whatever the memory held.
-
-Example::
-
-    >>> oneflow.empty(2, 3).shape
-    oneflow.Size([2, 3])",
-    infer: |c, outs| {
-        let sizes = c.ints(empty::SIZE)?;
-        match channels_last(c.arg(empty::MEMORY_FORMAT).str().unwrap_or(""), sizes)? {
-            Some(strides) => {
-                let device = c.arg(empty::DEVICE).device().unwrap_or(Device::CPU);
-                outs.push_strided(c.dtype_or(empty::DTYPE, default_dtype()), device, Dims::from_slice(sizes), strides)
-            }
-            None => super::push(c, sizes, c.arg(empty::DTYPE), c.arg(empty::DEVICE), outs),
-        }
-    },
-    kernel: Kernel::Host(allocate),
-    samples: Vec::new,
-    ..SIZED
 };
 
 /// The dtype of `full`: that of the number, with floats in the default dtype.
@@ -65,7 +27,7 @@ pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>) -> Result
     c.arg(value).scalar().map_or(Ok(()), |s| scalar_range::check(c, dtype, s))
 }
 
-pub static FULL: OpDef = OpDef {
+pub static OP: OpDef = OpDef {
     sig: Sig::parse(
         "full(int[] size, Scalar fill_value, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     ),
@@ -98,41 +60,12 @@ fn like(c: &Call<'_>, dtype: At<DType>, device: At<Device>, memory_format: At<st
     push_like(x, d, dev, c.arg(memory_format).str(), outs)
 }
 
-const LIKE: OpDef = OpDef {
+pub(super) const LIKE: OpDef = OpDef {
     faces: Faces::FN,
     infer: |c, outs| like(c, zeros_like::DTYPE, zeros_like::DEVICE, zeros_like::MEMORY_FORMAT, outs),
     sbp: SbpRule::of(Rows::Custom(super::unread_rows)),
     samples: crate::elementwise::unary::samples,
     ..OpDef::BASE
-};
-
-pub static ZEROS_LIKE: OpDef = OpDef {
-    sig: Sig::parse(
-        "zeros_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
-    ),
-    doc: "Zeros with the input's shape, dtype and device.
-
-Example::
-
-    >>> oneflow.zeros_like(oneflow.ones(2))
-    tensor([0., 0.])",
-    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
-    sparse: Sparse::Zeros,
-    ..LIKE
-};
-
-pub static ONES_LIKE: OpDef = OpDef {
-    sig: Sig::parse(
-        "ones_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
-    ),
-    doc: "Ones with the input's shape, dtype and device.
-
-Example::
-
-    >>> oneflow.ones_like(oneflow.zeros(2))
-    tensor([1., 1.])",
-    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(1)) },
-    ..LIKE
 };
 
 pub static FULL_LIKE: OpDef = OpDef {
@@ -157,20 +90,5 @@ Example::
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::Float(1.5)])],
-    ..LIKE
-};
-
-pub static EMPTY_LIKE: OpDef = OpDef {
-    sig: Sig::parse(
-        "empty_like(Tensor input, *, DType? dtype=None, Device? device=None, bool requires_grad=False, MemoryFormat? memory_format=None) -> Tensor",
-    ),
-    doc: "Uninitialised memory with the input's shape, dtype and device.
-
-Example::
-
-    >>> oneflow.empty_like(oneflow.zeros(2, 3)).shape
-    oneflow.Size([2, 3])",
-    kernel: Kernel::Host(allocate),
-    samples: Vec::new,
     ..LIKE
 };

@@ -1,13 +1,25 @@
 //! Tensors made from nothing, and copies of tensors in another dtype, device or layout.
 
 pub mod arange;
+pub mod clone;
 pub mod contiguous;
 pub mod copy;
+pub mod empty;
+pub mod empty_permuted;
+pub mod empty_strided;
+pub mod eye;
+pub mod fill;
 pub mod full;
+pub mod linspace;
+pub mod logspace;
 pub mod new;
-pub mod ranges;
-pub mod strided;
-pub mod to;
+pub mod new_empty_strided;
+pub mod ones;
+pub mod scalar_tensor;
+pub mod to_copy;
+pub mod tril_indices;
+pub mod vander;
+pub mod zero;
 pub mod zeros;
 
 use crate::named::{zeros as zeros_at, zeros_like};

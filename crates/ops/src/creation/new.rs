@@ -1,7 +1,6 @@
-//! Tensors like another in dtype and device, of any size.
+//! `new_zeros`, `new_ones`, `new_empty`, `new_full`: Zeros of the given size with the input's dtype and device.
 
-use crate::elementwise::push_like;
-use crate::named::{clone, new_full, new_zeros};
+use crate::named::{new_full, new_zeros};
 use crate::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -115,31 +114,4 @@ Example::
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2]), SampleArg::Ints(vec![3]), SampleArg::Int(7)])],
     ..NEW
-};
-
-pub static CLONE: OpDef = OpDef {
-    sig: Sig::parse("clone(Tensor input, *, MemoryFormat? memory_format=None) -> Tensor"),
-    doc: "A copy, in the input's memory order, that keeps the history.
-
-Example::
-
-    >>> oneflow.clone(oneflow.tensor([1., 2.]))
-    tensor([1., 2.])",
-    faces: Faces::FN_METHOD,
-    infer: |c, outs| {
-        let x = c.t(clone::INPUT)?;
-        push_like(x, x.dtype(), x.device(), c.arg(clone::MEMORY_FORMAT).str(), outs)
-    },
-    kernel: Kernel::Prim {
-        prim: &COPY,
-        lower: |_, _, l| {
-            l.input(clone::INPUT).output(clone::RESULT);
-            Ok(())
-        },
-    },
-    grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(clone::INPUT, || Ok(c.g()?.clone())) },
-    sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[clone::INPUT])] }),
-    samples: crate::elementwise::unary::samples,
-    sparse: Sparse::Clone,
-    ..OpDef::BASE
 };

@@ -1,14 +1,20 @@
-//! Division: true, floored or truncated.
+//! `div`: Divides `input` by `other`, with broadcasting. Integers give floats unless `rounding_mode` is "floor" or
+//! "trunc".
 
 use super::{binary, dual};
-use crate::named::{div, floor_divide, fmod, remainder};
+use crate::named::div;
 use crate::prelude::*;
 
 static TENSOR: Expr = expr!(half "div", |x, y| x / y).complex(complex!(|x, y| x / y));
+
 static SCALAR: Expr = expr!(half "div_scalar", |x; p| x / p[0]).complex(complex!(|x; p| x / p[0]));
-static FLOOR: Expr = expr!(num "div_floor", |x, y| x.div_floor(y)).nonzero(1);
-static FLOOR_SCALAR: Expr = expr!(num "div_floor_scalar", |x; p| x.div_floor(p[0]));
+
+pub(super) static FLOOR: Expr = expr!(num "div_floor", |x, y| x.div_floor(y)).nonzero(1);
+
+pub(super) static FLOOR_SCALAR: Expr = expr!(num "div_floor_scalar", |x; p| x.div_floor(p[0]));
+
 static TRUNC: Expr = expr!(num "div_trunc", |x, y| x.div_trunc(y)).nonzero(1);
+
 static TRUNC_SCALAR: Expr = expr!(num "div_trunc_scalar", |x; p| x.div_trunc(p[0]));
 
 #[derive(PartialEq)]
@@ -30,7 +36,7 @@ fn rounding(arg: Arg<'_>) -> Result<Rounding> {
 }
 
 /// An integer divided by the number zero has no answer.
-fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
+pub(super) fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
     if dtype == DType::Bool {
         return Err(Error::not_implemented(format!("\"{}\" not implemented for 'Bool'", c.name())));
     }
@@ -123,103 +129,5 @@ Example::
         ]
     },
     sparse: Sparse::Quotient,
-    ..binary::ARITH
-};
-
-pub static FLOOR_DIVIDE: OpDef = OpDef {
-    sig: Sig::parse("floor_divide(Tensor input, Tensor|Scalar other) -> Tensor"),
-    doc: "Quotient rounded down, elementwise.
-
-Example::
-
-    >>> oneflow.floor_divide(oneflow.tensor([-5, 5]), 2)
-    tensor([-3,  2])",
-    infer: |c, outs| {
-        check_zero(c, binary::common(c)?)?;
-        binary::infer(c, outs)
-    },
-    kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[floor_divide::RESULT].dtype().compute(), p, &FLOOR, &FLOOR_SCALAR)
-    }),
-    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
-    samples: || {
-        vec![
-            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
-            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(2)]),
-        ]
-    },
-    ..binary::ARITH
-};
-
-static REMAINDER_TENSOR: Expr = expr!(num "remainder", |x, y| x.rem_floor(y)).nonzero(1);
-static REMAINDER_SCALAR: Expr = expr!(num "remainder_scalar", |x; p| x.rem_floor(p[0]));
-
-pub static REMAINDER: OpDef = OpDef {
-    sig: Sig::parse("remainder(Tensor input, Tensor|Scalar other) -> Tensor"),
-    doc: "Remainder with the divisor's sign, as Python's `%`.
-
-Example::
-
-    >>> oneflow.remainder(oneflow.tensor([-5, 5]), 3)
-    tensor([1, 2])",
-    infer: |c, outs| {
-        check_zero(c, binary::common(c)?)?;
-        binary::infer(c, outs)
-    },
-    kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[remainder::RESULT].dtype().compute(), p, &REMAINDER_TENSOR, &REMAINDER_SCALAR)
-    }),
-    traits: Traits::ALIAS_OK.or(Traits::NUMBER_FIRST),
-    grad: Grad::Rule {
-        save: &[Save::of(remainder::INPUT, &[remainder::OTHER]), Save::of(remainder::OTHER, &[remainder::OTHER])],
-        fix: Fix::Broadcast,
-        f: |c, out| {
-            out.set(remainder::INPUT, || Ok(c.g()?.clone()))?;
-            out.set(remainder::OTHER, || {
-                c.g()?.mul(&c.x(remainder::INPUT)?.div_with(c.x(remainder::OTHER)?, Some("floor"))?)?.neg()
-            })
-        },
-    },
-    samples: || {
-        vec![
-            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
-            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(3)]),
-        ]
-    },
-    ..binary::ARITH
-};
-
-static FMOD_TENSOR: Expr = expr!(num "fmod", |x, y| x.rem_trunc(y)).nonzero(1);
-static FMOD_SCALAR: Expr = expr!(num "fmod_scalar", |x; p| x.rem_trunc(p[0]));
-
-pub static FMOD: OpDef = OpDef {
-    sig: Sig::parse("fmod(Tensor input, Tensor|Scalar other) -> Tensor"),
-    doc: "Remainder with the dividend's sign, as C's `fmod`.
-
-Example::
-
-    >>> oneflow.fmod(oneflow.tensor([-5, 5]), 3)
-    tensor([-2,  2])",
-    infer: |c, outs| {
-        check_zero(c, binary::common(c)?)?;
-        binary::infer(c, outs)
-    },
-    kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[fmod::RESULT].dtype().compute(), p, &FMOD_TENSOR, &FMOD_SCALAR)
-    }),
-    grad: Grad::Rule {
-        save: &[Save::of(fmod::INPUT, &[fmod::OTHER]), Save::of(fmod::OTHER, &[fmod::OTHER])],
-        fix: Fix::Broadcast,
-        f: |c, out| {
-            out.set(fmod::INPUT, || Ok(c.g()?.clone()))?;
-            out.set(fmod::OTHER, || c.g()?.mul(&c.x(fmod::INPUT)?.div_with(c.x(fmod::OTHER)?, Some("trunc"))?)?.neg())
-        },
-    },
-    samples: || {
-        vec![
-            Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),
-            Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(3)]),
-        ]
-    },
     ..binary::ARITH
 };

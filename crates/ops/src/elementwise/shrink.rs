@@ -1,15 +1,17 @@
-//! Activations that pull small values to zero, and the gated linear unit.
+//! `hardshrink`, `softshrink`, `shrink_backward`: `x` where its absolute value is above `lambd`, zero elsewhere.
 
 use super::unary;
-use crate::named::{glu, hardshrink, shrink_backward, softshrink};
+use crate::named::{hardshrink, shrink_backward, softshrink};
 use crate::prelude::*;
 
 static HARD_EXPR: Expr = expr!(float "hardshrink", |x; p| L::select(x.abs().le(p[0]), L::splat(0.0), x));
+
 static SOFT_EXPR: Expr = expr!(float "softshrink", |x; p| {
     // NaN stays: zero times it.
     let y = L::select(p[0].lt(x), x - p[0], x * L::splat(0.0));
     L::select(x.lt(-p[0]), x + p[0], y)
 });
+
 static BACKWARD_EXPR: Expr = expr!(float "shrink_backward", |g, x; p| L::select(p[0].lt(x.abs()), g, L::splat(0.0)));
 
 fn lambda(a: Arg<'_>) -> Scalar {
@@ -87,46 +89,4 @@ pub static BACKWARD: OpDef = OpDef {
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::f32(&[3, 4]), SampleArg::Float(0.5)])],
     ..unary::BACKWARD
-};
-
-pub static GLU: OpDef = OpDef {
-    sig: Sig::parse("glu(Tensor input, int dim=-1) -> Tensor"),
-    doc: "The first half along `dim` times the sigmoid of the second.
-
-Source: Dauphin et al., \"Language Modeling with Gated Convolutional Networks\", 2017.
-
-Example::
-
-    >>> oneflow.nn.functional.glu(oneflow.tensor([1., 0.]))
-    tensor([0.5000])",
-    infer: |c, outs| {
-        let x = c.t(glu::INPUT)?;
-        if x.ndim() == 0 {
-            return Err(Error::runtime("glu does not support 0-dimensional tensors"));
-        }
-        let d = wrap_dim(c.int(glu::DIM)?, x.ndim())?;
-        if x.sizes()[d] % 2 != 0 {
-            return Err(Error::runtime(format!(
-                "Halving dimension must be even, but dimension {d} is size {}",
-                x.sizes()[d]
-            )));
-        }
-        let mut sizes = Dims::from_slice(x.sizes());
-        sizes[d] /= 2;
-        outs.push(x.dtype(), x.device(), &sizes)
-    },
-    compose: Some(|c, outs| {
-        (c.op.infer)(c, &mut Outs::new())?;
-        let (x, dim) = (c.t(glu::INPUT)?, c.int(glu::DIM)?);
-        let half = x.sizes()[wrap_dim(dim, x.ndim())?] / 2;
-        outs.give(x.narrow(dim, 0, half)?.mul(&x.narrow(dim, half, half)?.sigmoid()?)?);
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || {
-        vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[4, 3]), SampleArg::Int(0)])]
-    },
-    faces: Faces::NN,
-    ..unary::FLOAT
 };

@@ -1,7 +1,8 @@
-//! Smooth rectifiers: softplus, mish and the logarithm of the sigmoid.
+//! `softplus`, `softplus_backward`: `log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` is above
+//! `threshold`.
 
 use super::unary;
-use crate::named::{log_sigmoid, mish, mish_backward, softplus, softplus_backward};
+use crate::named::{softplus, softplus_backward};
 use crate::prelude::*;
 
 // p: beta, threshold, above which it is the identity.
@@ -9,21 +10,10 @@ static EXPR: Expr = expr!(float "softplus", |x; p| {
     let z = x * p[0];
     L::select(p[1].lt(z), x, z.exp().log1p() / p[0])
 });
+
 static BACKWARD_EXPR: Expr = expr!(float "softplus_backward", |g, x; p| {
     let z = x * p[0];
     L::select(p[1].lt(z), g, g * z.sigmoid())
-});
-static MISH_EXPR: Expr = expr!(float "mish", |x| {
-    let soft = x.maximum(L::splat(0.0)) + (-x.abs()).exp().log1p();
-    x * soft.tanh()
-});
-static MISH_BACKWARD_EXPR: Expr = expr!(float "mish_backward", |g, x| {
-    let soft = x.maximum(L::splat(0.0)) + (-x.abs()).exp().log1p();
-    let t = soft.tanh();
-    g * (t + x * x.sigmoid() * (L::splat(1.0) - t * t))
-});
-static LOG_SIGMOID_EXPR: Expr = expr!(float "log_sigmoid", |x| {
-    x.minimum(L::splat(0.0)) - (-x.abs()).exp().log1p()
 });
 
 fn beta_threshold(c: &Call<'_>) -> (f64, f64) {
@@ -81,58 +71,4 @@ pub static BACKWARD: OpDef = OpDef {
         vec![Sample::new(vec![g.clone(), g, SampleArg::Float(1.5), SampleArg::Float(2.0)])]
     },
     ..unary::BACKWARD
-};
-
-pub static MISH: OpDef = OpDef {
-    sig: Sig::parse("mish(Tensor input) -> Tensor"),
-    doc: "`x * tanh(softplus(x))`.
-
-Source: Misra, \"Mish: A Self Regularized Non-Monotonic Activation Function\", 2019.
-
-Example::
-
-    >>> oneflow.nn.functional.mish(oneflow.tensor([0., 1.]))
-    tensor([0.0000, 0.8651])",
-    infer: unary::floating,
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MISH_EXPR)),
-    grad: Grad::Rule {
-        save: &[Save::of(mish::INPUT, &[mish::INPUT])],
-        fix: Fix::None,
-        f: |c, out| out.set(mish::INPUT, || c.g()?.mish_backward(c.x(mish::INPUT)?)),
-    },
-    faces: Faces::NN.or(Faces::INPLACE),
-    ..unary::FLOAT
-};
-
-pub static MISH_BACKWARD: OpDef = OpDef {
-    sig: Sig::parse("mish_backward(Tensor grad_output, Tensor input) -> Tensor"),
-    doc: "Gradient of mish.",
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &MISH_BACKWARD_EXPR)),
-    compose: Some(|c, outs| {
-        let (g, x) = (c.t(mish_backward::GRAD_OUTPUT)?, c.t(mish_backward::INPUT)?);
-        let t = x.softplus(1.0, 20.0)?.tanh()?;
-        let slope = x.mul(&x.sigmoid()?)?.mul(&t.mul(&t)?.neg()?.add(1.0)?)?.add(&t)?;
-        outs.give(g.mul(&slope)?);
-        Ok(())
-    }),
-    ..unary::BACKWARD
-};
-
-pub static LOG_SIGMOID: OpDef = OpDef {
-    sig: Sig::parse("log_sigmoid(Tensor input) -> Tensor"),
-    doc: "`log(1 / (1 + exp(-x)))`.
-
-Example::
-
-    >>> oneflow.nn.functional.logsigmoid(oneflow.tensor([0.]))
-    tensor([-0.6931])",
-    infer: unary::floating,
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &LOG_SIGMOID_EXPR)),
-    grad: Grad::Rule {
-        save: &[Save::of(log_sigmoid::INPUT, &[log_sigmoid::INPUT])],
-        fix: Fix::None,
-        f: |c, out| out.set(log_sigmoid::INPUT, || c.g()?.mul(&c.x(log_sigmoid::INPUT)?.neg()?.sigmoid()?)),
-    },
-    faces: Faces::NN,
-    ..unary::FLOAT
 };

@@ -1770,7 +1770,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::GAMMA,
+            op: &crate::random::standard_gamma::OP,
             ins: &[Some(self)],
             args: &[rng(generator)],
             dest: Dest::Fresh,
@@ -1919,7 +1919,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::vectors::ADDBMM,
+            op: &crate::matmul::addbmm::OP,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -1930,7 +1930,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
+            op: &crate::elementwise::addcmul::ADDCDIV,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
             dest: Dest::Fresh,
@@ -1941,7 +1941,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::elementwise::lerp::ADDCDIV,
+            op: &crate::elementwise::addcmul::ADDCDIV,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
             dest: Dest::Into(&[self]),
@@ -1952,7 +1952,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
+            op: &crate::elementwise::addcmul::OP,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
             dest: Dest::Fresh,
@@ -1963,7 +1963,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::elementwise::lerp::ADDCMUL,
+            op: &crate::elementwise::addcmul::OP,
             ins: &[Some(self), Some(tensor1), Some(tensor2)],
             args: &[Arg::Int(1)],
             dest: Dest::Into(&[self]),
@@ -1996,7 +1996,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::vectors::ADDMV,
+            op: &crate::matmul::addmv::OP,
             ins: &[Some(self), Some(mat), Some(vec)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -2007,7 +2007,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::vectors::ADDR,
+            op: &crate::matmul::addr::OP,
             ins: &[Some(self), Some(vec1), Some(vec2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -2017,20 +2017,20 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn adjoint(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::axes::ADJOINT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::adjoint::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn alias_copy(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::copies::ALIAS, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::view_copies::ALIAS, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn all<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::logic::ALL,
+            op: &crate::reduce::any::ALL,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2041,7 +2041,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::extrema::AMAX,
+            op: &crate::reduce::amax::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2052,7 +2052,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::extrema::AMIN,
+            op: &crate::reduce::amax::AMIN,
             ins: &[Some(self)],
             args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2063,7 +2063,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn aminmax(&self) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::spread::AMINMAX,
+            op: &crate::reduce::aminmax::OP,
             ins: &[Some(self)],
             args: &[Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -2073,14 +2073,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn angle(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::complex::ANGLE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::angle::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn any<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::logic::ANY,
+            op: &crate::reduce::any::ANY,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2091,7 +2091,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::extrema::ARGMAX,
+            op: &crate::reduce::argmax::OP,
             ins: &[Some(self)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2102,7 +2102,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::extrema::ARGMIN,
+            op: &crate::reduce::argmax::ARGMIN,
             ins: &[Some(self)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -2113,7 +2113,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::sort::ARGSORT,
+            op: &crate::index::argsort::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -2123,7 +2123,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn argwhere(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::index::flat::ARGWHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::index::argwhere::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2141,7 +2141,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn as_strided_copy(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::AS_STRIDED,
+            op: &crate::view::view_copies::AS_STRIDED,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Ints(stride), storage_offset.map_or(Arg::None, Arg::Int)],
             dest: Dest::Fresh,
@@ -2203,19 +2203,19 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn atleast_1d(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::broadcast::LEAST_1D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::atleast::LEAST_1D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn atleast_2d(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::broadcast::LEAST_2D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::atleast::LEAST_2D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn atleast_3d(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::broadcast::LEAST_3D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::atleast::LEAST_3D, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2324,7 +2324,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::addmm::BATCHED,
+            op: &crate::matmul::baddbmm::OP,
             ins: &[Some(self), Some(batch1), Some(batch2)],
             args: &[Arg::Int(1), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -2391,19 +2391,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn bernoulli(&self) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::BERNOULLI,
-            ins: &[Some(self)],
-            args: &[rng(None)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::random::bernoulli::OP, ins: &[Some(self)], args: &[rng(None)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn bernoulli_float(&self, p: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::BERNOULLI_FILL_P,
+            op: &crate::random::bernoulli::BERNOULLI_FILL_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Fresh,
@@ -2414,7 +2410,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::BERNOULLI_P,
+            op: &crate::random::bernoulli::BERNOULLI_P,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Fresh,
@@ -2425,7 +2421,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: &str) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::BINARY,
+            op: &crate::nn::loss::binary_cross_entropy::BINARY,
             ins: &[Some(self), Some(target), weight],
             args: &[sym(reduction)],
             dest: Dest::Fresh,
@@ -2442,7 +2438,7 @@ impl TensorOps for Tensor {
         pos_weight: Option<&Tensor>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::WITH_LOGITS,
+            op: &crate::nn::loss::binary_cross_entropy::WITH_LOGITS,
             ins: &[Some(self), Some(target), weight, pos_weight],
             args: &[sym(reduction)],
             dest: Dest::Fresh,
@@ -2453,7 +2449,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binary_entropy(&self, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::LOGITS,
+            op: &crate::nn::loss::binary_cross_entropy::LOGITS,
             ins: &[Some(self), Some(target), pos_weight],
             args: &[],
             dest: Dest::Fresh,
@@ -2464,7 +2460,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binary_entropy_backward(&self, input: &Tensor, target: &Tensor, pos_weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::LOGITS_BACKWARD,
+            op: &crate::nn::loss::binary_cross_entropy::LOGITS_BACKWARD,
             ins: &[Some(self), Some(input), Some(target), pos_weight],
             args: &[],
             dest: Dest::Fresh,
@@ -2475,7 +2471,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binary_entropy_of_probability(&self, target: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::PROBABILITY,
+            op: &crate::nn::loss::binary_cross_entropy::PROBABILITY,
             ins: &[Some(self), Some(target)],
             args: &[],
             dest: Dest::Fresh,
@@ -2486,7 +2482,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binary_entropy_of_probability_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::binary::PROBABILITY_BACKWARD,
+            op: &crate::nn::loss::binary_cross_entropy::PROBABILITY_BACKWARD,
             ins: &[Some(self), Some(input), Some(target)],
             args: &[],
             dest: Dest::Fresh,
@@ -2497,7 +2493,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::count::BINCOUNT,
+            op: &crate::index::bincount::OP,
             ins: &[Some(self), weights],
             args: &[Arg::Int(minlength)],
             dest: Dest::Fresh,
@@ -2508,7 +2504,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binomial(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::BINOMIAL,
+            op: &crate::random::binomial::OP,
             ins: &[Some(self), Some(prob)],
             args: &[rng(generator)],
             dest: Dest::Fresh,
@@ -2519,7 +2515,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binomial_doubles(&self, prob: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::BINOMIAL_DOUBLES,
+            op: &crate::random::binomial::BINOMIAL_DOUBLES,
             ins: &[Some(self), Some(prob)],
             args: &[rng(None)],
             dest: Dest::Fresh,
@@ -2530,7 +2526,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn binomial_doubles_with(&self, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::BINOMIAL_DOUBLES,
+            op: &crate::random::binomial::BINOMIAL_DOUBLES,
             ins: &[Some(self), Some(prob)],
             args: &[rng(generator)],
             dest: Dest::Fresh,
@@ -2566,7 +2562,7 @@ impl TensorOps for Tensor {
     fn bitwise_left_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::LEFT_SHIFT,
+            op: &crate::elementwise::bitwise_left_shift::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -2578,7 +2574,7 @@ impl TensorOps for Tensor {
     fn bitwise_left_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::LEFT_SHIFT,
+            op: &crate::elementwise::bitwise_left_shift::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
@@ -2620,7 +2616,7 @@ impl TensorOps for Tensor {
     fn bitwise_right_shift<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::RIGHT_SHIFT,
+            op: &crate::elementwise::bitwise_left_shift::RIGHT_SHIFT,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -2632,7 +2628,7 @@ impl TensorOps for Tensor {
     fn bitwise_right_shift_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::RIGHT_SHIFT,
+            op: &crate::elementwise::bitwise_left_shift::RIGHT_SHIFT,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
@@ -2666,22 +2662,25 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::products::BMM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::bmm::OP, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn broadcast_to(&self, size: &[i64]) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::broadcast::TO, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::view::broadcast_to::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
     #[inline]
     fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::BUCKETIZE,
+            op: &crate::index::bucketize::OP,
             ins: &[Some(self), Some(boundaries)],
             args: &[Arg::Bool(false), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -2692,7 +2691,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cauchy(&self, median: f64, sigma: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::CAUCHY,
+            op: &crate::random::cauchy::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(median), Arg::Float(sigma), rng(None)],
             dest: Dest::Fresh,
@@ -2703,7 +2702,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cauchy_(&self, median: f64, sigma: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::distributions::CAUCHY,
+            op: &crate::random::cauchy::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(median), Arg::Float(sigma), rng(None)],
             dest: Dest::Into(&[self]),
@@ -2759,7 +2758,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::split::CHUNK,
+            op: &crate::view::chunk::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(chunks), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -2793,7 +2792,7 @@ impl TensorOps for Tensor {
     fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (max, max_scalar) = split(max);
         let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MAX,
+            op: &crate::elementwise::clamp_min::CLAMP_MAX,
             ins: &[Some(self), max],
             args: &[max_scalar],
             dest: Dest::Fresh,
@@ -2805,7 +2804,7 @@ impl TensorOps for Tensor {
     fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<()> {
         let (max, max_scalar) = split(max);
         let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MAX,
+            op: &crate::elementwise::clamp_min::CLAMP_MAX,
             ins: &[Some(self), max],
             args: &[max_scalar],
             dest: Dest::Into(&[self]),
@@ -2817,7 +2816,7 @@ impl TensorOps for Tensor {
     fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (min, min_scalar) = split(min);
         let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MIN,
+            op: &crate::elementwise::clamp_min::OP,
             ins: &[Some(self), min],
             args: &[min_scalar],
             dest: Dest::Fresh,
@@ -2829,7 +2828,7 @@ impl TensorOps for Tensor {
     fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<()> {
         let (min, min_scalar) = split(min);
         let call = Call {
-            op: &crate::elementwise::isclose::CLAMP_MIN,
+            op: &crate::elementwise::clamp_min::OP,
             ins: &[Some(self), min],
             args: &[min_scalar],
             dest: Dest::Into(&[self]),
@@ -2839,7 +2838,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn cloned(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::creation::new::CLONE, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
+        let call = Call { op: &crate::creation::clone::OP, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2867,25 +2866,21 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn complex(&self, imag: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::complex::COMPLEX,
-            ins: &[Some(self), Some(imag)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::complex::OP, ins: &[Some(self), Some(imag)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn conj(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::complex::CONJ, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::conj::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn conj_physical(&self) -> Result<Tensor> {
         let call =
-            Call { op: &crate::elementwise::complex::CONJ_PHYSICAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::elementwise::conj::CONJ_PHYSICAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -2918,7 +2913,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::public::CONV1D,
+            op: &crate::conv::conv_nd::CONV1D,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
@@ -2937,7 +2932,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::public::CONV1D_NAMED,
+            op: &crate::conv::conv_nd::CONV1D_NAMED,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), sym(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
@@ -2956,7 +2951,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::public::CONV2D,
+            op: &crate::conv::conv_nd::CONV2D,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
@@ -2975,7 +2970,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::public::CONV3D,
+            op: &crate::conv::conv_nd::CONV3D,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
@@ -2995,7 +2990,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::convolution::BACKWARD_INPUT,
+            op: &crate::conv::native_conv::BACKWARD_INPUT,
             ins: &[Some(self), Some(weight), bias],
             args: &[
                 Arg::Ints(input_size),
@@ -3020,7 +3015,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::convolution::BACKWARD_WEIGHT,
+            op: &crate::conv::native_conv::BACKWARD_WEIGHT,
             ins: &[Some(self), Some(input)],
             args: &[
                 Arg::Ints(weight_size),
@@ -3046,7 +3041,7 @@ impl TensorOps for Tensor {
         dilation: &[i64],
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::transpose::TRANSPOSE1D,
+            op: &crate::conv::conv_transpose_nd::TRANSPOSE1D,
             ins: &[Some(self), Some(weight), bias],
             args: &[
                 Arg::Ints(stride),
@@ -3072,7 +3067,7 @@ impl TensorOps for Tensor {
         dilation: &[i64],
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::transpose::TRANSPOSE2D,
+            op: &crate::conv::conv_transpose_nd::TRANSPOSE2D,
             ins: &[Some(self), Some(weight), bias],
             args: &[
                 Arg::Ints(stride),
@@ -3098,7 +3093,7 @@ impl TensorOps for Tensor {
         dilation: &[i64],
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::transpose::TRANSPOSE3D,
+            op: &crate::conv::conv_transpose_nd::TRANSPOSE3D,
             ins: &[Some(self), Some(weight), bias],
             args: &[
                 Arg::Ints(stride),
@@ -3115,7 +3110,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn copy(&self, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::copy::COPY_OP,
+            op: &crate::creation::copy::OP,
             ins: &[Some(self), Some(src)],
             args: &[Arg::Bool(non_blocking)],
             dest: Dest::Fresh,
@@ -3126,7 +3121,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn copy_(&self, src: &Tensor, non_blocking: bool) -> Result<()> {
         let call = Call {
-            op: &crate::creation::copy::COPY_OP,
+            op: &crate::creation::copy::OP,
             ins: &[Some(self), Some(src)],
             args: &[Arg::Bool(non_blocking)],
             dest: Dest::Into(&[self]),
@@ -3138,7 +3133,7 @@ impl TensorOps for Tensor {
     fn copysign<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::COPYSIGN,
+            op: &crate::elementwise::copysign::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -3148,7 +3143,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn corrcoef(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::moments::CORRCOEF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::corrcoef::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3166,19 +3161,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn count_nonzero<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::spread::COUNT_NONZERO,
-            ins: &[Some(self)],
-            args: &[ints(dim)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::reduce::count_nonzero::OP, ins: &[Some(self)], args: &[ints(dim)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn cov(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::moments::COV,
+            op: &crate::reduce::cov::OP,
             ins: &[Some(self), None, None],
             args: &[Arg::Int(1)],
             dest: Dest::Fresh,
@@ -3196,7 +3187,7 @@ impl TensorOps for Tensor {
         label_smoothing: f64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::classes::CROSS_ENTROPY,
+            op: &crate::nn::loss::cross_entropy::OP,
             ins: &[Some(self), Some(target), weight],
             args: &[Arg::Int(ignore_index), sym(reduction), Arg::Float(label_smoothing)],
             dest: Dest::Fresh,
@@ -3236,7 +3227,7 @@ impl TensorOps for Tensor {
         zero_infinity: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::ctc::BACKWARD,
+            op: &crate::nn::loss::ctc_loss::BACKWARD,
             ins: &[
                 Some(self),
                 Some(log_probs),
@@ -3255,21 +3246,21 @@ impl TensorOps for Tensor {
     #[inline]
     fn cummax(&self, dim: i64) -> Result<[Tensor; 2]> {
         let call =
-            Call { op: &crate::reduce::running::CUMMAX, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+            Call { op: &crate::reduce::cummax::OP, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
         many(&call)
     }
 
     #[inline]
     fn cummin(&self, dim: i64) -> Result<[Tensor; 2]> {
         let call =
-            Call { op: &crate::reduce::running::CUMMIN, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+            Call { op: &crate::reduce::cummax::CUMMIN, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
         many(&call)
     }
 
     #[inline]
     fn cumprod(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
+            op: &crate::reduce::cumprod::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::None],
             dest: Dest::Fresh,
@@ -3280,7 +3271,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumprod_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::CUMPROD,
+            op: &crate::reduce::cumprod::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Fresh,
@@ -3291,7 +3282,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumsum(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
+            op: &crate::reduce::cumsum::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::None],
             dest: Dest::Fresh,
@@ -3302,7 +3293,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumsum_with(&self, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
+            op: &crate::reduce::cumsum::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Fresh,
@@ -3313,7 +3304,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumsum_(&self, dim: i64) -> Result<()> {
         let call = Call {
-            op: &crate::reduce::prod::CUMSUM,
+            op: &crate::reduce::cumsum::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::None],
             dest: Dest::Into(&[self]),
@@ -3324,7 +3315,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumulative_extreme(&self, dim: i64, largest: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::running::EXTREME,
+            op: &crate::reduce::cummax::EXTREME,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(largest)],
             dest: Dest::Fresh,
@@ -3335,7 +3326,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn cumulative_trapezoid(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::CUMULATIVE,
+            op: &crate::reduce::trapezoid::CUMULATIVE,
             ins: &[Some(self)],
             args: &[Arg::Int(1), Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -3345,7 +3336,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn deg2rad(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::DEG2RAD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::deg2rad::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3357,19 +3348,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn diag(&self, diagonal: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::view::diagonal::DIAG,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::diag::OP, ins: &[Some(self)], args: &[Arg::Int(diagonal)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::diagonal::EMBED,
+            op: &crate::view::diag_embed::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
             dest: Dest::Fresh,
@@ -3380,7 +3367,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn diagflat(&self, offset: i64) -> Result<Tensor> {
         let call =
-            Call { op: &crate::view::diagonal::FLAT, ins: &[Some(self)], args: &[Arg::Int(offset)], dest: Dest::Fresh };
+            Call { op: &crate::view::diagflat::OP, ins: &[Some(self)], args: &[Arg::Int(offset)], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3398,7 +3385,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn diagonal_copy(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::DIAGONAL,
+            op: &crate::view::view_copies::DIAGONAL,
             ins: &[Some(self)],
             args: &[Arg::Int(offset), Arg::Int(dim1), Arg::Int(dim2)],
             dest: Dest::Fresh,
@@ -3420,7 +3407,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn diff(&self, n: i64, dim: i64, prepend: Option<&Tensor>, append: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::DIFF,
+            op: &crate::reduce::diff::OP,
             ins: &[Some(self), prepend, append],
             args: &[Arg::Int(n), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -3430,14 +3417,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn digamma(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::DIGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::digamma::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::DIST,
+            op: &crate::reduce::dist::OP,
             ins: &[Some(self), Some(other)],
             args: &[Arg::from(p.into())],
             dest: Dest::Fresh,
@@ -3483,8 +3470,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::products::DOT, ins: &[Some(self), Some(tensor)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::dot::OP, ins: &[Some(self), Some(tensor)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3512,19 +3498,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn dsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
-        let call = Call {
-            op: &crate::view::pieces::DSPLIT,
-            ins: &[Some(self)],
-            args: &[Arg::Int(sections)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::dsplit::OP, ins: &[Some(self)], args: &[Arg::Int(sections)], dest: Dest::Fresh };
         list(&call)
     }
 
     #[inline]
     fn dsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::DSPLIT_POINTS,
+            op: &crate::view::dsplit::DSPLIT_POINTS,
             ins: &[Some(self)],
             args: &[Arg::Ints(indices)],
             dest: Dest::Fresh,
@@ -3611,7 +3593,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn empty_like(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::EMPTY_LIKE,
+            op: &crate::creation::empty::EMPTY_LIKE,
             ins: &[Some(self)],
             args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -3639,20 +3621,20 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn erfc(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::ERFC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::erfc::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn erfinv(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::erfinv::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn erfinv_(&self) -> Result<()> {
         let call =
-            Call { op: &crate::elementwise::special::ERFINV, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+            Call { op: &crate::elementwise::erfinv::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
         none(&call)
     }
 
@@ -3670,7 +3652,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn exp2(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::EXP2, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::exp2::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3688,14 +3670,14 @@ impl TensorOps for Tensor {
     #[inline]
     fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
         let call =
-            Call { op: &crate::view::shape::EXPAND_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::view::expand::EXPAND_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn expand_copy(&self, size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::EXPAND,
+            op: &crate::view::view_copies::EXPAND,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -3712,7 +3694,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn exponential(&self, lambd: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::EXPONENTIAL,
+            op: &crate::random::exponential::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(lambd), rng(None)],
             dest: Dest::Fresh,
@@ -3723,7 +3705,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn exponential_(&self, lambd: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::EXPONENTIAL,
+            op: &crate::random::exponential::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(lambd), rng(None)],
             dest: Dest::Into(&[self]),
@@ -3734,7 +3716,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn exponential_with_(&self, lambd: f64, generator: Option<&Generator>) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::EXPONENTIAL,
+            op: &crate::random::exponential::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(lambd), rng(generator)],
             dest: Dest::Into(&[self]),
@@ -3779,7 +3761,7 @@ impl TensorOps for Tensor {
     fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::creation::copy::FILL_OP,
+            op: &crate::creation::fill::OP,
             ins: &[Some(self), value],
             args: &[value_scalar],
             dest: Dest::Fresh,
@@ -3791,7 +3773,7 @@ impl TensorOps for Tensor {
     fn fill_<'a>(&self, value: impl Into<Operand<'a>>) -> Result<()> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::creation::copy::FILL_OP,
+            op: &crate::creation::fill::OP,
             ins: &[Some(self), value],
             args: &[value_scalar],
             dest: Dest::Into(&[self]),
@@ -3802,7 +3784,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::shape::FLATTEN,
+            op: &crate::view::flatten::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(start_dim), Arg::Int(end_dim)],
             dest: Dest::Fresh,
@@ -3818,13 +3800,13 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn fliplr(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::repeat::FLIPLR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::flip::FLIPLR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn flipud(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::repeat::FLIPUD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::flip::FLIPUD, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3832,7 +3814,7 @@ impl TensorOps for Tensor {
     fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (exponent, exponent_scalar) = split(exponent);
         let call = Call {
-            op: &crate::elementwise::pairs::FLOAT_POWER,
+            op: &crate::elementwise::float_power::OP,
             ins: &[Some(self), exponent],
             args: &[exponent_scalar],
             dest: Dest::Fresh,
@@ -3844,7 +3826,7 @@ impl TensorOps for Tensor {
     fn float_power_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<()> {
         let (exponent, exponent_scalar) = split(exponent);
         let call = Call {
-            op: &crate::elementwise::pairs::FLOAT_POWER,
+            op: &crate::elementwise::float_power::OP,
             ins: &[Some(self), exponent],
             args: &[exponent_scalar],
             dest: Dest::Into(&[self]),
@@ -3869,7 +3851,7 @@ impl TensorOps for Tensor {
     fn floor_divide<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::div::FLOOR_DIVIDE,
+            op: &crate::elementwise::floor_divide::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -3881,7 +3863,7 @@ impl TensorOps for Tensor {
     fn floor_divide_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::div::FLOOR_DIVIDE,
+            op: &crate::elementwise::floor_divide::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
@@ -3891,23 +3873,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn fmax(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FMAX,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::fmax::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn fmin(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::FMIN,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::fmax::FMIN, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -3915,7 +3889,7 @@ impl TensorOps for Tensor {
     fn fmod<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::div::FMOD,
+            op: &crate::elementwise::fmod::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -3925,34 +3899,33 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn frac(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::frac::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn frac_(&self) -> Result<()> {
-        let call =
-            Call { op: &crate::elementwise::simple::FRAC, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        let call = Call { op: &crate::elementwise::frac::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
         none(&call)
     }
 
     #[inline]
     fn frexp(&self) -> Result<[Tensor; 2]> {
-        let call = Call { op: &crate::elementwise::simple::FREXP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::frexp::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         many(&call)
     }
 
     #[inline]
     fn frexp_exponent(&self) -> Result<Tensor> {
         let call =
-            Call { op: &crate::elementwise::simple::FREXP_EXPONENT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::elementwise::frexp::FREXP_EXPONENT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn frexp_mantissa(&self) -> Result<Tensor> {
         let call =
-            Call { op: &crate::elementwise::simple::FREXP_MANTISSA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::elementwise::frexp::FREXP_MANTISSA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4049,7 +4022,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn gamma_doubles(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::GAMMA_DOUBLES,
+            op: &crate::random::standard_gamma::GAMMA_DOUBLES,
             ins: &[Some(self)],
             args: &[rng(None)],
             dest: Dest::Fresh,
@@ -4060,7 +4033,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn gamma_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::GAMMA_DOUBLES,
+            op: &crate::random::standard_gamma::GAMMA_DOUBLES,
             ins: &[Some(self)],
             args: &[rng(generator)],
             dest: Dest::Fresh,
@@ -4071,7 +4044,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::GATHER_OP,
+            op: &crate::index::gather::OP,
             ins: &[Some(self), Some(index)],
             args: &[Arg::Int(dim), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -4082,7 +4055,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn gcd(&self, other: &Tensor) -> Result<Tensor> {
         let call =
-            Call { op: &crate::elementwise::pairs::GCD, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::elementwise::gcd::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4153,7 +4126,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn geometric(&self, p: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::GEOMETRIC,
+            op: &crate::random::geometric::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Fresh,
@@ -4164,7 +4137,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn geometric_(&self, p: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::distributions::GEOMETRIC,
+            op: &crate::random::geometric::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(p), rng(None)],
             dest: Dest::Into(&[self]),
@@ -4180,19 +4153,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn glu(&self, dim: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::shrink::GLU,
-            ins: &[Some(self)],
-            args: &[Arg::Int(dim)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::glu::OP, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn grid_sample(&self, grid: &Tensor, mode: &str, padding_mode: &str, align_corners: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::resample::grid::OP,
+            op: &crate::resample::grid_sample::OP,
             ins: &[Some(self), Some(grid)],
             args: &[sym(mode), sym(padding_mode), Arg::Bool(align_corners)],
             dest: Dest::Fresh,
@@ -4292,15 +4261,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn hardsigmoid(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::elementwise::hard::HARDSIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::hardsigmoid::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn hardsigmoid_backward(&self, input: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::hard::HARDSIGMOID_BACKWARD,
+            op: &crate::elementwise::hardsigmoid::HARDSIGMOID_BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[],
             dest: Dest::Fresh,
@@ -4310,14 +4278,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn hardswish(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::hard::HARDSWISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::hardswish::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn hardswish_backward(&self, input: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::hard::HARDSWISH_BACKWARD,
+            op: &crate::elementwise::hardswish::HARDSWISH_BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[],
             dest: Dest::Fresh,
@@ -4328,7 +4296,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn hardtanh(&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::hard::HARDTANH,
+            op: &crate::elementwise::hardtanh::OP,
             ins: &[Some(self)],
             args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
             dest: Dest::Fresh,
@@ -4344,7 +4312,7 @@ impl TensorOps for Tensor {
         max_val: impl Into<Scalar>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::hard::HARDTANH_BACKWARD,
+            op: &crate::elementwise::hardtanh::HARDTANH_BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[Arg::from(min_val.into()), Arg::from(max_val.into())],
             dest: Dest::Fresh,
@@ -4355,7 +4323,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::HEAVISIDE,
+            op: &crate::elementwise::heaviside::OP,
             ins: &[Some(self), Some(values)],
             args: &[],
             dest: Dest::Fresh,
@@ -4366,7 +4334,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::count::HISTC,
+            op: &crate::index::histc::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(bins), Arg::from(min.into()), Arg::from(max.into())],
             dest: Dest::Fresh,
@@ -4376,19 +4344,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn hsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
-        let call = Call {
-            op: &crate::view::pieces::HSPLIT,
-            ins: &[Some(self)],
-            args: &[Arg::Int(sections)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::hsplit::OP, ins: &[Some(self)], args: &[Arg::Int(sections)], dest: Dest::Fresh };
         list(&call)
     }
 
     #[inline]
     fn hsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::HSPLIT_POINTS,
+            op: &crate::view::hsplit::HSPLIT_POINTS,
             ins: &[Some(self)],
             args: &[Arg::Ints(indices)],
             dest: Dest::Fresh,
@@ -4399,7 +4363,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn huber_loss(&self, target: &Tensor, reduction: &str, delta: f64, weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::HUBER,
+            op: &crate::nn::loss::smooth_l1_loss::HUBER,
             ins: &[Some(self), Some(target), weight],
             args: &[sym(reduction), Arg::Float(delta)],
             dest: Dest::Fresh,
@@ -4409,24 +4373,20 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn hypot(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::HYPOT,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::hypot::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn i0(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::I0, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::i0::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn imag(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::complex::IMAG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::real::IMAG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4445,7 +4405,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::index_select::ADD,
+            op: &crate::index::index_add::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), Arg::Int(1)],
             dest: Dest::Fresh,
@@ -4456,7 +4416,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::index_select::ADD,
+            op: &crate::index::index_add::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), Arg::from(alpha.into())],
             dest: Dest::Fresh,
@@ -4467,7 +4427,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::index::index_select::ADD,
+            op: &crate::index::index_add::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), Arg::Int(1)],
             dest: Dest::Into(&[self]),
@@ -4478,7 +4438,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, alpha: impl Into<Scalar>) -> Result<()> {
         let call = Call {
-            op: &crate::index::index_select::ADD,
+            op: &crate::index::index_add::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), Arg::from(alpha.into())],
             dest: Dest::Into(&[self]),
@@ -4489,7 +4449,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::part::COPY,
+            op: &crate::index::index_copy::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -4500,7 +4460,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::index::part::COPY,
+            op: &crate::index::index_copy::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim)],
             dest: Dest::Into(&[self]),
@@ -4512,7 +4472,7 @@ impl TensorOps for Tensor {
     fn index_fill<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::index::part::FILL,
+            op: &crate::index::index_fill::OP,
             ins: &[Some(self), Some(index), value],
             args: &[Arg::Int(dim), value_scalar],
             dest: Dest::Fresh,
@@ -4524,7 +4484,7 @@ impl TensorOps for Tensor {
     fn index_fill_<'a>(&self, dim: i64, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<()> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::index::part::FILL,
+            op: &crate::index::index_fill::OP,
             ins: &[Some(self), Some(index), value],
             args: &[Arg::Int(dim), value_scalar],
             dest: Dest::Into(&[self]),
@@ -4546,7 +4506,7 @@ impl TensorOps for Tensor {
         let n_indices = ins.len() - n_indices;
         ins.push(Some(values));
         let call = Call {
-            op: &crate::index::index::PUT,
+            op: &crate::index::index_put::OP,
             ins: &ins,
             args: &[Arg::Len(n_indices as u32), Arg::Bool(accumulate)],
             dest: Dest::Fresh,
@@ -4557,7 +4517,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::part::REDUCE,
+            op: &crate::index::index_reduce::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
             dest: Dest::Fresh,
@@ -4568,7 +4528,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<()> {
         let call = Call {
-            op: &crate::index::part::REDUCE,
+            op: &crate::index::index_reduce::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Int(dim), sym(reduce), Arg::Bool(true)],
             dest: Dest::Into(&[self]),
@@ -4590,14 +4550,14 @@ impl TensorOps for Tensor {
     #[inline]
     fn inner(&self, other: &Tensor) -> Result<Tensor> {
         let call =
-            Call { op: &crate::matmul::vectors::INNER, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::matmul::inner::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn is_member(&self, others: &Tensor, invert: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::IS_MEMBER,
+            op: &crate::index::isin::IS_MEMBER,
             ins: &[Some(self), Some(others)],
             args: &[Arg::Bool(invert)],
             dest: Dest::Fresh,
@@ -4625,7 +4585,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn isin(&self, test_elements: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::ISIN,
+            op: &crate::index::isin::OP,
             ins: &[Some(self), Some(test_elements)],
             args: &[Arg::Bool(false), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -4636,7 +4596,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn isin_number(&self, test_element: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::ISIN_NUMBER,
+            op: &crate::index::isin::ISIN_NUMBER,
             ins: &[Some(self)],
             args: &[Arg::from(test_element.into()), Arg::Bool(false), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -4658,33 +4618,33 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn isneginf(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::ISNEGINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call =
+            Call { op: &crate::elementwise::isposinf::ISNEGINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn isposinf(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::ISPOSINF, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::isposinf::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn isreal(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::ISREAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::isreal::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn kron(&self, other: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::vectors::KRON, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::kron::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::order::KTHVALUE,
+            op: &crate::reduce::kthvalue::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(k), Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -4695,7 +4655,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn l1_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::L1,
+            op: &crate::nn::loss::l1_loss::OP,
             ins: &[Some(self), Some(target), weight],
             args: &[sym(reduction)],
             dest: Dest::Fresh,
@@ -4745,18 +4705,14 @@ impl TensorOps for Tensor {
     #[inline]
     fn lcm(&self, other: &Tensor) -> Result<Tensor> {
         let call =
-            Call { op: &crate::elementwise::pairs::LCM, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::elementwise::gcd::LCM, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::pairs::LDEXP,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::ldexp::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4820,7 +4776,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn lgamma(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::LGAMMA, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::lgamma::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -4838,7 +4794,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn linalg_cross(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::matmul::vectors::CROSS,
+            op: &crate::matmul::cross::OP,
             ins: &[Some(self), Some(other)],
             args: &[Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -4930,7 +4886,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn linalg_solve_ex(&self, B: &Tensor) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::linalg::inv::SOLVE,
+            op: &crate::linalg::solve::SOLVE,
             ins: &[Some(self), Some(B)],
             args: &[Arg::Bool(true), Arg::Int(0)],
             dest: Dest::Fresh,
@@ -4941,7 +4897,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn linalg_solve_ex_with(&self, B: &Tensor, left: bool, check: i64) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::linalg::inv::SOLVE,
+            op: &crate::linalg::solve::SOLVE,
             ins: &[Some(self), Some(B)],
             args: &[Arg::Bool(left), Arg::Int(check)],
             dest: Dest::Fresh,
@@ -5023,7 +4979,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn log10(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::LOG10, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::log10::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5042,7 +4998,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn log_normal(&self, mean: f64, std: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::LOG_NORMAL,
+            op: &crate::random::log_normal::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
             dest: Dest::Fresh,
@@ -5053,7 +5009,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn log_normal_(&self, mean: f64, std: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::distributions::LOG_NORMAL,
+            op: &crate::random::log_normal::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
             dest: Dest::Into(&[self]),
@@ -5063,8 +5019,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn log_sigmoid(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::elementwise::softplus::LOG_SIGMOID, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::log_sigmoid::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5082,7 +5037,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::LOGADDEXP,
+            op: &crate::elementwise::logaddexp::OP,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -5093,7 +5048,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logaddexp2(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::LOGADDEXP2,
+            op: &crate::elementwise::logaddexp::LOGADDEXP2,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -5104,7 +5059,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::running::LOGCUMSUMEXP,
+            op: &crate::reduce::logcumsumexp::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -5178,7 +5133,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::special::LOGIT,
+            op: &crate::elementwise::logit::OP,
             ins: &[Some(self)],
             args: &[eps.map_or(Arg::None, Arg::Float)],
             dest: Dest::Fresh,
@@ -5189,7 +5144,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logit_backward(&self, input: &Tensor, eps: Option<f64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::special::LOGIT_BACKWARD,
+            op: &crate::elementwise::logit::LOGIT_BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[eps.map_or(Arg::None, Arg::Float)],
             dest: Dest::Fresh,
@@ -5200,7 +5155,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::LOGSUMEXP,
+            op: &crate::reduce::logsumexp::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5224,7 +5179,7 @@ impl TensorOps for Tensor {
     fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::elementwise::where_::MASKED_FILL,
+            op: &crate::elementwise::masked_fill::OP,
             ins: &[Some(self), Some(mask), value],
             args: &[value_scalar],
             dest: Dest::Fresh,
@@ -5236,7 +5191,7 @@ impl TensorOps for Tensor {
     fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<()> {
         let (value, value_scalar) = split(value);
         let call = Call {
-            op: &crate::elementwise::where_::MASKED_FILL,
+            op: &crate::elementwise::masked_fill::OP,
             ins: &[Some(self), Some(mask), value],
             args: &[value_scalar],
             dest: Dest::Into(&[self]),
@@ -5247,7 +5202,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::flat::MASKED_SCATTER,
+            op: &crate::index::masked_scatter::OP,
             ins: &[Some(self), Some(mask), Some(source)],
             args: &[],
             dest: Dest::Fresh,
@@ -5258,7 +5213,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::index::flat::MASKED_SCATTER,
+            op: &crate::index::masked_scatter::OP,
             ins: &[Some(self), Some(mask), Some(source)],
             args: &[],
             dest: Dest::Into(&[self]),
@@ -5268,12 +5223,8 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::nonzero::MASKED_SELECT,
-            ins: &[Some(self), Some(mask)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::index::masked_select::OP, ins: &[Some(self), Some(mask)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5292,14 +5243,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn max(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::extrema::MAX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::max::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn max_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::extrema::MAX_DIM,
+            op: &crate::reduce::max::MAX_DIM,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5309,12 +5260,8 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn max_other(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::extrema::MAX_OTHER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::reduce::max::MAX_OTHER, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5497,14 +5444,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn median(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::order::MEDIAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::median::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn median_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::order::MEDIAN_DIM,
+            op: &crate::reduce::median::MEDIAN_DIM,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5514,14 +5461,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn min(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::extrema::MIN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::max::MIN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn min_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::extrema::MIN_DIM,
+            op: &crate::reduce::max::MIN_DIM,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5531,12 +5478,8 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn min_other(&self, other: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::reduce::extrema::MIN_OTHER,
-            ins: &[Some(self), Some(other)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::reduce::max::MIN_OTHER, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5553,14 +5496,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn mish(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::softplus::MISH, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::mish::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn mish_backward(&self, input: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::softplus::MISH_BACKWARD,
+            op: &crate::elementwise::mish::MISH_BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[],
             dest: Dest::Fresh,
@@ -5570,15 +5513,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::products::MM, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::mm::OP, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn mode(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::order::MODE,
+            op: &crate::reduce::mode::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5589,7 +5531,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn moveaxis(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::axes::MOVEAXIS,
+            op: &crate::view::movedim::MOVEAXIS,
             ins: &[Some(self)],
             args: &[Arg::Ints(source), Arg::Ints(destination)],
             dest: Dest::Fresh,
@@ -5600,7 +5542,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::shape::MOVEDIM,
+            op: &crate::view::movedim::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(source), Arg::Ints(destination)],
             dest: Dest::Fresh,
@@ -5611,7 +5553,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn mse_loss(&self, target: &Tensor, reduction: &str, weight: Option<&Tensor>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::MSE,
+            op: &crate::nn::loss::mse_loss::OP,
             ins: &[Some(self), Some(target), weight],
             args: &[sym(reduction)],
             dest: Dest::Fresh,
@@ -5621,7 +5563,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn msort(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::order::MSORT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::msort::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -5652,7 +5594,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::MULTINOMIAL,
+            op: &crate::random::multinomial::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(num_samples), Arg::Bool(replacement), rng(None)],
             dest: Dest::Fresh,
@@ -5662,26 +5604,21 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn mv(&self, vec: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::products::MV, ins: &[Some(self), Some(vec)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::mv::OP, ins: &[Some(self), Some(vec)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn mvlgamma(&self, p: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::special::MVLGAMMA,
-            ins: &[Some(self)],
-            args: &[Arg::Int(p)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::mvlgamma::OP, ins: &[Some(self)], args: &[Arg::Int(p)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::simple::NAN_TO_NUM,
+            op: &crate::elementwise::nan_to_num::OP,
             ins: &[Some(self)],
             args: &[
                 nan.map_or(Arg::None, Arg::Float),
@@ -5696,7 +5633,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nanmean<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::nan::NANMEAN,
+            op: &crate::reduce::nanmean::OP,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
             dest: Dest::Fresh,
@@ -5706,14 +5643,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn nanmedian(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::order::NANMEDIAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::median::NANMEDIAN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::order::NANMEDIAN_DIM,
+            op: &crate::reduce::median::NANMEDIAN_DIM,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -5724,7 +5661,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::order::NANQUANTILE,
+            op: &crate::reduce::quantile::NANQUANTILE,
             ins: &[Some(self), Some(q)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
             dest: Dest::Fresh,
@@ -5735,7 +5672,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::order::NANQUANTILE_NUMBER,
+            op: &crate::reduce::quantile::NANQUANTILE_NUMBER,
             ins: &[Some(self)],
             args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
             dest: Dest::Fresh,
@@ -5746,7 +5683,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nansum<'a>(&self, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::nan::NANSUM,
+            op: &crate::reduce::nansum::OP,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim), Arg::None],
             dest: Dest::Fresh,
@@ -5757,7 +5694,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::slice::NARROW,
+            op: &crate::view::narrow::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
             dest: Dest::Fresh,
@@ -5768,7 +5705,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::slice::NARROW_FROM,
+            op: &crate::view::narrow::NARROW_FROM,
             ins: &[Some(self), Some(start)],
             args: &[Arg::Int(dim), Arg::Int(length)],
             dest: Dest::Fresh,
@@ -5779,7 +5716,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::NARROW,
+            op: &crate::view::view_copies::NARROW,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Int(start), Arg::Int(length)],
             dest: Dest::Fresh,
@@ -5798,7 +5735,7 @@ impl TensorOps for Tensor {
         scale: f64,
     ) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::attention::fused::NATIVE,
+            op: &crate::attention::native_attention::NATIVE,
             ins: &[Some(self), Some(key), Some(value), attn_mask],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(None)],
             dest: Dest::Fresh,
@@ -5821,7 +5758,7 @@ impl TensorOps for Tensor {
         needs_mask: bool,
     ) -> Result<[Tensor; 4]> {
         let call = Call {
-            op: &crate::attention::fused::BACKWARD,
+            op: &crate::attention::native_attention::BACKWARD,
             ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), Arg::Bool(needs_mask), rng(None)],
             dest: Dest::Fresh,
@@ -5866,7 +5803,7 @@ impl TensorOps for Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::convolution::OP,
+            op: &crate::conv::native_conv::OP,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups)],
             dest: Dest::Fresh,
@@ -5886,7 +5823,7 @@ impl TensorOps for Tensor {
         activation: &str,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::conv::fused::OP,
+            op: &crate::conv::native_conv_activation::OP,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups), sym(activation)],
             dest: Dest::Fresh,
@@ -5940,7 +5877,7 @@ impl TensorOps for Tensor {
         zero_infinity: bool,
     ) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::nn::loss::ctc::NATIVE,
+            op: &crate::nn::loss::ctc_loss::NATIVE,
             ins: &[Some(self), Some(targets), Some(input_lengths), Some(target_lengths)],
             args: &[Arg::Int(max_target_length), Arg::Int(blank), Arg::Bool(zero_infinity)],
             dest: Dest::Fresh,
@@ -6080,7 +6017,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn new_empty_strided(&self, size: &[i64], stride: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::strided::NEW_EMPTY_STRIDED,
+            op: &crate::creation::new_empty_strided::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(size), Arg::Ints(stride), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -6192,7 +6129,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nextafter(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::NEXTAFTER,
+            op: &crate::elementwise::nextafter::OP,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -6203,7 +6140,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64, reduction: &str) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::classes::NLL,
+            op: &crate::nn::loss::nll_loss::OP,
             ins: &[Some(self), Some(target), weight],
             args: &[Arg::Int(ignore_index), sym(reduction)],
             dest: Dest::Fresh,
@@ -6220,7 +6157,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::flat::NONZERO_STATIC,
+            op: &crate::index::nonzero_static::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(size), Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -6237,7 +6174,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn normal(&self, mean: f64, std: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::NORMAL,
+            op: &crate::random::normal::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
             dest: Dest::Fresh,
@@ -6248,7 +6185,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn normal_(&self, mean: f64, std: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::NORMAL,
+            op: &crate::random::normal::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(None)],
             dest: Dest::Into(&[self]),
@@ -6259,7 +6196,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn normal_with_(&self, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::NORMAL,
+            op: &crate::random::normal::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(mean), Arg::Float(std), rng(generator)],
             dest: Dest::Into(&[self]),
@@ -6270,7 +6207,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn ones_like(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ONES_LIKE,
+            op: &crate::creation::ones::ONES_LIKE,
             ins: &[Some(self)],
             args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -6287,7 +6224,7 @@ impl TensorOps for Tensor {
         memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ONES_LIKE,
+            op: &crate::creation::ones::ONES_LIKE,
             ins: &[Some(self)],
             args: &[
                 dtype.map_or(Arg::None, Arg::DType),
@@ -6302,8 +6239,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::products::OUTER, ins: &[Some(self), Some(vec2)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::outer::OP, ins: &[Some(self), Some(vec2)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -6327,26 +6263,26 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn permute_copy(&self, dims: &[i64]) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::copies::PERMUTE, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
-        one(&call)
-    }
-
-    #[inline]
-    fn poisson(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::POISSON,
+            op: &crate::view::view_copies::PERMUTE,
             ins: &[Some(self)],
-            args: &[rng(generator)],
+            args: &[Arg::Ints(dims)],
             dest: Dest::Fresh,
         };
         one(&call)
     }
 
     #[inline]
+    fn poisson(&self, generator: Option<&Generator>) -> Result<Tensor> {
+        let call =
+            Call { op: &crate::random::poisson::OP, ins: &[Some(self)], args: &[rng(generator)], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
     fn poisson_doubles(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::POISSON_DOUBLES,
+            op: &crate::random::poisson::POISSON_DOUBLES,
             ins: &[Some(self)],
             args: &[rng(None)],
             dest: Dest::Fresh,
@@ -6357,7 +6293,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn poisson_doubles_with(&self, generator: Option<&Generator>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::POISSON_DOUBLES,
+            op: &crate::random::poisson::POISSON_DOUBLES,
             ins: &[Some(self)],
             args: &[rng(generator)],
             dest: Dest::Fresh,
@@ -6367,18 +6303,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn polar(&self, angle: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::complex::POLAR,
-            ins: &[Some(self), Some(angle)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::polar::OP, ins: &[Some(self), Some(angle)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn positive(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::POSITIVE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::positive::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -6408,19 +6340,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::elementwise::leaky_relu::PRELU,
-            ins: &[Some(self), Some(weight)],
-            args: &[],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::elementwise::prelu::OP, ins: &[Some(self), Some(weight)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn prelu_kernel(&self, weight: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::leaky_relu::PRELU_KERNEL,
+            op: &crate::elementwise::prelu::PRELU_KERNEL,
             ins: &[Some(self), Some(weight)],
             args: &[],
             dest: Dest::Fresh,
@@ -6431,7 +6359,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn prod(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::PROD,
+            op: &crate::reduce::prod::OP,
             ins: &[Some(self)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), Arg::None],
             dest: Dest::Fresh,
@@ -6442,7 +6370,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn prod_with(&self, dim: Option<i64>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::PROD,
+            op: &crate::reduce::prod::OP,
             ins: &[Some(self)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), dtype.map_or(Arg::None, Arg::DType)],
             dest: Dest::Fresh,
@@ -6453,7 +6381,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::flat::PUT,
+            op: &crate::index::put::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Bool(accumulate)],
             dest: Dest::Fresh,
@@ -6464,7 +6392,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
         let call = Call {
-            op: &crate::index::flat::PUT,
+            op: &crate::index::put::OP,
             ins: &[Some(self), Some(index), Some(source)],
             args: &[Arg::Bool(accumulate)],
             dest: Dest::Into(&[self]),
@@ -6475,7 +6403,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::order::QUANTILE,
+            op: &crate::reduce::quantile::OP,
             ins: &[Some(self), Some(q)],
             args: &[dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
             dest: Dest::Fresh,
@@ -6486,7 +6414,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::order::QUANTILE_NUMBER,
+            op: &crate::reduce::quantile::QUANTILE_NUMBER,
             ins: &[Some(self)],
             args: &[Arg::Float(q), dim.map_or(Arg::None, Arg::Int), Arg::Bool(keepdim), sym("linear")],
             dest: Dest::Fresh,
@@ -6496,14 +6424,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn rad2deg(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::deg2rad::RAD2DEG, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn rand_like(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RAND_LIKE,
+            op: &crate::random::rand::RAND_LIKE,
             ins: &[Some(self)],
             args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -6521,7 +6449,7 @@ impl TensorOps for Tensor {
         memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RAND_LIKE,
+            op: &crate::random::rand::RAND_LIKE,
             ins: &[Some(self)],
             args: &[
                 rng(generator),
@@ -6538,7 +6466,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn randint_like(&self, high: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDINT_LIKE_HIGH,
+            op: &crate::random::randint::RANDINT_LIKE_HIGH,
             ins: &[Some(self)],
             args: &[Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -6549,7 +6477,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn randint_like_low(&self, low: i64, high: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDINT_LIKE,
+            op: &crate::random::randint::RANDINT_LIKE,
             ins: &[Some(self)],
             args: &[Arg::Int(low), Arg::Int(high), rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -6560,7 +6488,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn randn_like(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDN_LIKE,
+            op: &crate::random::randn::RANDN_LIKE,
             ins: &[Some(self)],
             args: &[rng(None), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -6578,7 +6506,7 @@ impl TensorOps for Tensor {
         memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDN_LIKE,
+            op: &crate::random::randn::RANDN_LIKE,
             ins: &[Some(self)],
             args: &[
                 rng(generator),
@@ -6594,30 +6522,21 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn random(&self) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_ANY,
-            ins: &[Some(self)],
-            args: &[rng(None)],
-            dest: Dest::Fresh,
-        };
+        let call = Call { op: &crate::random::random::OP, ins: &[Some(self)], args: &[rng(None)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn random_(&self) -> Result<()> {
-        let call = Call {
-            op: &crate::random::distributions::RANDOM_ANY,
-            ins: &[Some(self)],
-            args: &[rng(None)],
-            dest: Dest::Into(&[self]),
-        };
+        let call =
+            Call { op: &crate::random::random::OP, ins: &[Some(self)], args: &[rng(None)], dest: Dest::Into(&[self]) };
         none(&call)
     }
 
     #[inline]
     fn random_from(&self, from: i64, to: Option<i64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::RANDOM_FROM,
+            op: &crate::random::random::RANDOM_FROM,
             ins: &[Some(self)],
             args: &[Arg::Int(from), to.map_or(Arg::None, Arg::Int), rng(None)],
             dest: Dest::Fresh,
@@ -6628,7 +6547,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn random_to(&self, to: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::RANDOM_TO,
+            op: &crate::random::random::RANDOM_TO,
             ins: &[Some(self)],
             args: &[Arg::Int(to), rng(None)],
             dest: Dest::Fresh,
@@ -6638,13 +6557,13 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn ravel(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::axes::RAVEL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::ravel::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn real(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::complex::REAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::real::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -6670,7 +6589,7 @@ impl TensorOps for Tensor {
     fn remainder<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::div::REMAINDER,
+            op: &crate::elementwise::remainder::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -6682,7 +6601,7 @@ impl TensorOps for Tensor {
     fn remainder_<'a>(&self, other: impl Into<Operand<'a>>) -> Result<()> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::div::REMAINDER,
+            op: &crate::elementwise::remainder::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Into(&[self]),
@@ -6699,15 +6618,19 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn repeat_interleave_Tensor(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::index::count::REPEATS, ins: &[Some(self)], args: &[Arg::None], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::index::repeat_interleave::REPEATS,
+            ins: &[Some(self)],
+            args: &[Arg::None],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
     #[inline]
     fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::count::INTERLEAVE_BY,
+            op: &crate::index::repeat_interleave::INTERLEAVE_BY,
             ins: &[Some(self)],
             args: &[Arg::Int(repeats), dim.map_or(Arg::None, Arg::Int), Arg::None],
             dest: Dest::Fresh,
@@ -6760,8 +6683,12 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::shape::RESHAPE_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::view::reshape::RESHAPE_AS,
+            ins: &[Some(self), Some(other)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
@@ -6798,7 +6725,7 @@ impl TensorOps for Tensor {
         reverse: bool,
     ) -> Result<[Tensor; 5]> {
         let call = Call {
-            op: &crate::rnn::layer::OP,
+            op: &crate::rnn::rnn_layer::OP,
             ins: &[Some(self), Some(h_0), c_0, Some(w_hh), b_hh, w_hr],
             args: &[Arg::Ints(batch_sizes), sym(mode), Arg::Bool(reverse)],
             dest: Dest::Fresh,
@@ -6809,7 +6736,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::repeat::ROLL,
+            op: &crate::view::roll::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(shifts), Arg::Ints(dims)],
             dest: Dest::Fresh,
@@ -6820,7 +6747,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn rot90(&self, k: i64, dims: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::repeat::ROT90,
+            op: &crate::view::rot90::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(k), Arg::Ints(dims)],
             dest: Dest::Fresh,
@@ -6881,7 +6808,7 @@ impl TensorOps for Tensor {
         is_causal: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::attention::OP,
+            op: &crate::attention::scaled_dot_product_attention::OP,
             ins: &[Some(self), Some(key), Some(value), attn_mask],
             args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -6892,7 +6819,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_REDUCE,
+            op: &crate::index::scatter::SCATTER_REDUCE,
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim), sym(reduce)],
             dest: Dest::Fresh,
@@ -6903,7 +6830,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<()> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_REDUCE,
+            op: &crate::index::scatter::SCATTER_REDUCE,
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim), sym(reduce)],
             dest: Dest::Into(&[self]),
@@ -6914,7 +6841,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_src(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_OP,
+            op: &crate::index::scatter::SCATTER_OP,
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -6925,7 +6852,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE,
+            op: &crate::index::scatter::SCATTER_VALUE,
             ins: &[Some(self), Some(index)],
             args: &[Arg::Int(dim), Arg::from(value.into())],
             dest: Dest::Fresh,
@@ -6936,7 +6863,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_value_reduce(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>, reduce: &str) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_VALUE_REDUCE,
+            op: &crate::index::scatter::SCATTER_VALUE_REDUCE,
             ins: &[Some(self), Some(index)],
             args: &[Arg::Int(dim), Arg::from(value.into()), sym(reduce)],
             dest: Dest::Fresh,
@@ -6947,7 +6874,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_ADD,
+            op: &crate::index::scatter::SCATTER_ADD,
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -6958,7 +6885,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
         let call = Call {
-            op: &crate::index::gather::SCATTER_ADD,
+            op: &crate::index::scatter::SCATTER_ADD,
             ins: &[Some(self), Some(index), Some(src)],
             args: &[Arg::Int(dim)],
             dest: Dest::Into(&[self]),
@@ -7009,7 +6936,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn searchsorted(&self, input: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::SORTED,
+            op: &crate::index::searchsorted::OP,
             ins: &[Some(self), Some(input), None],
             args: &[Arg::Bool(false), Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -7027,7 +6954,7 @@ impl TensorOps for Tensor {
         sorter: Option<&Tensor>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::SORTED,
+            op: &crate::index::searchsorted::OP,
             ins: &[Some(self), Some(input), sorter],
             args: &[Arg::Bool(out_int32), Arg::Bool(right), side.map_or(Arg::None, sym)],
             dest: Dest::Fresh,
@@ -7038,7 +6965,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn searchsorted_scalar(&self, input: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::SORTED_NUMBER,
+            op: &crate::index::searchsorted::SORTED_NUMBER,
             ins: &[Some(self), None],
             args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -7049,7 +6976,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::slice::SELECT,
+            op: &crate::view::select::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Int(index)],
             dest: Dest::Fresh,
@@ -7060,7 +6987,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn select_copy(&self, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::SELECT,
+            op: &crate::view::view_copies::SELECT,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Int(index)],
             dest: Dest::Fresh,
@@ -7071,7 +6998,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::scatter::SELECT,
+            op: &crate::view::select_scatter::OP,
             ins: &[Some(self), Some(src)],
             args: &[Arg::Int(dim), Arg::Int(index)],
             dest: Dest::Fresh,
@@ -7087,7 +7014,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn sgn(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::complex::SGN, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::sgn::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -7123,7 +7050,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn signbit(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::simple::SIGNBIT, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::signbit::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -7158,7 +7085,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn sinc(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::SINC, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::sinc::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -7193,7 +7120,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn slice_copy(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::SLICE,
+            op: &crate::view::view_copies::SLICE,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
             dest: Dest::Fresh,
@@ -7204,7 +7131,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::scatter::SLICE,
+            op: &crate::view::slice_scatter::OP,
             ins: &[Some(self), Some(src)],
             args: &[Arg::Int(dim), start.map_or(Arg::None, Arg::Int), end.map_or(Arg::None, Arg::Int), Arg::Int(step)],
             dest: Dest::Fresh,
@@ -7221,7 +7148,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn smooth_absolute_difference(&self, target: &Tensor, beta: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::SMOOTH,
+            op: &crate::nn::loss::smooth_l1_loss::SMOOTH,
             ins: &[Some(self), Some(target)],
             args: &[Arg::Float(beta)],
             dest: Dest::Fresh,
@@ -7232,7 +7159,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn smooth_absolute_difference_backward(&self, input: &Tensor, target: &Tensor, beta: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::SMOOTH_BACKWARD,
+            op: &crate::nn::loss::smooth_l1_loss::SMOOTH_BACKWARD,
             ins: &[Some(self), Some(input), Some(target)],
             args: &[Arg::Float(beta)],
             dest: Dest::Fresh,
@@ -7243,7 +7170,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn smooth_l1_loss(&self, target: &Tensor, reduction: &str, beta: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::SMOOTH_L1,
+            op: &crate::nn::loss::smooth_l1_loss::OP,
             ins: &[Some(self), Some(target)],
             args: &[sym(reduction), Arg::Float(beta)],
             dest: Dest::Fresh,
@@ -7335,50 +7262,49 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn special_entr(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::ENTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::entr::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_erfcx(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::ERFCX, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::erfcx::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_i0e(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::I0E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::i0::I0E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_i1(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::I1, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::i1::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_i1e(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::I1E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::i1::I1E, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_log_ndtr(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::elementwise::special::LOG_NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::ndtr::LOG_NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_ndtr(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::NDTR, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::ndtr::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn special_ndtri(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::elementwise::special::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::ndtr::NDTRI, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -7386,7 +7312,7 @@ impl TensorOps for Tensor {
     fn special_xlog1py<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::XLOG1PY,
+            op: &crate::elementwise::xlog1py::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -7398,7 +7324,7 @@ impl TensorOps for Tensor {
     fn special_zeta<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::ZETA,
+            op: &crate::elementwise::zeta::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -7431,7 +7357,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::WITH_SIZES,
+            op: &crate::view::split_with_sizes::OP,
             ins: &[Some(self)],
             args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7442,7 +7368,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn split_with_sizes_copy(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::WITH_SIZES_COPY,
+            op: &crate::view::split_with_sizes::WITH_SIZES_COPY,
             ins: &[Some(self)],
             args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7477,7 +7403,7 @@ impl TensorOps for Tensor {
         root: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::SQUARE_DEVIATIONS,
+            op: &crate::reduce::var::SQUARE_DEVIATIONS,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(keepdim), Arg::Float(divisor), Arg::Bool(root)],
             dest: Dest::Fresh,
@@ -7488,7 +7414,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn squared_difference(&self, target: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::SQUARED,
+            op: &crate::nn::loss::mse_loss::SQUARED,
             ins: &[Some(self), Some(target)],
             args: &[],
             dest: Dest::Fresh,
@@ -7499,7 +7425,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn squared_difference_backward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::nn::loss::difference::SQUARED_BACKWARD,
+            op: &crate::nn::loss::mse_loss::SQUARED_BACKWARD,
             ins: &[Some(self), Some(input), Some(target)],
             args: &[],
             dest: Dest::Fresh,
@@ -7522,14 +7448,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn squeeze_copy(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::copies::SQUEEZE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::view_copies::SQUEEZE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn squeeze_copy_dim(&self, dim: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::SQUEEZE_DIM,
+            op: &crate::view::view_copies::SQUEEZE_DIM,
             ins: &[Some(self)],
             args: &[Arg::Ints(dim)],
             dest: Dest::Fresh,
@@ -7540,7 +7466,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::STD,
+            op: &crate::reduce::var::STD,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -7551,7 +7477,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::STD,
+            op: &crate::reduce::var::STD,
             ins: &[Some(self)],
             args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -7562,7 +7488,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::STD_DIM,
+            op: &crate::reduce::var::STD_DIM,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -7573,7 +7499,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_unbiased(&self, unbiased: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::STD_UNBIASED,
+            op: &crate::reduce::var::STD_UNBIASED,
             ins: &[Some(self)],
             args: &[Arg::Bool(unbiased)],
             dest: Dest::Fresh,
@@ -7584,7 +7510,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::STD_MEAN,
+            op: &crate::reduce::var_mean::STD_MEAN,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -7600,7 +7526,7 @@ impl TensorOps for Tensor {
         keepdim: bool,
     ) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::STD_MEAN,
+            op: &crate::reduce::var_mean::STD_MEAN,
             ins: &[Some(self)],
             args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -7611,7 +7537,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::STD_MEAN_DIM,
+            op: &crate::reduce::var_mean::STD_MEAN_DIM,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -7622,7 +7548,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn std_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::STD_MEAN_UNBIASED,
+            op: &crate::reduce::var_mean::STD_MEAN_UNBIASED,
             ins: &[Some(self)],
             args: &[Arg::Bool(unbiased)],
             dest: Dest::Fresh,
@@ -7689,19 +7615,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::view::broadcast::SUM_TO_SIZE,
-            ins: &[Some(self)],
-            args: &[Arg::Ints(size)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::sum_to_size::OP, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn swapaxes(&self, axis0: i64, axis1: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::axes::SWAPAXES,
+            op: &crate::view::swapaxes::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(axis0), Arg::Int(axis1)],
             dest: Dest::Fresh,
@@ -7712,7 +7634,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn swapdims(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::axes::SWAPDIMS,
+            op: &crate::view::swapaxes::SWAPDIMS,
             ins: &[Some(self)],
             args: &[Arg::Int(dim0), Arg::Int(dim1)],
             dest: Dest::Fresh,
@@ -7722,38 +7644,33 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn t(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::shape::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::t::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn t_copy(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::view::copies::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::view_copies::T, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn take(&self, index: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::index::flat::TAKE, ins: &[Some(self), Some(index)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::index::take::OP, ins: &[Some(self), Some(index)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn take_out(&self, index: &Tensor, out: &Tensor) -> Result<()> {
-        let call = Call {
-            op: &crate::index::flat::TAKE,
-            ins: &[Some(self), Some(index)],
-            args: &[],
-            dest: Dest::Into(&[out]),
-        };
+        let call =
+            Call { op: &crate::index::take::OP, ins: &[Some(self), Some(index)], args: &[], dest: Dest::Into(&[out]) };
         none(&call)
     }
 
     #[inline]
     fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::flat::ALONG,
+            op: &crate::index::take_along_dim::OP,
             ins: &[Some(self), Some(indices)],
             args: &[dim.map_or(Arg::None, Arg::Int)],
             dest: Dest::Fresh,
@@ -7776,7 +7693,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn tensor_split(&self, sections: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::TENSOR_SPLIT,
+            op: &crate::view::tensor_split::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(sections), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7787,7 +7704,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::TENSOR_SPLIT_POINTS,
+            op: &crate::view::tensor_split::TENSOR_SPLIT_POINTS,
             ins: &[Some(self)],
             args: &[Arg::Ints(indices), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7798,7 +7715,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn tensor_split_tensor(&self, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::TENSOR_SPLIT_TENSOR,
+            op: &crate::view::tensor_split::TENSOR_SPLIT_TENSOR,
             ins: &[Some(self), Some(tensor_indices_or_sections)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7809,7 +7726,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::leaky_relu::THRESHOLD,
+            op: &crate::elementwise::threshold::OP,
             ins: &[Some(self)],
             args: &[Arg::from(threshold.into()), Arg::from(value.into())],
             dest: Dest::Fresh,
@@ -7820,7 +7737,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn threshold_backward(&self, input: &Tensor, threshold: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::relu::BACKWARD,
+            op: &crate::elementwise::threshold::BACKWARD,
             ins: &[Some(self), Some(input)],
             args: &[Arg::from(threshold.into())],
             dest: Dest::Fresh,
@@ -7830,22 +7747,25 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn tile(&self, dims: &[i64]) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::repeat::TILE, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::tile::OP, ins: &[Some(self)], args: &[Arg::Ints(dims)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn to_copy(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::creation::to::OP, ins: &[Some(self)], args: &[Arg::None, Arg::None], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::creation::to_copy::OP,
+            ins: &[Some(self)],
+            args: &[Arg::None, Arg::None],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
     #[inline]
     fn to_copy_with(&self, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::to::OP,
+            op: &crate::creation::to_copy::OP,
             ins: &[Some(self)],
             args: &[dtype.map_or(Arg::None, Arg::DType), device.map_or(Arg::None, Arg::Device)],
             dest: Dest::Fresh,
@@ -7856,7 +7776,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::index::sort::TOPK_OP,
+            op: &crate::index::topk::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(k), Arg::Int(dim), Arg::Bool(largest), Arg::Bool(sorted)],
             dest: Dest::Fresh,
@@ -7866,7 +7786,7 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn trace(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::reduce::spread::TRACE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::reduce::trace::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -7884,7 +7804,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn transpose_copy(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::TRANSPOSE,
+            op: &crate::view::view_copies::TRANSPOSE,
             ins: &[Some(self)],
             args: &[Arg::Int(dim0), Arg::Int(dim1)],
             dest: Dest::Fresh,
@@ -7895,7 +7815,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn trapezoid(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::TRAPEZOID,
+            op: &crate::reduce::trapezoid::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(1), Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -7906,7 +7826,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn trapezoid_x(&self, x: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::TRAPEZOID_X,
+            op: &crate::reduce::trapezoid::TRAPEZOID_X,
             ins: &[Some(self), Some(x)],
             args: &[Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -7917,7 +7837,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn trapz(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::spread::TRAPZ,
+            op: &crate::reduce::trapezoid::TRAPZ,
             ins: &[Some(self)],
             args: &[Arg::Int(1), Arg::Int(-1)],
             dest: Dest::Fresh,
@@ -7927,19 +7847,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn tril(&self, diagonal: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::triangle::TRIL,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::index::tril::TRIL, ins: &[Some(self)], args: &[Arg::Int(diagonal)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn tril_(&self, diagonal: i64) -> Result<()> {
         let call = Call {
-            op: &crate::index::triangle::TRIL,
+            op: &crate::index::tril::TRIL,
             ins: &[Some(self)],
             args: &[Arg::Int(diagonal)],
             dest: Dest::Into(&[self]),
@@ -7949,19 +7865,15 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn triu(&self, diagonal: i64) -> Result<Tensor> {
-        let call = Call {
-            op: &crate::index::triangle::TRIU,
-            ins: &[Some(self)],
-            args: &[Arg::Int(diagonal)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::index::tril::TRIU, ins: &[Some(self)], args: &[Arg::Int(diagonal)], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn triu_(&self, diagonal: i64) -> Result<()> {
         let call = Call {
-            op: &crate::index::triangle::TRIU,
+            op: &crate::index::tril::TRIU,
             ins: &[Some(self)],
             args: &[Arg::Int(diagonal)],
             dest: Dest::Into(&[self]),
@@ -7977,15 +7889,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn unbind(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
-        let call =
-            Call { op: &crate::view::split::UNBIND, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        let call = Call { op: &crate::view::unbind::OP, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
         list(&call)
     }
 
     #[inline]
     fn unbind_copy(&self, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::UNBIND_COPY,
+            op: &crate::view::unbind::UNBIND_COPY,
             ins: &[Some(self)],
             args: &[Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -7996,7 +7907,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::shape::UNFLATTEN,
+            op: &crate::view::unflatten::OP,
             ins: &[Some(self)],
             args: &[Arg::Int(dim), Arg::Ints(sizes)],
             dest: Dest::Fresh,
@@ -8029,7 +7940,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn unfold_copy(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::view::copies::UNFOLD,
+            op: &crate::view::view_copies::UNFOLD,
             ins: &[Some(self)],
             args: &[Arg::Int(dimension), Arg::Int(size), Arg::Int(step)],
             dest: Dest::Fresh,
@@ -8040,7 +7951,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn uniform(&self, from: f64, to: f64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::UNIFORM,
+            op: &crate::random::uniform::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(from), Arg::Float(to), rng(None)],
             dest: Dest::Fresh,
@@ -8051,7 +7962,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn uniform_(&self, from: f64, to: f64) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::UNIFORM,
+            op: &crate::random::uniform::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(from), Arg::Float(to), rng(None)],
             dest: Dest::Into(&[self]),
@@ -8062,7 +7973,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn uniform_with_(&self, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
         let call = Call {
-            op: &crate::random::draw::UNIFORM,
+            op: &crate::random::uniform::OP,
             ins: &[Some(self)],
             args: &[Arg::Float(from), Arg::Float(to), rng(generator)],
             dest: Dest::Into(&[self]),
@@ -8073,7 +7984,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::UNSAFE_CHUNK,
+            op: &crate::view::chunk::UNSAFE_CHUNK,
             ins: &[Some(self)],
             args: &[Arg::Int(chunks), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -8084,7 +7995,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::UNSAFE_SPLIT,
+            op: &crate::view::split::UNSAFE_SPLIT,
             ins: &[Some(self)],
             args: &[Arg::Int(split_size), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -8095,7 +8006,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::UNSAFE_SPLIT_WITH_SIZES,
+            op: &crate::view::split_with_sizes::UNSAFE_SPLIT_WITH_SIZES,
             ins: &[Some(self)],
             args: &[Arg::Ints(split_sizes), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -8112,15 +8023,19 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn unsqueeze_copy(&self, dim: i64) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::copies::UNSQUEEZE, ins: &[Some(self)], args: &[Arg::Int(dim)], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::view::view_copies::UNSQUEEZE,
+            ins: &[Some(self)],
+            args: &[Arg::Int(dim)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
     #[inline]
     fn vander(&self, N: Option<i64>, increasing: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::ranges::VANDER,
+            op: &crate::creation::vander::OP,
             ins: &[Some(self)],
             args: &[N.map_or(Arg::None, Arg::Int), Arg::Bool(increasing)],
             dest: Dest::Fresh,
@@ -8131,7 +8046,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::VAR,
+            op: &crate::reduce::var::OP,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8142,7 +8057,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_with<'a>(&self, dim: impl Into<OptInts<'a>>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::VAR,
+            op: &crate::reduce::var::OP,
             ins: &[Some(self)],
             args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -8153,7 +8068,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::VAR_DIM,
+            op: &crate::reduce::var::VAR_DIM,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -8164,7 +8079,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_unbiased(&self, unbiased: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::mean::VAR_UNBIASED,
+            op: &crate::reduce::var::VAR_UNBIASED,
             ins: &[Some(self)],
             args: &[Arg::Bool(unbiased)],
             dest: Dest::Fresh,
@@ -8175,7 +8090,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_mean<'a>(&self, dim: impl Into<OptInts<'a>>) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::VAR_MEAN,
+            op: &crate::reduce::var_mean::OP,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8191,7 +8106,7 @@ impl TensorOps for Tensor {
         keepdim: bool,
     ) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::VAR_MEAN,
+            op: &crate::reduce::var_mean::OP,
             ins: &[Some(self)],
             args: &[ints(dim), correction.map_or(Arg::None, Arg::from), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -8202,7 +8117,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::VAR_MEAN_DIM,
+            op: &crate::reduce::var_mean::VAR_MEAN_DIM,
             ins: &[Some(self)],
             args: &[ints(dim), Arg::Bool(unbiased), Arg::Bool(keepdim)],
             dest: Dest::Fresh,
@@ -8213,7 +8128,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn var_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]> {
         let call = Call {
-            op: &crate::reduce::moments::VAR_MEAN_UNBIASED,
+            op: &crate::reduce::var_mean::VAR_MEAN_UNBIASED,
             ins: &[Some(self)],
             args: &[Arg::Bool(unbiased)],
             dest: Dest::Fresh,
@@ -8223,15 +8138,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn vdot(&self, other: &Tensor) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::matmul::vectors::VDOT, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::matmul::vdot::OP, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn vector_norm<'a>(&self, ord: impl Into<Scalar>, dim: impl Into<OptInts<'a>>, keepdim: bool) -> Result<Tensor> {
         let call = Call {
-            op: &crate::reduce::prod::NORM,
+            op: &crate::reduce::norm::NORM,
             ins: &[Some(self)],
             args: &[Arg::from(ord.into()), ints(dim), Arg::Bool(keepdim), Arg::None],
             dest: Dest::Fresh,
@@ -8255,14 +8169,14 @@ impl TensorOps for Tensor {
     #[inline]
     fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         let call =
-            Call { op: &crate::view::shape::VIEW_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
+            Call { op: &crate::view::view::VIEW_AS, ins: &[Some(self), Some(other)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn view_as_complex(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::complex::VIEW_AS_COMPLEX,
+            op: &crate::elementwise::view_as_real::VIEW_AS_COMPLEX,
             ins: &[Some(self)],
             args: &[],
             dest: Dest::Fresh,
@@ -8272,33 +8186,32 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn view_as_real(&self) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::elementwise::complex::VIEW_AS_REAL, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::elementwise::view_as_real::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn view_copy(&self, size: &[i64]) -> Result<Tensor> {
-        let call =
-            Call { op: &crate::view::copies::VIEW, ins: &[Some(self)], args: &[Arg::Ints(size)], dest: Dest::Fresh };
+        let call = Call {
+            op: &crate::view::view_copies::VIEW,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(size)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 
     #[inline]
     fn vsplit(&self, sections: i64) -> Result<SmallVec<[Tensor; 2]>> {
-        let call = Call {
-            op: &crate::view::pieces::VSPLIT,
-            ins: &[Some(self)],
-            args: &[Arg::Int(sections)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::vsplit::OP, ins: &[Some(self)], args: &[Arg::Int(sections)], dest: Dest::Fresh };
         list(&call)
     }
 
     #[inline]
     fn vsplit_array(&self, indices: &[i64]) -> Result<SmallVec<[Tensor; 2]>> {
         let call = Call {
-            op: &crate::view::pieces::VSPLIT_POINTS,
+            op: &crate::view::vsplit::VSPLIT_POINTS,
             ins: &[Some(self)],
             args: &[Arg::Ints(indices)],
             dest: Dest::Fresh,
@@ -8321,14 +8234,14 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn where_places(&self) -> Result<SmallVec<[Tensor; 2]>> {
-        let call = Call { op: &crate::index::flat::WHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::index::where_places::WHERE, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         list(&call)
     }
 
     #[inline]
     fn xlog1py_pair(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::XLOG1PY_PAIR,
+            op: &crate::elementwise::xlog1py::XLOG1PY_PAIR,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -8340,7 +8253,7 @@ impl TensorOps for Tensor {
     fn xlogy<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
-            op: &crate::elementwise::pairs::XLOGY,
+            op: &crate::elementwise::xlogy::OP,
             ins: &[Some(self), other],
             args: &[other_scalar],
             dest: Dest::Fresh,
@@ -8351,7 +8264,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn xlogy_pair(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::XLOGY_PAIR,
+            op: &crate::elementwise::xlogy::XLOGY_PAIR,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -8361,20 +8274,20 @@ impl TensorOps for Tensor {
 
     #[inline]
     fn zero(&self) -> Result<Tensor> {
-        let call = Call { op: &crate::creation::copy::ZERO, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        let call = Call { op: &crate::creation::zero::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
         one(&call)
     }
 
     #[inline]
     fn zero_(&self) -> Result<()> {
-        let call = Call { op: &crate::creation::copy::ZERO, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
+        let call = Call { op: &crate::creation::zero::OP, ins: &[Some(self)], args: &[], dest: Dest::Into(&[self]) };
         none(&call)
     }
 
     #[inline]
     fn zeros_like(&self) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ZEROS_LIKE,
+            op: &crate::creation::zeros::ZEROS_LIKE,
             ins: &[Some(self)],
             args: &[Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -8391,7 +8304,7 @@ impl TensorOps for Tensor {
         memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ZEROS_LIKE,
+            op: &crate::creation::zeros::ZEROS_LIKE,
             ins: &[Some(self)],
             args: &[
                 dtype.map_or(Arg::None, Arg::DType),
@@ -8407,7 +8320,7 @@ impl TensorOps for Tensor {
     #[inline]
     fn zeta_pair(&self, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::ZETA_PAIR,
+            op: &crate::elementwise::zeta::ZETA_PAIR,
             ins: &[Some(self), Some(other)],
             args: &[],
             dest: Dest::Fresh,
@@ -8709,7 +8622,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::BLOCK_DIAG,
+            op: &crate::view::block_diag::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Fresh,
@@ -8725,7 +8638,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::broadcast::TENSORS,
+            op: &crate::view::broadcast_tensors::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Fresh,
@@ -8737,7 +8650,7 @@ pub mod functions {
     #[inline]
     pub fn bucketize_scalar(input: impl Into<Scalar>, boundaries: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::BUCKETIZE_NUMBER,
+            op: &crate::index::bucketize::BUCKETIZE_NUMBER,
             ins: &[Some(boundaries)],
             args: &[Arg::from(input.into()), Arg::Bool(false), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8753,7 +8666,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::CARTESIAN_PROD,
+            op: &crate::view::cartesian_prod::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Fresh,
@@ -8785,7 +8698,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::COLUMN_STACK,
+            op: &crate::view::column_stack::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Fresh,
@@ -8801,7 +8714,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::CONCAT,
+            op: &crate::view::concat::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -8817,7 +8730,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::CONCATENATE,
+            op: &crate::view::concat::CONCATENATE,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -8832,12 +8745,8 @@ pub mod functions {
         let n_tensors = ins.len();
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::DSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::dstack::OP, ins: &ins, args: &[Arg::Len(n_tensors as u32)], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -8845,7 +8754,7 @@ pub mod functions {
     #[inline]
     pub fn empty(size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::EMPTY,
+            op: &crate::creation::empty::OP,
             ins: &[],
             args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false), Arg::None],
             dest: Dest::Fresh,
@@ -8863,7 +8772,7 @@ pub mod functions {
         memory_format: Option<&str>,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::EMPTY,
+            op: &crate::creation::empty::OP,
             ins: &[],
             args: &[
                 Arg::Ints(size),
@@ -8881,7 +8790,7 @@ pub mod functions {
     #[inline]
     pub fn empty_permuted(size: &[i64], physical_layout: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::strided::EMPTY_PERMUTED,
+            op: &crate::creation::empty_permuted::OP,
             ins: &[],
             args: &[Arg::Ints(size), Arg::Ints(physical_layout), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8893,7 +8802,7 @@ pub mod functions {
     #[inline]
     pub fn empty_strided(size: &[i64], stride: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::strided::EMPTY_STRIDED,
+            op: &crate::creation::empty_strided::OP,
             ins: &[],
             args: &[Arg::Ints(size), Arg::Ints(stride), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8905,7 +8814,7 @@ pub mod functions {
     #[inline]
     pub fn eye(n: i64, m: Option<i64>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::arange::EYE,
+            op: &crate::creation::eye::OP,
             ins: &[],
             args: &[Arg::Int(n), m.map_or(Arg::None, Arg::Int), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8917,7 +8826,7 @@ pub mod functions {
     #[inline]
     pub fn full(size: &[i64], fill_value: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::FULL,
+            op: &crate::creation::full::OP,
             ins: &[],
             args: &[Arg::Ints(size), Arg::from(fill_value.into()), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8935,7 +8844,7 @@ pub mod functions {
         requires_grad: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::FULL,
+            op: &crate::creation::full::OP,
             ins: &[],
             args: &[
                 Arg::Ints(size),
@@ -8956,12 +8865,8 @@ pub mod functions {
         let n_tensors = ins.len();
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::HSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::hstack::OP, ins: &ins, args: &[Arg::Len(n_tensors as u32)], dest: Dest::Fresh };
         one(&call)
     }
 
@@ -8969,7 +8874,7 @@ pub mod functions {
     #[inline]
     pub fn isin_element(element: impl Into<Scalar>, test_elements: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::index::search::NUMBER_ISIN,
+            op: &crate::index::isin::NUMBER_ISIN,
             ins: &[Some(test_elements)],
             args: &[Arg::from(element.into()), Arg::Bool(false), Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -8981,7 +8886,7 @@ pub mod functions {
     #[inline]
     pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::arange::LINSPACE,
+            op: &crate::creation::linspace::OP,
             ins: &[],
             args: &[
                 Arg::from(start.into()),
@@ -9006,7 +8911,7 @@ pub mod functions {
         let (start, start_scalar) = split(start);
         let (end, end_scalar) = split(end);
         let call = Call {
-            op: &crate::creation::ranges::LINSPACE,
+            op: &crate::creation::linspace::LINSPACE,
             ins: &[start, end],
             args: &[start_scalar, end_scalar, Arg::Int(steps), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9025,7 +8930,7 @@ pub mod functions {
         let (start, start_scalar) = split(start);
         let (end, end_scalar) = split(end);
         let call = Call {
-            op: &crate::creation::ranges::LOGSPACE,
+            op: &crate::creation::logspace::OP,
             ins: &[start, end],
             args: &[
                 start_scalar,
@@ -9049,7 +8954,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::broadcast::MESHGRID,
+            op: &crate::view::meshgrid::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::None],
             dest: Dest::Fresh,
@@ -9061,7 +8966,7 @@ pub mod functions {
     #[inline]
     pub fn normal_float_float(mean: f64, std: f64, size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::distributions::NORMAL_SIZE,
+            op: &crate::random::normal::NORMAL_SIZE,
             ins: &[],
             args: &[
                 Arg::Float(mean),
@@ -9081,7 +8986,7 @@ pub mod functions {
     #[inline]
     pub fn ones(size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ONES,
+            op: &crate::creation::ones::OP,
             ins: &[],
             args: &[Arg::Ints(size), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9098,7 +9003,7 @@ pub mod functions {
         requires_grad: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::full::ONES,
+            op: &crate::creation::ones::OP,
             ins: &[],
             args: &[
                 Arg::Ints(size),
@@ -9115,7 +9020,7 @@ pub mod functions {
     #[inline]
     pub fn polygamma(n: i64, input: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::special::POLYGAMMA,
+            op: &crate::elementwise::polygamma::OP,
             ins: &[Some(input)],
             args: &[Arg::Int(n)],
             dest: Dest::Fresh,
@@ -9139,7 +9044,7 @@ pub mod functions {
     #[inline]
     pub fn rand(size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RAND,
+            op: &crate::random::rand::OP,
             ins: &[],
             args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9157,7 +9062,7 @@ pub mod functions {
         requires_grad: bool,
     ) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RAND,
+            op: &crate::random::rand::OP,
             ins: &[],
             args: &[
                 Arg::Ints(size),
@@ -9175,7 +9080,7 @@ pub mod functions {
     #[inline]
     pub fn randint(high: i64, size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDINT_HIGH,
+            op: &crate::random::randint::OP,
             ins: &[],
             args: &[Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9187,7 +9092,7 @@ pub mod functions {
     #[inline]
     pub fn randint_low(low: i64, high: i64, size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDINT,
+            op: &crate::random::randint::RANDINT,
             ins: &[],
             args: &[Arg::Int(low), Arg::Int(high), Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9199,7 +9104,7 @@ pub mod functions {
     #[inline]
     pub fn randn(size: &[i64]) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDN,
+            op: &crate::random::randn::OP,
             ins: &[],
             args: &[Arg::Ints(size), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9211,7 +9116,7 @@ pub mod functions {
     #[inline]
     pub fn randperm(n: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::random::draw::RANDPERM,
+            op: &crate::random::randperm::OP,
             ins: &[],
             args: &[Arg::Int(n), rng(None), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9239,7 +9144,7 @@ pub mod functions {
         reverse: bool,
     ) -> Result<[Tensor; 6]> {
         let call = Call {
-            op: &crate::rnn::layer::BACKWARD,
+            op: &crate::rnn::rnn_layer::BACKWARD,
             ins: &[
                 grad_output,
                 grad_h_n,
@@ -9268,7 +9173,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::stacks::ROW_STACK,
+            op: &crate::view::vstack::ROW_STACK,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32)],
             dest: Dest::Fresh,
@@ -9280,7 +9185,7 @@ pub mod functions {
     #[inline]
     pub fn scalar_tensor(s: impl Into<Scalar>) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::strided::SCALAR_TENSOR,
+            op: &crate::creation::scalar_tensor::OP,
             ins: &[],
             args: &[Arg::from(s.into()), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9292,7 +9197,7 @@ pub mod functions {
     #[inline]
     pub fn special_xlog1py_self_scalar(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::XLOG1PY_SELF,
+            op: &crate::elementwise::xlog1py::XLOG1PY_SELF,
             ins: &[Some(other)],
             args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
@@ -9304,7 +9209,7 @@ pub mod functions {
     #[inline]
     pub fn special_zeta_self_scalar(input: impl Into<Scalar>, other: &Tensor) -> Result<Tensor> {
         let call = Call {
-            op: &crate::elementwise::pairs::ZETA_SELF,
+            op: &crate::elementwise::zeta::ZETA_SELF,
             ins: &[Some(other)],
             args: &[Arg::from(input.into())],
             dest: Dest::Fresh,
@@ -9320,7 +9225,7 @@ pub mod functions {
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
         let call = Call {
-            op: &crate::view::cat::STACK,
+            op: &crate::view::stack::OP,
             ins: &ins,
             args: &[Arg::Len(n_tensors as u32), Arg::Int(dim)],
             dest: Dest::Fresh,
@@ -9332,7 +9237,7 @@ pub mod functions {
     #[inline]
     pub fn tril_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::ranges::TRIL_INDICES,
+            op: &crate::creation::tril_indices::OP,
             ins: &[],
             args: &[Arg::Int(row), Arg::Int(col), Arg::Int(offset), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9344,7 +9249,7 @@ pub mod functions {
     #[inline]
     pub fn triu_indices(row: i64, col: i64, offset: i64) -> Result<Tensor> {
         let call = Call {
-            op: &crate::creation::ranges::TRIU_INDICES,
+            op: &crate::creation::tril_indices::TRIU_INDICES,
             ins: &[],
             args: &[Arg::Int(row), Arg::Int(col), Arg::Int(offset), Arg::None, Arg::None, Arg::Bool(false)],
             dest: Dest::Fresh,
@@ -9359,12 +9264,8 @@ pub mod functions {
         let n_tensors = ins.len();
         ins.extend(tensors.into_iter().map(Some));
         let n_tensors = ins.len() - n_tensors;
-        let call = Call {
-            op: &crate::view::stacks::VSTACK,
-            ins: &ins,
-            args: &[Arg::Len(n_tensors as u32)],
-            dest: Dest::Fresh,
-        };
+        let call =
+            Call { op: &crate::view::vstack::OP, ins: &ins, args: &[Arg::Len(n_tensors as u32)], dest: Dest::Fresh };
         one(&call)
     }
 

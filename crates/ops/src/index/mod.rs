@@ -1,17 +1,35 @@
 //! Ops that read and write elements by index. The rules they share.
 
-pub mod count;
-pub mod flat;
+pub mod argsort;
+pub mod argwhere;
+pub mod bincount;
+pub mod bucketize;
 pub mod gather;
+pub mod histc;
 #[allow(clippy::module_inception)]
 pub mod index;
+pub mod index_add;
+pub mod index_copy;
+pub mod index_fill;
+pub mod index_put;
+pub mod index_reduce;
 pub mod index_select;
+pub mod isin;
+pub mod masked_scatter;
+pub mod masked_select;
 pub mod nonzero;
-pub mod part;
+pub mod nonzero_static;
+pub mod put;
+pub mod repeat_interleave;
+pub mod scatter;
 pub mod scatter_reduce;
-pub mod search;
+pub mod searchsorted;
 pub mod sort;
-pub mod triangle;
+pub mod take;
+pub mod take_along_dim;
+pub mod topk;
+pub mod tril;
+pub mod where_places;
 
 use crate::prelude::*;
 pub use crate::view::{give, give_all};

@@ -33,11 +33,11 @@ pub static COMBINE: OpDef = OpDef {
     sig: Sig::parse("scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor"),
     doc: "A copy of `input` with `src` combined at `index`: \"prod\", \"amax\" or \"amin\".",
     faces: Faces::PRIVATE,
-    infer: super::gather::infer_scatter,
+    infer: super::scatter::infer_scatter,
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::SCATTER,
         lower: |c, o, l| {
-            super::gather::lower_scatter(
+            super::scatter::lower_scatter(
                 c,
                 o,
                 l,
@@ -51,7 +51,7 @@ pub static COMBINE: OpDef = OpDef {
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| super::gather::rows(c, 3, r))),
     samples: || {
-        super::gather::scatter_samples()
+        super::scatter::scatter_samples()
             .into_iter()
             .map(|mut s| {
                 s.args.push(SampleArg::Str("amax"));
@@ -82,7 +82,7 @@ Example::
     faces: Faces::ALL,
     infer: |c, outs| {
         identity(c.str(scatter_reduce_two::REDUCE)?, c.t(scatter_reduce_two::INPUT)?.dtype())?;
-        super::gather::infer_scatter(c, outs)
+        super::scatter::infer_scatter(c, outs)
     },
     compose: Some(|c, outs| {
         let (x, index, src, how, include) = (c.t(scatter_reduce_two::INPUT)?, c.t(scatter_reduce_two::INDEX)?, c.t(scatter_reduce_two::SRC)?, c.str(scatter_reduce_two::REDUCE)?, c.bool(scatter_reduce_two::INCLUDE_SELF));
@@ -119,7 +119,7 @@ Example::
             }
             // What was there has no part where a source came, unless it was included.
             let own = |t: Tensor| if include { Ok(t) } else { t.scatter_value(dim, index, 0.0) };
-            let back = |t: Tensor| super::gather::under(t, src.sizes());
+            let back = |t: Tensor| super::scatter::under(t, src.sizes());
             let seen = |t: &Tensor| t.gather(dim, index);
             let used = under_index(src, index)?;
             match how {

@@ -12,6 +12,7 @@ pub mod pair_distances;
 pub mod pinv;
 pub mod qr;
 pub mod slogdet;
+pub mod solve;
 pub mod solve_triangular;
 pub mod svd;
 pub mod vector_norm;

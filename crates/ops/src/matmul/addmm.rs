@@ -1,4 +1,4 @@
-//! Products with an added term: addmm, baddbmm. The term rides in the product's epilogue, so half types round once.
+//! `addmm`: `beta * input + alpha * (mat1 @ mat2)`.
 
 use super::*;
 use crate::named::addmm as at;
@@ -53,12 +53,12 @@ pub(super) fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
     }
 }
 
-fn infer(c: &Call<'_>, rank: usize, outs: &mut Outs) -> Result<()> {
+pub(super) fn infer(c: &Call<'_>, rank: usize, outs: &mut Outs) -> Result<()> {
     let (s, _) = sizes(c, rank)?;
     outs.push(c.t(at::INPUT)?.dtype(), c.t(at::INPUT)?.device(), &s)
 }
 
-fn lower(c: &Call<'_>, rank: usize, outs: &Outs, l: &mut Lowered) -> Result<()> {
+pub(super) fn lower(c: &Call<'_>, rank: usize, outs: &Outs, l: &mut Lowered) -> Result<()> {
     let (x, a, b) = (c.t(at::INPUT)?, c.t(at::MAT1)?, c.t(at::MAT2)?);
     if !x.dtype().is_float() || factor(c.arg(at::BETA), x.dtype()).is_some() || a.sizes().ends_with(&[0]) {
         return Err(Error::not_implemented(format!("{}: other factors of the input run the composition", c.name())));
@@ -77,7 +77,7 @@ fn lower(c: &Call<'_>, rank: usize, outs: &Outs, l: &mut Lowered) -> Result<()> 
     Ok(())
 }
 
-fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
+pub(super) fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
     let (s, _) = sizes(c, rank)?;
     let (x, a, b) = (c.t(at::INPUT)?, c.t(at::MAT1)?, c.t(at::MAT2)?);
     let dtype = x.dtype();
@@ -94,7 +94,7 @@ fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
     if out.dtype() == dtype { Ok(out) } else { out.to_copy_with(Some(dtype), None) }
 }
 
-const AFFINE: OpDef = OpDef {
+pub(super) const AFFINE: OpDef = OpDef {
     faces: Faces::ALL,
     grad: Grad::Rule {
         save: &[Save::of(at::MAT1, &[at::MAT2]), Save::of(at::MAT2, &[at::MAT1])],
@@ -130,27 +130,6 @@ Example::
     samples: || {
         let s = || Sample::new(vec![SampleArg::f32(&[8]), SampleArg::f32(&[4, 6]), SampleArg::f32(&[6, 8])]);
         vec![s(), s().kw("alpha", SampleArg::Float(0.5)), s().kw("beta", SampleArg::Float(2.0))]
-    },
-    traits: Traits::EXACT_OUT,
-    ..AFFINE
-};
-
-pub static BATCHED: OpDef = OpDef {
-    sig: Sig::parse("baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"),
-    doc: "`beta * input + alpha * (batch1 @ batch2)`, batch by batch.
-
-Example::
-
-    >>> oneflow.baddbmm(oneflow.zeros(1), oneflow.ones(3, 1, 2), oneflow.ones(3, 2, 1)).shape
-    oneflow.Size([3, 1, 1])",
-    infer: |c, outs| infer(c, 3, outs),
-    kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, 3, outs, l) },
-    compose: Some(|c, outs| {
-        outs.give(compose(c, 3)?);
-        Ok(())
-    }),
-    samples: || {
-        vec![Sample::new(vec![SampleArg::f32(&[2, 4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
     },
     traits: Traits::EXACT_OUT,
     ..AFFINE

@@ -1,12 +1,23 @@
 //! Matrix products: the rules they share.
 
+pub mod addbmm;
 pub mod addmm;
+pub mod addmv;
+pub mod addr;
+pub mod baddbmm;
+pub mod bmm;
+pub mod cross;
+pub mod dot;
+pub mod inner;
 pub mod int_mm;
+pub mod kron;
 pub mod linear;
 #[allow(clippy::module_inception)]
 pub mod matmul;
-pub mod products;
-pub mod vectors;
+pub mod mm;
+pub mod mv;
+pub mod outer;
+pub mod vdot;
 
 use crate::named::matmul as at;
 use crate::prelude::*;

@@ -1,9 +1,26 @@
 //! Random numbers. The value of an element depends on the generator's key and position and the element's global index only;
 //! with the engine `mt19937` it depends on all draws before, in the order that PyTorch's own algorithms take them.
 
+pub mod bernoulli;
+pub mod binomial;
+pub mod cauchy;
 pub mod distributions;
 pub mod draw;
 pub mod dropout;
+pub mod exponential;
+pub mod geometric;
+pub mod log_normal;
+pub mod multinomial;
+pub mod normal;
+pub mod poisson;
+pub mod rand;
+pub mod randint;
+pub mod randn;
+#[allow(clippy::module_inception)]
+pub mod random;
+pub mod randperm;
+pub mod standard_gamma;
+pub mod uniform;
 
 use crate::prelude::*;
 

@@ -1,15 +1,36 @@
 //! Reductions: the rules they share.
 
+pub mod amax;
+pub mod aminmax;
+pub mod any;
+pub mod argmax;
+pub mod corrcoef;
+pub mod count_nonzero;
+pub mod cov;
+pub mod cummax;
+pub mod cumprod;
+pub mod cumsum;
+pub mod diff;
+pub mod dist;
 pub mod extrema;
-pub mod logic;
+pub mod kthvalue;
+pub mod logcumsumexp;
+pub mod logsumexp;
+pub mod max;
 pub mod mean;
-pub mod moments;
-pub mod nan;
-pub mod order;
+pub mod median;
+pub mod mode;
+pub mod msort;
+pub mod nanmean;
+pub mod nansum;
+pub mod norm;
 pub mod prod;
-pub mod running;
-pub mod spread;
+pub mod quantile;
 pub mod sum;
+pub mod trace;
+pub mod trapezoid;
+pub mod var;
+pub mod var_mean;
 
 use crate::named::sum as at;
 use crate::prelude::*;

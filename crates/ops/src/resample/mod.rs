@@ -1,6 +1,6 @@
 //! Resizing of the trailing dimensions by weighted neighbours, and its adjoint; each is the other's gradient.
 
-pub mod grid;
+pub mod grid_sample;
 mod matrix;
 
 use crate::named::{resample, resample_backward};

@@ -3,7 +3,7 @@
 //! The input's part of the gates is a product outside, and so are the gradients of the weights; layers, directions and
 //! dropout between layers are composed above. Float32 and float64 only: halves are cast by the callers.
 
-pub mod layer;
+pub mod rnn_layer;
 mod steps;
 
 use crate::prelude::*;

@@ -1,6 +1,6 @@
 //! A recurrent layer by other ops, step by step: the meaning of the layer's op and of its backward.
 
-use super::layer::{BACKWARD_OPERANDS, FORWARD_OPERANDS, Operands, shape};
+use super::rnn_layer::{BACKWARD_OPERANDS, FORWARD_OPERANDS, Operands, shape};
 use super::{Steps, mode_of};
 use crate::named::{rnn_layer, rnn_layer_backward};
 use crate::prelude::*;

@@ -1,8 +1,25 @@
-//! Dimensions of size one seen as larger, without copying.
+//! `expand_as`, `expand`: A view in which dimensions of size one repeat (stride zero); -1 keeps a size.
 
-use super::VIEW;
-use crate::named::expand as at;
+use super::{COMPOSED, VIEW};
+use crate::named::{expand as at, expand_as};
 use crate::prelude::*;
+
+pub static EXPAND_AS: OpDef = OpDef {
+    sig: Sig::parse("expand_as(Tensor(a) input, Tensor other) -> Tensor(a)"),
+    doc: "The tensor expanded to the other's size.
+
+Example::
+
+    >>> oneflow.ones(1).expand_as(oneflow.zeros(3)).shape
+    oneflow.Size([3])",
+    faces: Faces::METHOD,
+    compose: Some(|c, outs| {
+        outs.give(c.t(expand_as::INPUT)?.expand(c.t(expand_as::OTHER)?.sizes())?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 1]), SampleArg::f32(&[3, 4])])],
+    ..COMPOSED
+};
 
 fn sizes_of(c: &Call<'_>) -> Result<Dims> {
     let (x, size) = (c.t(at::INPUT)?, c.ints(at::SIZE)?);

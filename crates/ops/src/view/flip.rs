@@ -1,8 +1,42 @@
-//! Reversed dimensions: flip (a copy), roll.
+//! `fliplr`, `flipud`, `flip`: A copy with the given dimensions reversed.
 
+use super::{COMPOSED, give};
 use crate::elementwise::push_like;
-use crate::named::flip as at;
+use crate::named::{flip as at, fliplr, flipud};
 use crate::prelude::*;
+
+pub static FLIPLR: OpDef = OpDef {
+    sig: Sig::parse("fliplr(Tensor input) -> Tensor"),
+    doc: "A copy with the columns in reverse order.
+
+Example::
+
+    >>> oneflow.fliplr(oneflow.tensor([[1, 2]]))
+    tensor([[2, 1]])",
+    compose: Some(|c, outs| match c.t(fliplr::INPUT)?.ndim() {
+        0 | 1 => Err(Error::runtime("Input must be >= 2-d.")),
+        _ => give(outs, c.t(fliplr::INPUT)?.flip(&[1])?),
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
+    ..COMPOSED
+};
+
+pub static FLIPUD: OpDef = OpDef {
+    sig: Sig::parse("flipud(Tensor input) -> Tensor"),
+    doc: "A copy with the rows in reverse order.
+
+Example::
+
+    >>> oneflow.flipud(oneflow.tensor([[1], [2]]))
+    tensor([[2],
+            [1]])",
+    compose: Some(|c, outs| match c.t(flipud::INPUT)?.ndim() {
+        0 => Err(Error::runtime("Input must be >= 1-d.")),
+        _ => give(outs, c.t(flipud::INPUT)?.flip(&[0])?),
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3])])],
+    ..COMPOSED
+};
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("flip(Tensor input, int[1] dims) -> Tensor"),

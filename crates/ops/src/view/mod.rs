@@ -1,28 +1,59 @@
 //! Views: ops whose result is another layout of the input's storage. The rules they share.
 
+pub mod adjoint;
 pub mod as_strided;
-pub mod axes;
-pub mod broadcast;
+pub mod atleast;
+pub mod block_diag;
+pub mod broadcast_tensors;
+pub mod broadcast_to;
+pub mod cartesian_prod;
 pub mod cat;
-pub mod copies;
+pub mod chunk;
+pub mod column_stack;
+pub mod concat;
+pub mod diag;
+pub mod diag_embed;
+pub mod diagflat;
 pub mod diagonal;
+pub mod dsplit;
+pub mod dstack;
 pub mod expand;
+pub mod flatten;
 pub mod flip;
+pub mod hsplit;
+pub mod hstack;
+pub mod meshgrid;
+pub mod movedim;
+pub mod narrow;
 pub mod permute;
-pub mod pieces;
+pub mod ravel;
 pub mod repeat;
 pub mod reshape;
-pub mod scatter;
-pub mod shape;
+pub mod roll;
+pub mod rot90;
+pub mod select;
+pub mod select_scatter;
 pub mod slice;
+pub mod slice_scatter;
 pub mod split;
+pub mod split_with_sizes;
 pub mod squeeze;
-pub mod stacks;
+pub mod stack;
+pub mod sum_to_size;
+pub mod swapaxes;
+pub mod t;
+pub mod tensor_split;
+pub mod tile;
 pub mod transpose;
+pub mod unbind;
+pub mod unflatten;
 pub mod unfold;
 pub mod unsqueeze;
 #[allow(clippy::module_inception)]
 pub mod view;
+pub mod view_copies;
+pub mod vsplit;
+pub mod vstack;
 
 use crate::prelude::*;
 

@@ -1,8 +1,26 @@
-//! The same elements under other sizes: a view where possible, a copy otherwise.
+//! `reshape_as`, `reshape`: The input's elements in another shape; one size may be -1. A view where strides allow
+//! it, a copy otherwise.
 
-use super::VIEW;
-use crate::named::reshape as at;
+use super::{COMPOSED, VIEW};
+use crate::named::{reshape as at, reshape_as};
 use crate::prelude::*;
+
+pub static RESHAPE_AS: OpDef = OpDef {
+    sig: Sig::parse("reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)"),
+    doc: "The tensor reshaped to the other's size.
+
+Example::
+
+    >>> oneflow.ones(4).reshape_as(oneflow.zeros(2, 2)).shape
+    oneflow.Size([2, 2])",
+    faces: Faces::METHOD,
+    compose: Some(|c, outs| {
+        outs.give(c.t(reshape_as::INPUT)?.reshape(c.t(reshape_as::OTHER)?.sizes())?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[2, 3])])],
+    ..COMPOSED
+};
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("reshape(Tensor(a) input, int[] shape) -> Tensor(a)"),

@@ -1,8 +1,28 @@
-//! A tensor cut into several views: split, chunk, unbind.
+//! `unsafe_split`, `split`: Views of `split_size` elements each along a dimension, the last one shorter if need be.
 
-use super::VIEW;
-use crate::named::{chunk, split, unbind};
+use super::{COMPOSED, VIEW, give_all};
+use crate::named::{split, unsafe_split};
 use crate::prelude::*;
+
+pub static UNSAFE_SPLIT: OpDef = OpDef {
+    sig: Sig::parse("unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]"),
+    doc: "Parts of `split_size` elements that autograd does not take for views.
+
+Example::
+
+    >>> len(oneflow.unsafe_split(oneflow.arange(5), 2))
+    3",
+    compose: Some(|c, outs| {
+        give_all(
+            outs,
+            super::tensor_split::apart(
+                c.t(unsafe_split::INPUT)?.split(c.int(unsafe_split::SPLIT_SIZE)?, c.int(unsafe_split::DIM)?)?,
+            ),
+        )
+    }),
+    samples: || super::tensor_split::int_samples(&[5, 2], 2),
+    ..COMPOSED
+};
 
 fn push_parts(c: &Call<'_>, dim: usize, lengths: &[i64], outs: &mut Outs) -> Result<()> {
     let x = c.t(split::INPUT)?;
@@ -28,7 +48,7 @@ pub(super) fn part_count(name: &str, n: i64) -> Result<usize> {
 }
 
 /// The dimension and the lengths of the parts.
-fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
+pub(super) fn parts(c: &Call<'_>) -> Result<(usize, Dims)> {
     let x = c.t(split::INPUT)?;
     if x.ndim() == 0 {
         return Err(Error::runtime("split expects at least a 1-dimensional tensor"));
@@ -126,116 +146,4 @@ Example::
     [1, 4]",
     samples: || vec![Sample::new(vec![SampleArg::f32(&[5, 4]), SampleArg::Ints(vec![1, 4]), SampleArg::Int(0)])],
     ..SPLIT
-};
-
-pub static CHUNK: OpDef = OpDef {
-    sig: Sig::parse("chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]"),
-    doc: "At most `chunks` views of equal size along a dimension.
-
-Example::
-
-    >>> [t.shape[0] for t in oneflow.chunk(oneflow.arange(5), 2)]
-    [3, 2]",
-    kernel: Kernel::None,
-    compose: Some(|c, outs| {
-        let (x, chunks) = (c.t(chunk::INPUT)?, c.int(chunk::CHUNKS)?);
-        if x.ndim() == 0 {
-            return Err(Error::runtime("chunk expects at least a 1-dimensional tensor"));
-        }
-        if chunks <= 0 {
-            return Err(Error::runtime(format!("chunk expects `chunks` to be greater than 0, got: {chunks}")));
-        }
-        let n = x.sizes()[wrap_dim(c.int(chunk::DIM)?, x.ndim())?];
-        let parts = match n {
-            0 => x.split_sizes(&vec![0; part_count("chunk", chunks)?], c.int(chunk::DIM)?)?,
-            n => x.split((n - 1) / chunks + 1, c.int(chunk::DIM)?)?,
-        };
-        parts.into_iter().for_each(|t| outs.give(t));
-        Ok(())
-    }),
-    grad: Grad::Compose,
-    sbp: SbpRule::of(Rows::Compose),
-    samples: || {
-        let i = SampleArg::Int;
-        vec![Sample::new(vec![SampleArg::f32(&[5, 4]), i(2)]), Sample::new(vec![SampleArg::f32(&[3, 4]), i(3), i(1)])]
-    },
-    ..VIEW
-};
-
-/// The stack along `dim`, its dimensions in memory in the order of the strides: what led to the parts leads back to a
-/// gradient without gaps.
-fn stack_like(parts: &[Tensor], dim: usize, strides: &[i64]) -> Result<Tensor> {
-    let mut order: Vec<i64> = (0..strides.len() as i64).collect();
-    order.sort_by_key(|d| std::cmp::Reverse(strides[*d as usize]));
-    if order.is_sorted() {
-        return f::stack(parts, dim as i64);
-    }
-    let (mut back, mut of_part, mut at) = (vec![0; order.len()], Vec::with_capacity(order.len()), 0);
-    for (i, &d) in order.iter().enumerate() {
-        back[d as usize] = i as i64;
-        match d == dim as i64 {
-            true => at = i as i64,
-            false => of_part.push(d - i64::from(d > dim as i64)),
-        }
-    }
-    let parts = parts.iter().map(|p| p.permute(&of_part)).collect::<Result<Vec<_>>>()?;
-    f::stack(&parts, at)?.permute(&back)
-}
-
-pub static UNBIND: OpDef = OpDef {
-    sig: Sig::parse("unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]"),
-    doc: "A view of every index along a dimension, which disappears.
-
-Example::
-
-    >>> oneflow.unbind(oneflow.tensor([[1, 2], [3, 4]]))
-    (tensor([1, 2]), tensor([3, 4]))",
-    infer: |c, outs| {
-        let x = c.t(unbind::INPUT)?;
-        if x.ndim() == 0 {
-            return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
-        }
-        let d = wrap_dim(c.int(unbind::DIM)?, x.ndim())?;
-        outs.views_of(unbind::INPUT);
-        for i in 0..part_count("unbind", x.sizes()[d])? as i64 {
-            let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
-            sizes.remove(d);
-            let stride = strides.remove(d);
-            outs.view(unbind::INPUT, x, sizes, strides, x.offset() + i * stride)?;
-        }
-        Ok(())
-    },
-    grad: Grad::Rule {
-        save: &[],
-        fix: Fix::None,
-        f: |c, out| {
-            out.set(unbind::INPUT, || {
-                let some =
-                    c.outs_grad.iter().flatten().next().ok_or_else(|| Error::runtime("unbind: no gradient arrived"))?;
-                let all: Vec<Tensor> = c
-                    .outs_grad
-                    .iter()
-                    .map(|g| g.clone().map_or_else(|| some.zeros_like(), Ok))
-                    .collect::<Result<_>>()?;
-                let m = c.in_meta(unbind::INPUT)?;
-                stack_like(&all, wrap_dim(c.arg(unbind::DIM).int().unwrap_or(0), m.sizes.len())?, &m.strides)
-            })
-        },
-    },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| {
-        let x = c.t(unbind::INPUT)?;
-        let d = wrap_dim(c.int(unbind::DIM)?, x.ndim())?;
-        let n = x.sizes()[d] as usize;
-        for i in (0..x.ndim()).filter(|i| *i != d) {
-            let to = Sbp::S((i - (i > d) as usize) as u8);
-            rows.push(Row { ins: SmallVec::from_slice(&[Sbp::S(i as u8)]), outs: SmallVec::from_elem(to, n) });
-        }
-        rows.push(Row { ins: SmallVec::from_slice(&[Sbp::P_SUM]), outs: SmallVec::from_elem(Sbp::P_SUM, n) });
-        Ok(())
-    })),
-    samples: || {
-        let i = SampleArg::Int;
-        vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[3, 2]), i(1)])]
-    },
-    ..VIEW
 };

@@ -1,8 +1,26 @@
-//! The same elements under other sizes, without copying.
+//! `view_as`, `view`: A view of the same data with another shape; one size may be -1. Raises `RuntimeError` where
+//! strides do not allow a view (use `reshape`).
 
-use super::VIEW;
-use crate::named::{view, view_dtype};
+use super::{COMPOSED, VIEW};
+use crate::named::{view, view_as, view_dtype};
 use crate::prelude::*;
+
+pub static VIEW_AS: OpDef = OpDef {
+    sig: Sig::parse("view_as(Tensor(a) input, Tensor other) -> Tensor(a)"),
+    doc: "The tensor seen with the other's size.
+
+Example::
+
+    >>> oneflow.ones(4).view_as(oneflow.zeros(2, 2)).shape
+    oneflow.Size([2, 2])",
+    faces: Faces::METHOD,
+    compose: Some(|c, outs| {
+        outs.give(c.t(view_as::INPUT)?.view(c.t(view_as::OTHER)?.sizes())?);
+        Ok(())
+    }),
+    samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[2, 3])])],
+    ..COMPOSED
+};
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("view(Tensor(a) input, int[] size) -> Tensor(a)"),

@@ -3,23 +3,24 @@
 //! A fusion compares definitions (`pattern::is`), reads arguments by the names of their signatures (`oneflow_ops::named`), and
 //! knows no op by a string.
 
-pub use oneflow_ops::attention::fused::BACKWARD as NATIVE_ATTENTION_BACKWARD;
-pub use oneflow_ops::attention::fused::NATIVE as NATIVE_ATTENTION;
-pub use oneflow_ops::conv::convolution::BACKWARD_INPUT as CONV_BACKWARD_INPUT;
-pub use oneflow_ops::conv::convolution::BACKWARD_WEIGHT as CONV_BACKWARD_WEIGHT;
-pub use oneflow_ops::conv::convolution::OP as NATIVE_CONV;
-pub use oneflow_ops::conv::fused::OP as CONV_ACTIVATION;
+pub use oneflow_ops::attention::native_attention::BACKWARD as NATIVE_ATTENTION_BACKWARD;
+pub use oneflow_ops::attention::native_attention::NATIVE as NATIVE_ATTENTION;
+pub use oneflow_ops::conv::native_conv::BACKWARD_INPUT as CONV_BACKWARD_INPUT;
+pub use oneflow_ops::conv::native_conv::BACKWARD_WEIGHT as CONV_BACKWARD_WEIGHT;
+pub use oneflow_ops::conv::native_conv::OP as NATIVE_CONV;
+pub use oneflow_ops::conv::native_conv_activation::OP as CONV_ACTIVATION;
 pub use oneflow_ops::creation::contiguous::COPY_OP as CLONE_CONTIGUOUS;
-pub use oneflow_ops::creation::full::FULL;
+pub use oneflow_ops::creation::full::OP as FULL;
 pub use oneflow_ops::creation::new::NEW_ZEROS;
-pub use oneflow_ops::creation::to::OP as TO_COPY;
+pub use oneflow_ops::creation::to_copy::OP as TO_COPY;
 pub use oneflow_ops::elementwise::add::OP as ADD;
 pub use oneflow_ops::elementwise::div::OP as DIV;
 pub use oneflow_ops::elementwise::eq::OP as EQ;
 pub use oneflow_ops::elementwise::gelu::OP as GELU;
-pub use oneflow_ops::elementwise::hard::HARDSWISH;
+pub use oneflow_ops::elementwise::hardswish::OP as HARDSWISH;
 pub use oneflow_ops::elementwise::logical_and::OP as LOGICAL_AND;
 pub use oneflow_ops::elementwise::logical_not::OP as LOGICAL_NOT;
+pub use oneflow_ops::elementwise::masked_fill::OP as MASKED_FILL;
 pub use oneflow_ops::elementwise::mul::OP as MUL;
 pub use oneflow_ops::elementwise::ne::OP as NE;
 pub use oneflow_ops::elementwise::neg::OP as NEG;
@@ -28,11 +29,10 @@ pub use oneflow_ops::elementwise::relu::OP as RELU;
 pub use oneflow_ops::elementwise::rsqrt::OP as RSQRT;
 pub use oneflow_ops::elementwise::silu::OP as SILU;
 pub use oneflow_ops::elementwise::sub::OP as SUB;
-pub use oneflow_ops::elementwise::where_::MASKED_FILL;
 pub use oneflow_ops::elementwise::where_::OP as WHERE;
-pub use oneflow_ops::index::gather::GATHER_OP as GATHER;
-pub use oneflow_ops::index::gather::SCATTER_ADD;
-pub use oneflow_ops::index::index::PUT as INDEX_PUT;
+pub use oneflow_ops::index::gather::OP as GATHER;
+pub use oneflow_ops::index::index_put::OP as INDEX_PUT;
+pub use oneflow_ops::index::scatter::SCATTER_ADD;
 pub use oneflow_ops::matmul::linear::FUSED as FUSED_LINEAR;
 pub use oneflow_ops::matmul::linear::FUSED_KEEP as FUSED_LINEAR_KEEP;
 pub use oneflow_ops::matmul::linear::OP as LINEAR;

@@ -1,9 +1,12 @@
 //! Losses: the reduction they share. Rarely used ones are composed in the Python package.
 
-pub mod binary;
-pub mod classes;
-pub mod ctc;
-pub mod difference;
+pub mod binary_cross_entropy;
+pub mod cross_entropy;
+pub mod ctc_loss;
+pub mod l1_loss;
+pub mod mse_loss;
+pub mod nll_loss;
+pub mod smooth_l1_loss;
 
 use crate::prelude::*;
 
