@@ -1,16 +1,60 @@
 """``oneflow.ops``: ops by namespace and name. ``ops.aten`` are those of this package, programs define the others.
 
-An op has no overloads here: ``ops.aten.add``, ``ops.aten.add.Tensor`` and ``ops.aten.add.default`` are one callable.
+An op chooses by its arguments: ``ops.aten.add.Tensor`` and ``ops.aten.add.default`` call what ``ops.aten.add`` does,
+and have names of their own in graphs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oneflow import Tensor
 
 _OWN = ("aten", "prims")
+
+
+class OpOverload:
+    """An op under the name of an overload, as ``ops.aten.add.Tensor``: what graphs of exported programs call."""
+
+    def __init__(self, op: Op, overload: str) -> None:
+        self._op, self._overloadname = op, overload
+        self.namespace, self._opname = op._qualname.split("::")
+        self.__name__ = f"{self._opname}.{overload}"
+        self.__module__ = f"oneflow.ops.{self.namespace}"
+
+    @property
+    def overloadpacket(self) -> Op:
+        """The op itself."""
+        return self._op
+
+    @property
+    def _schema(self) -> str | None:
+        return self._op._schema
+
+    def name(self) -> str:
+        """The op's name in its namespace, such as ``aten::add.Tensor``."""
+        suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return self._op._qualname + suffix
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._op(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
+
+    def __reduce__(self) -> Any:
+        return _overload, (self.namespace, self._opname, self._overloadname)
+
+
+def _overload(namespace: str, name: str, overload: str) -> Any:
+    """The op of a pickled graph."""
+    return getattr(getattr(getattr(ops, namespace), name), overload)
 
 
 class Op:
@@ -26,10 +70,11 @@ class Op:
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
 
-    def __getattr__(self, overload: str) -> Op:
+    def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("__"):
             raise AttributeError(overload)
-        return self
+        made = self.__dict__[overload] = OpOverload(self, overload)
+        return made
 
     def overloads(self) -> list[str]:
         """The one overload there is."""
@@ -85,16 +130,56 @@ class Namespace:
 
 def _own(namespace: str, name: str) -> Op | None:
     """An op of the package by the name of its function or method."""
-    import oneflow
-    from oneflow._functions import aten
-
-    for place in (aten, oneflow, oneflow.nn.functional, oneflow.linalg, oneflow.special, oneflow._oneflow._C, Tensor):
-        function = getattr(place, name, None)
+    for place in _places(name):
+        function = place.get(name) if isinstance(place, dict) else getattr(place, name, None)
         if callable(function):
             op = _defined[f"{namespace}::{name}"] = Op(namespace, name)
             op.kernels[""] = function
             return op
-    return None
+    in_place = getattr(Tensor, f"{name}_", None)
+    if not callable(in_place) or name.endswith("_"):
+        return None
+    # The form that writes a copy, where only the one that writes its input is public.
+    op = _defined[f"{namespace}::{name}"] = Op(namespace, name)
+    op.kernels[""] = lambda input, *args, **kwargs: in_place(input.clone(), *args, **kwargs)
+    return op
+
+
+def _places(name: str) -> Iterator[Any]:
+    """Where a function of ATen may stand: under its own name and arguments first, then as the public function."""
+    import oneflow
+    from oneflow._functions import aten, aten_core, aten_losses
+
+    yield from (aten_core, aten_losses.LOSSES, aten)
+    family, _, rest = name.partition("_")
+    if family in ("linalg", "fft", "special") and rest:
+        yield {name: getattr(getattr(oneflow, family), rest, None)}
+    yield from (oneflow, oneflow.nn.functional, oneflow.linalg, oneflow.special, oneflow._oneflow._C, Tensor)
+
+
+# Modules whose functions compute and do nothing else.
+_COMPUTING = ("_functions", "_linalg", "nn.functional", "linalg", "fft", "special")
+
+
+@functools.cache
+def _table() -> frozenset[str]:
+    from oneflow import _oneflow
+
+    return frozenset(op["name"].partition(".")[0] for op in _oneflow._C._ops())
+
+
+def only_computes(op: Op) -> bool:
+    """Whether an op is one that a program from a file may call: it reads no file, and changes no setting.
+
+    Ops of other namespaces were defined by this process, which trusts them.
+    """
+    namespace, name = op._qualname.split("::")
+    if namespace not in _OWN:
+        return True
+    name = name if name.endswith("__") else name.removesuffix("_")
+    # Public functions are wrapped, and say that they are of the package.
+    module = getattr(inspect.unwrap(op.kernels[""]), "__globals__", {}).get("__name__", "")
+    return name in _table() or module.startswith(tuple(f"oneflow.{part}" for part in _COMPUTING))
 
 
 class Ops:

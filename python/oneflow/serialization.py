@@ -585,6 +585,8 @@ def load(
 ) -> Any:
     """Read what :func:`save` or ``torch.save`` wrote.
 
+    Of an archive of TorchScript the weights are read, as a dictionary by name, with a warning.
+
     Args:
         f: path, or a binary file open for reading, seekable. A directory holds a compiled graph: it comes back as a
             function of the same arguments.
@@ -742,7 +744,7 @@ _TOLD = ("builtins", "pickle", "_pickle")
 
 
 def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
-    from oneflow._files import old_checkpoint
+    from oneflow._files import old_checkpoint, torchscript
 
     if old_checkpoint.is_old(file):
         return old_checkpoint.read(file, map_location, weights_only, options)
@@ -752,6 +754,13 @@ def _load(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[
     def load_storage(pid: Any) -> _Storage | UntypedStorage:
         return archive.storage(pid, map_location)
 
+    if torchscript.is_torchscript(archive.has):
+        warnings.warn(
+            "the file is an archive of TorchScript: its weights are loaded, by name, and its program is not",
+            UserWarning,
+            stacklevel=3,
+        )
+        return torchscript.weights(data, _names_in_files(), load_storage)
     if weights_only:
         return _plain(RestrictedUnpickler(data, _names_in_files(), load_storage).load())
     return _TrustingUnpickler(data, load_storage, **options).load()

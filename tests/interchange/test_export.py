@@ -6,7 +6,7 @@ import onnx
 import pytest
 from oneflow import models, nn
 from oneflow.nn import functional as F
-from oneflow.onnx._export.tracing import flat
+from oneflow.onnx._export.nested import flat
 
 
 def tensors_in(value):

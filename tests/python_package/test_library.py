@@ -66,7 +66,11 @@ def test_ops_of_the_package_are_found_under_aten():
     x = oneflow.tensor([-1.0, 2.0])
     assert oneflow.ops.aten.relu.default(x).tolist() == [0, 2]
     assert oneflow.ops.aten.add.Tensor(x, x).tolist() == [-2, 4]
-    assert oneflow.ops.aten.add is oneflow.ops.aten.add.Tensor
+    assert oneflow.ops.aten.add.Tensor.overloadpacket is oneflow.ops.aten.add
+    assert (
+        oneflow.ops.aten.add.Tensor is oneflow.ops.aten.add.Tensor
+        and oneflow.ops.aten.add.Tensor.name() == "aten::add.Tensor"
+    )
     with pytest.raises(AttributeError, match="no_such_op"):
         oneflow.ops.aten.no_such_op
 

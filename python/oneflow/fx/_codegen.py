@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
+import keyword
 import math
 import re
 import types
@@ -82,7 +84,9 @@ class PythonCode:
 def attribute(base: str, path: str) -> str:
     """The expression that reads a dotted path from ``base``; names that are no identifiers go through ``getattr``."""
     for part in path.split("."):
-        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+        plain = part.isidentifier() and not keyword.iskeyword(part)
+        # Quoted as Python quotes it: the names of a checkpoint's parameters may be any text.
+        base = f"{base}.{part}" if plain else f"getattr({base}, {json.dumps(part)})"
     return base
 
 

@@ -1,16 +1,19 @@
-"""The decorators of TorchScript, which leave Python as it is.
+"""Tracing under TorchScript's names, and its decorators, which leave Python as it is.
 
-Functions and modules run unchanged. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve
-a model without Python, ``oneflow.save`` of a compiled graph.
+:func:`trace` makes a program of ops of a module, which :func:`save` writes and :func:`load` reads. What :func:`script`
+is given runs unchanged. To compile, use :func:`oneflow.compile` or :class:`oneflow.nn.Graph`; to serve a model without
+Python, ``oneflow.save`` of a compiled graph.
 """
 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from oneflow._base.refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse_class
+from oneflow.jit._traced import ScriptFunction, ScriptModule, TracerWarning, load, save, trace, trace_module
 
 __all__ = [
     "Attribute",
@@ -18,6 +21,7 @@ __all__ = [
     "RecursiveScriptModule",
     "ScriptFunction",
     "ScriptModule",
+    "TracerWarning",
     "annotate",
     "export",
     "freeze",
@@ -48,14 +52,26 @@ _INSTEAD = "use oneflow.compile or oneflow.nn.Graph to compile, and oneflow.save
 
 
 def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> T:
-    """Return ``obj`` itself: functions, modules and classes run as they are.
+    """Return ``obj`` itself: functions, modules and classes run as they are. The first call of a process says so.
 
     Example::
 
         >>> oneflow.jit.script(lambda x: x + 1)(1)
         2
     """
+    if not _said:
+        _said.append(True)
+        warnings.warn(
+            "oneflow.jit.script leaves Python as it is: nothing is compiled. To compile, use oneflow.compile; to save "
+            "a program, oneflow.jit.trace",
+            UserWarning,
+            stacklevel=2,
+        )
     return obj
+
+
+# Whether `script` has said what it does.
+_said: list[bool] = []
 
 
 def script_method(fn: T) -> T:
@@ -258,13 +274,7 @@ def onednn_fusion_enabled() -> bool:
     return False
 
 
-trace = refuse("oneflow.jit.trace", _INSTEAD)
-trace_module = refuse("oneflow.jit.trace_module", _INSTEAD)
-save = refuse("oneflow.jit.save", f"save the state_dict with oneflow.save; {_INSTEAD}")
-load = refuse("oneflow.jit.load", "archives of TorchScript hold programs; load a state_dict with oneflow.load")
-ScriptModule = refuse_class("oneflow.jit.ScriptModule", _INSTEAD)
 RecursiveScriptModule = refuse_class("oneflow.jit.RecursiveScriptModule", _INSTEAD)
-ScriptFunction = refuse_class("oneflow.jit.ScriptFunction", _INSTEAD)
 CompilationUnit = refuse_class("oneflow.jit.CompilationUnit", _INSTEAD)
 
 

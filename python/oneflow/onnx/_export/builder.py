@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import oneflow as flow
-from oneflow.onnx._export.sizes import Size
+from oneflow._trace.named_sizes import Size
 from oneflow.onnx._import.values import elem_of_dtype
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._trace.logical import trace, trace_at_sizes
+from oneflow._trace.named_sizes import SizeError
+from oneflow.onnx._export.nested import filled, flat
 from oneflow.onnx._export.program import model_of, names_of
 from oneflow.onnx._export.rules import rules
-from oneflow.onnx._export.tracing import flat, trace, trace_at_sizes
 
 OLDEST, NEWEST, DEFAULT = 17, 23, 20
 
@@ -170,11 +172,19 @@ def export(
     expand = [op["name"] for op in _oneflow._C._ops() if op["name"] not in known]
     variables = names_of(model)
 
+    def call(inputs: list[Tensor]) -> tuple[list[Tensor], Any]:
+        given, named = filled(structure, iter(inputs))
+        outputs: list[Tensor] = []
+        return outputs, flat(model(*given, **named), outputs)
+
     def run(inputs: list[Tensor]) -> dict[str, Any]:
-        return trace(model, structure, inputs, variables, expand)
+        return trace(model, call, inputs, variables, expand)
 
     dims = _dims(model, args, kwargs, names, dynamic_shapes, dynamic_axes)
-    graph, points = trace_at_sizes(run, tensors, dims)
+    try:
+        graph, points = trace_at_sizes(run, tensors, dims)
+    except SizeError as error:
+        raise ValueError(f"onnx.export: {error}") from error.__cause__
     outputs = _output_names(graph, output_names, dynamic_axes, names)
     made = model_of(graph, opset, names, outputs, dims, points, custom, export_params)
     program = ONNXProgram(made)

@@ -6,10 +6,10 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._trace.logical import Logical
+from oneflow._trace.named_sizes import Size
 from oneflow.onnx._export.builder import Builder, tensor_of
 from oneflow.onnx._export.rules import Op, rules
-from oneflow.onnx._export.sizes import Size
-from oneflow.onnx._export.tracing import Logical
 from oneflow.onnx._import.values import elem_of_dtype
 
 # The first version of the file format that knows an opset.

@@ -16,9 +16,5 @@ def _overload_method(function: T) -> T:
     return function
 
 
-class TracerWarning(Warning):
-    """A warning that programs filter when they trace. It is never raised here."""
-
-
 def __getattr__(name: str) -> Any:
     return getattr(oneflow.jit, name)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import oneflow as flow
+from oneflow._trace.logical import Logical, Node, Value
+from oneflow._trace.named_sizes import Size
 from oneflow.onnx._export.builder import Builder
-from oneflow.onnx._export.sizes import Size
-from oneflow.onnx._export.tracing import Logical, Node, Value
 
 Rule = Callable[["Op"], Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow as flow
+from oneflow._trace.named_sizes import Size
 from oneflow.onnx._export.rules import Op, rule, static
-from oneflow.onnx._export.sizes import Size
 
 _RESHAPES: tuple[str, ...] = (
     "view",

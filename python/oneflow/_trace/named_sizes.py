@@ -14,6 +14,10 @@ from typing import Any
 Term = tuple[str, ...]
 
 
+class SizeError(ValueError):
+    """A program does not follow from its named dimensions."""
+
+
 class Size:
     """An integer that depends on named dimensions: coefficients by the names of a term."""
 
@@ -42,6 +46,28 @@ class Size:
         return " + ".join(parts)
 
     __repr__ = __str__
+
+    def root(self) -> str:
+        """The one dimension that a size such as ``2*batch + 1`` is made of.
+
+        Raises:
+            SizeError: it is made of several, or of products.
+        """
+        names = {term for term in self.terms if term}
+        if len(names) != 1 or len(next(iter(names))) != 1:
+            raise SizeError(f"a dimension is to be a multiple of one other and a constant, and is {self}")
+        return next(iter(names))[0]
+
+    def solved(self, size: int) -> int:
+        """The size of the root at which this is ``size``."""
+        found = (size - self.terms.get((), Fraction(0))) / self.terms[(self.root(),)]
+        if found.denominator != 1:
+            raise SizeError(f"no size of {self.root()} gives {self} = {size}")
+        return int(found)
+
+
+# What a dimension is called: by its name, or by what it is in terms of another.
+Named = str | Size
 
 
 def points(base: dict[str, int], steps: dict[str, int]) -> list[dict[str, int]]:
@@ -92,4 +118,4 @@ def merged(items: Sequence[Any], at: list[dict[str, int]], steps: dict[str, int]
         if solved is not None:
             return solved
     shown = ", ".join(f"{item} at {dims}" for item, dims in zip(items, at, strict=True))
-    raise ValueError(f"onnx.export: {where} does not follow from the named dimensions: {shown}")
+    raise SizeError(f"{where} does not follow from the named dimensions: {shown}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._trace.named_sizes import Named, Size, SizeError, merged, points
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow.nn.modules.module import Module
-from oneflow.onnx._export.sizes import merged, points
 
 
 @dataclass
@@ -45,62 +45,45 @@ class Logical:
     variables: list[tuple[int, str, Tensor]]
     inputs: list[int]
     outputs: list[int]
+    # Variables and inputs that the program writes, and the values that they have after it.
+    writes: list[tuple[int, int]]
     structure: Any
 
 
-def flat(value: Any, found: list[Tensor]) -> Any:
-    """The tensors in nested lists, tuples and dictionaries, in order; what remains has their places."""
-    if isinstance(value, Tensor):
-        found.append(value)
-        return None
-    if isinstance(value, dict):
-        return {k: flat(v, found) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [flat(v, found) for v in value]
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*items)
-        return type(value)(items)
-    if hasattr(value, "to_tuple"):
-        return flat(value.to_tuple(), found)
-    return ("constant", value)
-
-
-def filled(structure: Any, tensors: Any) -> Any:
-    """The nested value that `flat` took apart, with other tensors."""
-    if structure is None:
-        return next(tensors)
-    if isinstance(structure, dict):
-        return {k: filled(v, tensors) for k, v in structure.items()}
-    if isinstance(structure, tuple) and len(structure) == 2 and structure[0] == "constant":
-        return structure[1]
-    items = [filled(v, tensors) for v in structure]
-    return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
-
-
 def trace(
-    model: Callable[..., Any], structure: Any, tensors: list[Tensor], names: dict[str, Tensor], expand: list[str]
+    model: Callable[..., Any],
+    run: Callable[[list[Tensor]], tuple[list[Tensor], Any]],
+    tensors: list[Tensor],
+    names: dict[str, Tensor],
+    expand: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The logical graph as data (see the compiled half), with ``structure`` that of the outputs."""
+    """The logical graph as data (see the compiled half).
+
+    Args:
+        model: the module or function that is traced; the buffers that it puts in place of others are put back.
+        run: calls it on tensors that stand for the inputs; returns tensors, and how the result is made of them, which
+            is passed on as ``structure``.
+        tensors: the inputs, of which the meta is read.
+        names: the names of tensors that outlive the call.
+        expand: ops that are traced as their compositions.
+    """
     if _oneflow._is_tracing():
-        raise RuntimeError("onnx.export is called while a graph is traced")
+        raise RuntimeError("a model is exported while a graph is traced")
     modules = {"": model} if isinstance(model, Module) else {}
     graph = _oneflow._GraphTrace("main_graph", SourceLocations(paths_of(modules), 1, True))
     buffers = [(m, dict(m._buffers)) for m in model.modules()] if isinstance(model, Module) else []
     try:
-        graph.expand(expand)
+        graph.expand(list(expand))
         for name, tensor in names.items():
             graph.name(tensor, name)
-        args, kwargs = filled(structure, iter([graph.input(t) for t in tensors]))
         with oneflow.no_grad():
-            result = model(*args, **kwargs)
-        outputs: list[Tensor] = []
-        shape = flat(result, outputs)
+            outputs, structure = run([graph.input(t) for t in tensors])
         made = graph.finish_logical(outputs)
     finally:
         graph.abort()
         for module, before in buffers:
             module._buffers.update(before)
-    made["structure"] = shape
+    made["structure"] = structure
     return made
 
 
@@ -116,9 +99,9 @@ def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dic
         try:
             if any(c[1] != sizes for c in column):
                 sizes = merged([c[1] for c in column], at, steps, where)
-        except ValueError as error:
+        except SizeError as error:
             maker = next((n for n in first["nodes"] if i in n[3]), None)
-            raise ValueError(f"{error} ({_place(maker)})" if maker else str(error)) from None
+            raise SizeError(f"{error} ({_place(maker)})" if maker else str(error)) from None
         values.append(Value(getattr(oneflow, dtype), list(sizes), list(strides), offset, root))
     nodes = []
     for column in zip(*(p["nodes"] for p in parts), strict=True):
@@ -126,7 +109,21 @@ def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dic
         if any(c[2] != args for c in column):
             args = merged([c[2] for c in column], at, steps, f"an argument of {op}() ({_place(column[0])})")
         nodes.append(Node(op, inputs, args, outputs, place, updates))
-    return Logical(values, nodes, first["variables"], first["inputs"], first["outputs"], first["structure"])
+    for (value, name, tensor), *others in zip(*(p["variables"] for p in parts), strict=True):
+        if any(not _same(other, tensor) for _, _, other in others):
+            reader = next((n for n in first["nodes"] if value in n[1].values()), None)
+            raise SizeError(f"the constant {name!r} depends on a named dimension ({_place(reader) if reader else ''})")
+    structure = first["structure"]
+    if any(p["structure"] != structure for p in parts):
+        structure = merged([p["structure"] for p in parts], at, steps, "the result")
+    return Logical(values, nodes, first["variables"], first["inputs"], first["outputs"], first["writes"], structure)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether a tensor that outlives the call is the same in two traces."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return one.data_ptr() == other.data_ptr() or oneflow.equal(one, other)
 
 
 def _place(node: Any) -> str:
@@ -136,14 +133,14 @@ def _place(node: Any) -> str:
 def _compare(one: list[Any], other: list[Any]) -> None:
     for a, b in zip(one, other, strict=False):
         if a[0] != b[0] or a[1] != b[1] or a[3] != b[3]:
-            raise ValueError(
-                f"onnx.export: the program depends on a named dimension: it runs {a[0]}() at {_place(a)}, and "
+            raise SizeError(
+                f"the program depends on a named dimension: it runs {a[0]}() at {_place(a)}, and "
                 f"{b[0]}() at {_place(b)} for another size"
             )
     if len(one) != len(other):
         longer = one if len(one) > len(other) else other
-        raise ValueError(
-            "onnx.export: the program depends on a named dimension: for one size it goes on with "
+        raise SizeError(
+            "the program depends on a named dimension: for one size it goes on with "
             f"{_place(longer[min(len(one), len(other))])}"
         )
 
@@ -152,38 +149,64 @@ _STEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def trace_at_sizes(
-    run: Callable[[list[Tensor]], dict[str, Any]], tensors: list[Tensor], dims: dict[tuple[int, int], str]
+    run: Callable[[list[Tensor]], dict[str, Any]],
+    tensors: list[Tensor],
+    dims: Mapping[tuple[int, int], Named],
+    tries: Sequence[int] = _STEPS,
 ) -> tuple[Logical, list[dict[str, int]]]:
     """Trace with named dimensions: ``dims`` names the axes (number of the input, axis) that stay open.
 
+    ``tries`` are the steps by which sizes are made larger, of which the first is taken that the program allows.
+
     Returns the graph, and the sizes that it was traced at.
+
+    Raises:
+        SizeError: the program does not follow from the named dimensions; the error has the place in the program.
     """
     base: dict[str, int] = {}
-    for (i, axis), name in dims.items():
+    for (i, axis), named in dims.items():
         size = tensors[i].shape[axis]
-        if base.setdefault(name, size) != size:
-            raise ValueError(f"onnx.export: the dimension {name!r} is {base[name]} in one input and {size} in another")
+        name = named
+        if isinstance(named, Size):
+            name, size = named.root(), named.solved(size)
+        if base.setdefault(str(name), size) != size:
+            raise SizeError(f"the dimension {name!r} is {base[str(name)]} in one input and {size} in another")
     if not base:
         return logical_of([run(tensors)], [{}], {}), [{}]
+    first = run(tensors)
     error: Exception | None = None
-    for step in _STEPS:
+    for step in tries:
         steps = dict.fromkeys(base, step)
         at = points(base, steps)
         try:
-            parts = [run([_resized(t, i, dims, sizes) for i, t in enumerate(tensors)]) for sizes in at]
+            parts = [first, *(_run_at(run, tensors, dims, sizes) for sizes in at[1:])]
             return logical_of(parts, at, steps), at
-        except (RuntimeError, ValueError, IndexError) as failed:
+        except SizeError as failed:
             # A size may have to be a multiple of something: the first failure says the most.
             error = error or failed
     assert error is not None
     raise error
 
 
-def _resized(tensor: Tensor, i: int, dims: dict[tuple[int, int], str], sizes: dict[str, int]) -> Tensor:
+def _run_at(
+    run: Callable[[list[Tensor]], dict[str, Any]],
+    tensors: list[Tensor],
+    dims: Mapping[tuple[int, int], Named],
+    sizes: dict[str, int],
+) -> dict[str, Any]:
+    """The trace at other sizes than those of the example."""
+    try:
+        return run([_resized(t, i, dims, sizes) for i, t in enumerate(tensors)])
+    except (RuntimeError, ValueError, IndexError) as error:
+        shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise SizeError(f"the program does not run with {shown}: {error}") from error
+
+
+def _resized(tensor: Tensor, i: int, dims: Mapping[tuple[int, int], Named], sizes: dict[str, int]) -> Tensor:
     """A tensor of other sizes: only its meta is read by a trace."""
     shape = list(tensor.shape)
     for axis in range(len(shape)):
         name = dims.get((i, axis))
         if name is not None:
-            shape[axis] = sizes[name]
+            shape[axis] = int(name.at(sizes)) if isinstance(name, Size) else sizes[name]
     return tensor if shape == list(tensor.shape) else oneflow.zeros(shape, dtype=tensor.dtype, device=tensor.device)

@@ -1,0 +1,41 @@
+"""Modules as programs of ops, without the Python they were written in: traced, saved, loaded and run.
+
+:func:`export` traces a module into an :class:`ExportedProgram`, a graph of calls (:mod:`oneflow.fx`) with a signature,
+in which dimensions may stay open (:class:`Dim`). :func:`save` and :func:`load` write and read ``.pt2`` archives; those
+that PyTorch writes are read too. To run a program from Rust, use :class:`oneflow.nn.Graph` and ``oneflow.save`` of it.
+"""
+
+from __future__ import annotations
+
+from oneflow._base.refusals import refuse, refuse_class
+from oneflow.export import graph_signature
+from oneflow.export._archive import load, save
+from oneflow.export._dataclasses import register_dataclass
+from oneflow.export._dims import Dim, dims
+from oneflow.export._exporting import export
+from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from oneflow.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+
+__all__ = [
+    "Dim",
+    "ExportBackwardSignature",
+    "ExportGraphSignature",
+    "ExportedProgram",
+    "ModuleCallEntry",
+    "ModuleCallSignature",
+    "UnflattenedModule",
+    "dims",
+    "draft_export",
+    "export",
+    "graph_signature",
+    "load",
+    "register_dataclass",
+    "save",
+    "unflatten",
+]
+
+_INSTEAD = "use ExportedProgram.module(), which runs the program with its parameters by their names"
+
+unflatten = refuse("oneflow.export.unflatten", _INSTEAD)
+UnflattenedModule = refuse_class("oneflow.export.UnflattenedModule", _INSTEAD)
+draft_export = refuse("oneflow.export.draft_export", "use oneflow.export.export, whose errors have the place")

@@ -1,0 +1,233 @@
+"""``.pt2`` archives: what a program is on disk, written as PyTorch lays it out, and read from PyTorch too.
+
+A zip file: ``models/model.json`` has the graph and its signature, ``data/weights`` and ``data/constants`` the bytes of
+tensors with a list of their metas, ``data/sample_inputs`` the example. Nothing in it is code: nodes name ops, and those
+that are neither ops nor functions of numbers are refused. Sizes are compared with the file's before memory is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.export import _schema
+from oneflow.export.exported_program import ExportedProgram
+from oneflow.export.graph_signature import InputKind
+from oneflow.nn import Parameter
+
+__all__ = ["load", "of_bytes", "save", "to_bytes"]
+
+_WEIGHTS, _CONSTANTS = "data/weights/", "data/constants/"
+_LARGEST_TEXT = 1 << 30
+
+
+def save(
+    ep: ExportedProgram,
+    f: Any,
+    *,
+    extra_files: Mapping[str, Any] | None = None,
+    opset_version: Mapping[str, int] | None = None,
+    pickle_protocol: int = 2,
+) -> None:
+    """Write a program to a path or an open file.
+
+    Args:
+        ep: the program.
+        f: a path, which should end in ``.pt2``, or a file that is open for writing bytes.
+        extra_files: texts or bytes to store beside the program, by name.
+        opset_version: has to be None.
+
+    Example::
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> oneflow.export.save(oneflow.export.export(oneflow.nn.ReLU(), (oneflow.ones(2),)), file)
+        >>> oneflow.export.load(io.BytesIO(file.getvalue())).module()(oneflow.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
+        )
+    if opset_version is not None:
+        raise NotImplementedError("export.save: opset_version is not provided")
+    if not hasattr(f, "write"):
+        path = os.fspath(f)
+        if not str(path).endswith(".pt2"):
+            warnings.warn(f"Expect archive file to be a file ending in .pt2, but is {path}", UserWarning, stacklevel=2)
+    elif not isinstance(f, io.IOBase) and not hasattr(f, "seek"):
+        raise TypeError("export.save: the file has to be open for writing bytes")
+    stem = "program" if hasattr(f, "write") else PurePath(os.fspath(f)).stem
+    with zipfile.ZipFile(f if hasattr(f, "write") else os.fspath(f), "w", zipfile.ZIP_STORED) as archive:
+        _write(archive, stem, ep, extra_files or {})
+
+
+def to_bytes(ep: ExportedProgram) -> bytes:
+    """The archive of a program."""
+    file = io.BytesIO()
+    save(ep, file)
+    return file.getvalue()
+
+
+def of_bytes(data: bytes) -> ExportedProgram:
+    """The program of an archive."""
+    return load(io.BytesIO(data))
+
+
+def _write(archive: zipfile.ZipFile, stem: str, ep: ExportedProgram, extra: Mapping[str, Any]) -> None:
+    def put(name: str, data: bytes | str) -> None:
+        archive.writestr(zipfile.ZipInfo(f"{stem}/{name}"), data)
+
+    put("archive_format", "pt2")
+    put("archive_version", "0")
+    put("byteorder", "little")
+    put("models/model.json", json.dumps(_schema.program_to_json(ep)))
+    unsaved = set(ep.graph_signature.non_persistent_buffers)
+    weights = {name: value for name, value in ep.state_dict.items() if name not in unsaved}
+    for folder, prefix, tensors in ((_WEIGHTS, "weight", weights), (_CONSTANTS, "tensor", ep.constants)):
+        listed = {}
+        for i, (name, value) in enumerate(tensors.items()):
+            if not isinstance(value, Tensor):
+                raise TypeError(f"export.save: {name} is a {type(value).__name__}; tensors are saved")
+            plain = value.detach().cpu().contiguous()
+            listed[name] = {
+                "path_name": f"{prefix}_{i}",
+                "is_param": isinstance(value, Parameter),
+                "use_pickle": False,
+                "tensor_meta": _schema.meta_to_json(plain, value.requires_grad),
+            }
+            put(f"{folder}{prefix}_{i}", bytes(plain.flatten().view(oneflow.uint8).numpy()) if plain.numel() else b"")
+        kind = "weights" if folder == _WEIGHTS else "constants"
+        put(f"{folder}model_{kind}_config.json", json.dumps({"config": listed}))
+    if ep.example_inputs is not None:
+        file = io.BytesIO()
+        oneflow.save(ep.example_inputs, file)
+        put("data/sample_inputs/model.pt", file.getvalue())
+    for name, data in extra.items():
+        put(f"extra/{name}", data if isinstance(data, (str, bytes)) else str(data))
+
+
+def load(
+    f: Any, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Mapping[str, int] | None = None
+) -> ExportedProgram:
+    """Read a program that :func:`save`, or PyTorch's ``torch.export.save``, has written.
+
+    Args:
+        f: a path, or a file that is open for reading bytes.
+        extra_files: a dictionary whose values are set to what the archive has under its keys.
+        expected_opset_version: has to be None.
+
+    Raises:
+        ValueError: the file is no such archive, is damaged, or calls what is no op here; the error says what.
+
+    Example::
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> oneflow.export.save(oneflow.export.export(oneflow.nn.Tanh(), (oneflow.ones(2),)), file)
+        >>> oneflow.export.load(io.BytesIO(file.getvalue())).graph_signature.user_outputs
+        ('tanh',)
+    """
+    if expected_opset_version is not None:
+        raise NotImplementedError("export.load: expected_opset_version is not provided")
+    source = f if hasattr(f, "read") else os.fspath(f)
+    try:
+        archive = zipfile.ZipFile(source)
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"export.load: {_shown(f)} is no .pt2 archive: {error}") from None
+    with archive:
+        return _Reader(archive, _shown(f)).program(extra_files)
+
+
+def _shown(f: Any) -> str:
+    return "the file" if hasattr(f, "read") else str(f)
+
+
+class _Reader:
+    """One archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, shown: str) -> None:
+        self.archive, self.shown = archive, shown
+        self.entries = {name.partition("/")[2]: name for name in archive.namelist()}
+        if self._text("archive_format", "") != "pt2" or "models/model.json" not in self.entries:
+            hint = ""
+            if "constants.pkl" in self.entries:
+                hint = "; it is a TorchScript archive, whose programs are not read (oneflow.load reads its weights)"
+            raise ValueError(f"export.load: {shown} has no models/model.json of a .pt2 archive{hint}")
+        if self._text("byteorder", "little") != "little":
+            raise ValueError(f"export.load: {shown} has big-endian numbers")
+
+    def _bytes(self, name: str) -> bytes:
+        if name not in self.entries:
+            raise ValueError(f"export.load: {self.shown} lacks {name}")
+        info = self.archive.getinfo(self.entries[name])
+        if info.compress_type != zipfile.ZIP_STORED and info.file_size > _LARGEST_TEXT:
+            raise ValueError(f"export.load: {name} of {self.shown} unpacks to {info.file_size} bytes")
+        try:
+            return self.archive.read(info)
+        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise ValueError(f"export.load: {name} of {self.shown} is damaged: {error}") from None
+
+    def _text(self, name: str, absent: str) -> str:
+        return self._bytes(name).decode("utf-8", "replace").strip() if name in self.entries else absent
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._bytes(name))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"export.load: {name} of {self.shown} is damaged: {error}") from None
+
+    def program(self, extra_files: dict[str, Any] | None) -> ExportedProgram:
+        described = self._json("models/model.json")
+        state = self._tensors(_WEIGHTS, "model_weights_config.json")
+        constants = self._tensors(_CONSTANTS, "model_constants_config.json")
+        example = None
+        if "data/sample_inputs/model.pt" in self.entries:
+            example = oneflow.load(io.BytesIO(self._bytes("data/sample_inputs/model.pt")), weights_only=True)
+        for name in extra_files or ():
+            assert extra_files is not None
+            extra_files[name] = self._text(f"extra/{name}", "")
+        try:
+            made = _schema.program_of_json(described, state, constants, example)
+        except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"export.load: models/model.json of {self.shown} is damaged: {type(error).__name__} {error}"
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"export.load: {self.shown}: {error}") from None
+        self._complete(made)
+        return made
+
+    def _complete(self, program: ExportedProgram) -> None:
+        held = {**program.constants, **program.state_dict}
+        for spec in program.graph_signature.input_specs:
+            if spec.kind is not InputKind.USER_INPUT and spec.target not in held:
+                raise ValueError(f"export.load: {self.shown} lacks the tensor {spec.target!r}")
+
+    def _tensors(self, folder: str, listing: str) -> dict[str, Any]:
+        if folder + listing not in self.entries:
+            return {}
+        found = {}
+        # Bytes that several names share are read once.
+        read: dict[str, Any] = {}
+        for name, entry in self._json(folder + listing)["config"].items():
+            path = folder + entry["path_name"]
+            if entry.get("use_pickle"):
+                value = oneflow.load(io.BytesIO(self._bytes(path)), weights_only=True)
+            else:
+                if path not in read:
+                    read[path] = self._bytes(path)
+                try:
+                    value = _schema.tensor_of(read[path], entry["tensor_meta"])
+                except (ValueError, RuntimeError, KeyError, TypeError) as error:
+                    raise ValueError(f"export.load: the tensor {name!r} of {self.shown} is damaged: {error}") from None
+            found[name] = Parameter(value, entry["tensor_meta"]["requires_grad"]) if entry["is_param"] else value
+        return found

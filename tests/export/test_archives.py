@@ -1,0 +1,180 @@
+"""`.pt2` archives: those of PyTorch give PyTorch's results, and damaged ones are refused."""
+
+import io
+import json
+import random
+import zipfile
+
+import oneflow
+import pytest
+import torch
+from export.models import MODELS
+from oneflow import nn
+from oneflow.export import export, load, save
+from oneflow.utils import _pytree
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+def test_programs_that_pytorch_wrote(name, tmp_path):
+    torch.manual_seed(0)
+    model, args, shapes = MODELS[name]()
+    program = torch.export.export(model, args, dynamic_shapes=shapes)
+    written = [program] if name != "words" else [program, program.run_decompositions()]
+    for i, one in enumerate(written):
+        path = tmp_path / f"{name}{i}.pt2"
+        torch.export.save(one, path)
+        with torch.no_grad():
+            expected = _pytree.tree_leaves(one.module()(*args))
+        torch.save(args, tmp_path / "args.pt")
+        made = _pytree.tree_leaves(load(path).module()(*oneflow.load(tmp_path / "args.pt")))
+        assert len(made) == len(expected)
+        for ours, theirs in zip(made, expected, strict=True):
+            assert torch.allclose(torch.tensor(ours.tolist(), dtype=theirs.dtype), theirs, rtol=1e-5, atol=1e-5)
+
+
+def _archive():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+            self.shift = oneflow.ones(2)
+
+        def forward(self, x, n):
+            return self.layer(x).chunk(2, -1), x.shape[0], self.shift * n
+
+    file = io.BytesIO()
+    program = export(Model(), (oneflow.ones(2, 3), 2), dynamic_shapes=({0: oneflow.export.Dim("b", max=9)}, None))
+    save(program, file, extra_files={"note": "text"})
+    return file.getvalue()
+
+
+def _with(data, name, change):
+    """The archive with one record changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for record in old.namelist():
+            content = old.read(record)
+            if record.endswith(name):
+                content = change(content)
+            if content is not None:
+                new.writestr(record, content)
+    return out.getvalue()
+
+
+def test_extra_files_and_whole_archives():
+    data = _archive()
+    extra = {"note": ""}
+    program = load(io.BytesIO(data), extra_files=extra)
+    assert extra == {"note": "text"} and program.module()(oneflow.ones(4, 3), 2)[1] == 4
+    assert str(program.range_constraints) == "{'b': [0, 9]}"
+
+
+def _at(text, old, new):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "change", "text"),
+    [
+        ("model.json", lambda t: t[:-20], "damaged"),
+        ("model.json", lambda t: None, "no models/model.json"),
+        ("model.json", lambda t: b"[" * 100_000, "damaged"),
+        ("model.json", lambda t: _at(t, b"oneflow.ops.aten.linear.default", b"os.system"), "os.system, which is no op"),
+        (
+            "model.json",
+            lambda t: _at(t, b"oneflow.ops.aten.linear.default", b"oneflow.ops.aten.no.default"),
+            "not have",
+        ),
+        ("model.json", lambda t: _at(t, b'["x", "n"]', b'["x", "n=print(1)"]'), "no identifier"),
+        ("model.json", lambda t: t.replace(b'"p_layer_weight"', b'"p=print(1)"'), "no identifier"),
+        ("model.json", lambda t: _at(t, b'"major": 8', b'"major": 7'), "version 7"),
+        ("model.json", lambda t: _at(t, b'"target": "oneflow', b'"targe": "oneflow'), "damaged: KeyError"),
+        (
+            "model.json",
+            lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.save.default"),
+            "save.default, which is no",
+        ),
+        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.load.default"), "which is no op"),
+        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.set_num_threads.x"), "which is no op"),
+        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.numpy.default"), "which is no op"),
+        ("archive_format", lambda t: b"zip", "no models/model.json"),
+        ("byteorder", lambda t: b"big", "big-endian"),
+        ("weight_0", lambda t: t[:-1], "need more than 23 bytes"),
+        ("weight_1", lambda t: None, "lacks data/weights/weight_1"),
+        ("weights_config.json", lambda t: _at(t, b'"layer.bias"', b'"layer.bia"'), "lacks the tensor 'layer.bias'"),
+        ("weights_config.json", lambda t: _at(t, b'{"as_int": 3}', b'{"as_int": -3}'), "not those of a tensor"),
+        ("weights_config.json", lambda t: _at(t, b'{"as_int": 3}', b'{"as_int": 99999999999}'), "need more than"),
+        ("weights_config.json", lambda t: _at(t, b'"dtype": 7', b'"dtype": 70'), "unknown dtype 70"),
+    ],
+)
+def test_damaged_archives_are_refused(record, change, text):
+    with pytest.raises(ValueError, match=text):
+        load(io.BytesIO(_with(_archive(), record, change)))
+
+
+def test_no_damage_does_more_than_raise():
+    data = _archive()
+    rng = random.Random(0)
+    described = zipfile.ZipFile(io.BytesIO(data)).read("program/models/model.json")
+
+    def mutated(content):
+        tree = json.loads(content)
+        spots = []
+
+        def visit(node):
+            if isinstance(node, (dict, list)):
+                for key in list(node) if isinstance(node, dict) else range(len(node)):
+                    spots.append((node, key))
+                    visit(node[key])
+
+        visit(tree)
+        node, key = rng.choice(spots)
+        node[key] = rng.choice([None, -1, 1 << 70, "x", [], {}, 0.5, True, {"as_tensor": {"name": "x"}}])
+        return json.dumps(tree).encode()
+
+    kinds = (ValueError, RuntimeError, TypeError, AssertionError, IndexError, NotImplementedError, KeyError)
+    for _ in range(150):
+        damaged = _with(data, "model.json", lambda _: mutated(described))
+        try:
+            load(io.BytesIO(damaged)).module()(oneflow.ones(2, 3), 2)
+        except kinds:
+            pass
+    for _ in range(150):
+        at = rng.randrange(len(data))
+        damaged = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+        try:
+            load(io.BytesIO(damaged))
+        except (ValueError, RuntimeError):
+            pass
+    for end in range(0, len(data), 211):
+        with pytest.raises(ValueError, match="archive"):
+            load(io.BytesIO(data[:end]))
+
+
+def test_files_that_are_no_programs(tmp_path):
+    path = tmp_path / "weights.pt"
+    oneflow.save({"w": oneflow.ones(2)}, path)
+    with pytest.raises(ValueError, match=r"no models/model.json of a \.pt2 archive"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing.pt2")
+    with pytest.raises(TypeError, match="ExportedProgram"):
+        save(nn.ReLU(), tmp_path / "x.pt2")
+    with pytest.warns(UserWarning, match=r"ending in \.pt2"):
+        save(export(nn.ReLU(), (oneflow.ones(1),)), tmp_path / "x.bin")
+
+
+def test_names_of_parameters_are_never_code(tmp_path):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.values = nn.ParameterDict({'"), print("x': nn.Parameter(oneflow.ones(2)), "class": oneflow.ones(2)})
+
+        def forward(self, x):
+            return x * sum(self.values.values())
+
+    program = export(Model(), (oneflow.ones(2),))
+    save(program, tmp_path / "m.pt2")
+    assert load(tmp_path / "m.pt2").module()(oneflow.ones(2)).tolist() == [2.0, 2.0]
