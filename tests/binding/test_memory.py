@@ -362,3 +362,30 @@ holder.part, holder.grad = holder.tensor[1:], holder.tensor.clone().requires_gra
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_memory_at_odd_addresses_is_refused_or_copied():
+    """Elements lie at multiples of their size: kernels read them as slices."""
+    data = bytearray(33)
+    array = np.frombuffer(data, dtype=np.int64, offset=1, count=4)
+    calls = (
+        lambda: flow.from_numpy(array),
+        lambda: flow.as_tensor(array),
+        lambda: flow.frombuffer(data, dtype=flow.int64, offset=1, count=4),
+        lambda: flow.from_numpy(array.view(np.uint8)).view(flow.int64),
+        lambda: flow.from_numpy(array.view(np.uint8)).view(flow.float32),
+        lambda: flow.frombuffer(data, dtype=flow.complex64, offset=2, count=1),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"is not aligned to .* copy it"):
+            call()
+    assert flow.tensor(array).tolist() == [0] * 4
+    # A complex number is two floats, at addresses of floats.
+    assert flow.frombuffer(data[:12], dtype=flow.complex64, offset=4, count=1).tolist() == [0j]
+    assert flow.arange(5)[flow.tensor(array)].tolist() == [0] * 4
+
+
+def test_shared_memory_of_no_bytes_has_an_address():
+    empty = flow.from_dlpack(torch.empty(0, dtype=torch.int64))
+    assert flow.arange(5)[empty].shape == (0,) and flow.ones(3).index_select(0, empty).shape == (0,)
+    assert empty.numpy().shape == (0,) and (empty + 1).shape == (0,)

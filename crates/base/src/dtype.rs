@@ -58,6 +58,15 @@ impl DType {
         SIZES[self as usize] as usize
     }
 
+    /// The bytes that an element's address is a multiple of: those of one part, for complex numbers.
+    #[inline]
+    pub const fn align(self) -> usize {
+        match self {
+            DType::C32 | DType::C64 | DType::C128 => self.size() / 2,
+            _ => self.size(),
+        }
+    }
+
     /// The public name, as in `oneflow.float32`.
     pub const fn name(self) -> &'static str {
         const NAMES: [&str; N] = [

@@ -51,7 +51,7 @@ pub use sig::{Param, Return, Sig, Ty};
 pub use sparse_maker::{make_sparse, set_sparse_maker};
 pub use storage::{Pin, Storage};
 pub use table::{op_by_name, ops, overloads, register_ops};
-pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, set_py_hooks};
+pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, check_aligned, set_py_hooks};
 pub use warning::{set_warn, warn};
 pub use watch::{Span, SpanKind, Watcher, is_watching, set_watcher, set_watching, watch_link, watch_span};
 pub use writes::{BeforeWrite, set_before_write};

@@ -69,6 +69,8 @@ impl Storage {
     /// # Safety
     /// `ptr` is valid for reads and writes of `bytes` for as long as `keep` lives.
     pub unsafe fn foreign(device: Device, ptr: *mut u8, bytes: usize, keep: Box<dyn Any + Send + Sync>) -> Storage {
+        // Others have no address for memory of no bytes, and a slice has one.
+        let ptr = if ptr.is_null() && bytes == 0 { std::ptr::without_provenance_mut(64) } else { ptr };
         Self::make(device, Memory { ptr, bytes, owner: Owner::Foreign { _keep: keep } })
     }
 

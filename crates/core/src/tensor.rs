@@ -169,10 +169,13 @@ impl Tensor {
         bytes.ok_or_else(|| size_overflow(&b.sizes, &b.strides))
     }
 
-    /// A tensor over existing storage. The view must lie inside it.
+    /// A tensor over existing storage. The view must lie inside it, at addresses that the dtype may have.
     pub fn from_storage(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Result<Tensor> {
         let t = Self::shell(dtype, storage.device(), sizes, strides)?;
         t.check_inside(&storage, offset)?;
+        if t.numel() > 0 {
+            check_aligned(storage.ptr(), dtype)?;
+        }
         // SAFETY: the tensor was made here and is not shared yet.
         let b = unsafe { &mut *t.inner().body.get() };
         b.offset = offset;
@@ -638,6 +641,17 @@ fn size_overflow(sizes: &[i64], strides: &[i64]) -> Error {
 }
 
 #[cold]
+/// Refuses memory that others brought at an address where no element of the dtype may lie.
+pub fn check_aligned(ptr: *mut u8, dtype: DType) -> Result<()> {
+    if ptr.addr().is_multiple_of(dtype.align()) {
+        return Ok(());
+    }
+    let (name, align) = (dtype.name(), dtype.align());
+    Err(Error::value(format!(
+        "memory at {ptr:?} is not aligned to {name} ({align} bytes); copy it before it is shared"
+    )))
+}
+
 fn outside(t: &Tensor, storage: &Storage, offset: i64) -> Error {
     Error::runtime(format!(
         "setStorage: sizes {:?}, strides {:?}, storage offset {offset}, and itemsize {} are out of bounds for storage of size {}",

@@ -143,7 +143,8 @@ pub fn from_numpy(a: &Bound<'_, PyAny>) -> Result<Tensor> {
 pub fn readable(a: &Bound<'_, PyAny>) -> Result<Tensor> {
     let i = interface(a)?;
     let item = i.dtype.size() as i64;
-    if i.strides.iter().any(|s| *s < 0 || s % item != 0) {
+    let fits = i.ptr.addr().is_multiple_of(i.dtype.align()) || i.sizes.contains(&0);
+    if !fits || i.strides.iter().any(|s| *s < 0 || s % item != 0) {
         let copy = a.call_method0("copy").pend(a.py())?;
         return over(&copy, interface(&copy)?);
     }

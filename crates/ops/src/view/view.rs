@@ -4,6 +4,7 @@
 use super::{COMPOSED, VIEW};
 use crate::named::{view, view_as, view_dtype};
 use crate::prelude::*;
+use oneflow_core::check_aligned;
 
 pub static VIEW_AS: OpDef = OpDef {
     sig: Sig::parse("view_as(Tensor(a) input, Tensor other) -> Tensor(a)"),
@@ -87,6 +88,9 @@ pub static DTYPE: OpDef = OpDef {
             c.arg(view_dtype::DTYPE).dtype().ok_or_else(|| Error::type_("view(): argument 'dtype' must be a dtype"))?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let rescale = Rescale::of(x, to);
+        if x.numel() > 0 {
+            check_aligned(x.data_ptr(), to)?;
+        }
         if rescale.keeps() {
             return outs.view_as(view_dtype::INPUT, x, to, sizes, strides, x.offset());
         }
