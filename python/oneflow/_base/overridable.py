@@ -76,8 +76,10 @@ def overridable(function: FunctionType, spelled_out: bool = False, module: str |
     return made
 
 
-def overridable_method(function: Any) -> Any:
+def overridable_method(function: Any, special: bool = False) -> Any:
     """Return ``function`` as a method of Tensor that honours ``__torch_function__``; other objects are returned as is.
+
+    Special methods (``__len__``) are such objects, unless ``special`` is set.
 
     Example::
 
@@ -85,7 +87,7 @@ def overridable_method(function: Any) -> Any:
         >>> overridable_method(len) is len
         True
     """
-    if not isinstance(function, FunctionType) or function.__name__.startswith("__"):
+    if not isinstance(function, FunctionType) or (function.__name__.startswith("__") and not special):
         return function
     made = _as_given(function)
     functools.update_wrapper(made, function)

@@ -11,24 +11,10 @@ from typing import Any
 
 from oneflow import _oneflow, overrides
 from oneflow._base import conventions
+from oneflow._base.overridable import overridable_method
 from oneflow._functions import queries
 from oneflow._oneflow import Tensor
 from oneflow._tensor import printing
-
-_C = _oneflow._C
-
-
-def _asked(method: Any) -> Any:
-    """Let subclasses with ``__torch_function__`` handle a method that is written here."""
-
-    def wrapper(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if type(self) is not Tensor and _C._has_torch_function(self):
-            return overrides._ask(wrapper, (self, *args), kwargs, (self,))
-        return method(self, *args, **kwargs)
-
-    wrapper.__name__ = wrapper.__qualname__ = method.__name__
-    wrapper.__doc__ = method.__doc__
-    return wrapper
 
 
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
@@ -459,26 +445,26 @@ METHODS: dict[str, Any] = {
     "equal": queries.equal,
     "is_nonzero": queries.is_nonzero,
     "is_same_size": queries.is_same_size,
-    "nonzero": _asked(nonzero),
-    "__repr__": _asked(__repr__),
-    "__format__": _asked(__format__),
-    "__deepcopy__": _asked(__deepcopy__),
+    "nonzero": overridable_method(nonzero),
+    "__repr__": overridable_method(__repr__, special=True),
+    "__format__": overridable_method(__format__, special=True),
+    "__deepcopy__": overridable_method(__deepcopy__, special=True),
     "__reduce_ex__": __reduce_ex__,
     "__dir__": __dir__,
-    "__reversed__": _asked(__reversed__),
-    "__array_wrap__": _asked(__array_wrap__),
-    "storage": _asked(storage),
+    "__reversed__": overridable_method(__reversed__, special=True),
+    "__array_wrap__": overridable_method(__array_wrap__, special=True),
+    "storage": overridable_method(storage),
     "_typed_storage": storage,
     "storage_type": storage_type,
-    "share_memory_": _asked(share_memory_),
-    "is_shared": _asked(is_shared),
-    "pin_memory": _asked(pin_memory),
+    "share_memory_": overridable_method(share_memory_),
+    "is_shared": overridable_method(is_shared),
+    "pin_memory": overridable_method(pin_memory),
     "__torch_function__": classmethod(overrides._torch_function),
-    "new": _asked(new),
-    "apply_": _asked(apply_),
-    "map_": _asked(map_),
-    "map2_": _asked(map2_),
-    "module_load": _asked(module_load),
+    "new": overridable_method(new),
+    "apply_": overridable_method(apply_),
+    "map_": overridable_method(map_),
+    "map2_": overridable_method(map2_),
+    "module_load": overridable_method(module_load),
     "record_stream": record_stream,
     "is_distributed": is_distributed,
     "_is_view": lambda self: self._base is not None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._base.overridable import overridable_method
 from oneflow._functions.sets import histogram, unique, unique_consecutive
 from oneflow._oneflow import Tensor
-from oneflow._tensor.methods import _asked
 
 _IN_PLACE = ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")
 
@@ -61,7 +61,7 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 METHODS: dict[str, Any] = {
-    **{method.__name__: _asked(method) for method in (histogram, unique, unique_consecutive, where)},
+    **{method.__name__: overridable_method(method) for method in (histogram, unique, unique_consecutive, where)},
     **{f"{name}_": _in_place(name) for name in _IN_PLACE},
     "H": property(_hermitian),
     "mH": property(_matrix_hermitian),
