@@ -28,6 +28,8 @@ from oneflow.utils import _pytree
 __all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 _local = threading.local()
+# A trace replaces methods of all modules: one thread at a time, and the others see them as they were.
+_PATCHING = threading.RLock()
 _module_call = Module.__call__
 _module_getattr = Module.__getattr__
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -263,16 +265,20 @@ class Tracer(TracerBase):
         functions = self._autowrap_function_ids
 
         def read(module: Module, attr: str) -> Any:
-            return self.getattr(attr, _module_getattr(module, attr), cache)
+            value = _module_getattr(module, attr)
+            return self.getattr(attr, value, cache) if is_fx_tracing() else value
 
         def call(module: Module, *args: Any, **kwargs: Any) -> Any:
+            if not is_fx_tracing():
+                return _module_call(module, *args, **kwargs)
+
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return _module_call(module, *args, **kwargs)
 
             patches.search(getattr(module.forward, "__globals__", {}), functions)
             return self.call_module(module, forward, args, kwargs)
 
-        with Patches() as patches:
+        with _PATCHING, Patches() as patches:
             patches.method(Module, "__getattr__", read)
             patches.method(Module, "__call__", call)
             patches.registered()
