@@ -5,6 +5,7 @@
 
 use crate::anomaly::{self, Inside, is_anomaly_enabled};
 use crate::function::custom_edges;
+use crate::left::Left;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
@@ -171,7 +172,7 @@ pub fn grad_from(
     Ok(e.captured)
 }
 
-struct Engine {
+pub(crate) struct Engine {
     retain: bool,
     create: bool,
     heap: BinaryHeap<Ready>,
@@ -183,6 +184,12 @@ struct Engine {
     needed: Option<Keys>,
     /// Targets run as well, so that their hooks see what they would see without targets: leaves accumulate.
     accumulates: bool,
+    /// Of the first of two halves: what it leaves for the second.
+    left: Option<Left>,
+    /// Nodes whose gradients have been shown to the hooks of their tensors already.
+    arrived: HashSet<usize>,
+    /// Of the second half: the nodes of the first, to which nothing is sent any more.
+    first: Option<Keys>,
 }
 
 fn key(n: &Arc<Node>) -> usize {
@@ -190,7 +197,7 @@ fn key(n: &Arc<Node>) -> usize {
 }
 
 impl Engine {
-    fn new(roots: &[Root], grads: &[Option<Tensor>], retain: bool, create: bool) -> Result<Engine> {
+    pub(crate) fn new(roots: &[Root], grads: &[Option<Tensor>], retain: bool, create: bool) -> Result<Engine> {
         let mut e = Engine {
             retain: retain || create,
             create,
@@ -200,6 +207,9 @@ impl Engine {
             captured: Vec::new(),
             needed: None,
             accumulates: false,
+            left: None,
+            arrived: HashSet::new(),
+            first: None,
         };
         for (i, root) in roots.iter().enumerate() {
             let Some(to) = root.edge() else {
@@ -245,6 +255,43 @@ impl Engine {
         Ok(e)
     }
 
+    /// Runs what leads to these tensors; returns their gradients, what is left to do, and the nodes that ran.
+    pub(crate) fn first_half(&mut self, inputs: &[Root]) -> Result<(Vec<Option<Tensor>>, Left, Keys)> {
+        self.target(inputs)?;
+        self.left = Some(Left::default());
+        self.run()?;
+        let captured = std::mem::take(&mut self.captured);
+        Ok((captured, self.left.take().unwrap_or_default(), self.needed.take().unwrap_or_default()))
+    }
+
+    /// The engine of what a first half has left.
+    pub(crate) fn of_rest(left: Left, first: Keys) -> Result<Engine> {
+        let mut e = Engine::new(&[], &[], false, false)?;
+        e.first = Some(first);
+        for (node, grads) in left.nodes {
+            e.buffers.insert(key(&node), grads.into_iter().collect());
+            e.arrived.insert(key(&node));
+            e.heap.push(Ready(node));
+        }
+        for (to, g) in left.grads {
+            e.send(&to, g)?;
+        }
+        Ok(e)
+    }
+
+    /// In the first half: keeps a node for the second if it has inputs outside of `wanted`, or if nothing of it is wanted.
+    fn leave(&mut self, node: &Arc<Node>, grads: &[Option<Tensor>], wanted: u64) -> bool {
+        let Some(left) = &mut self.left else { return false };
+        let edges = node.edges.iter().enumerate();
+        let open = |(i, e): (usize, &Option<Edge>)| e.is_some() && wanted >> i.min(63) & 1 == 0;
+        let leaf = matches!(node.kind, Kind::Accumulate(_));
+        let has_rest = leaf || edges.into_iter().any(open);
+        if has_rest && (wanted == 0 || !Left::runs_once(node)) {
+            left.nodes.push((node.clone(), grads.to_vec()));
+        }
+        has_rest
+    }
+
     /// Restricts the run to nodes that lead to these tensors.
     fn target(&mut self, inputs: &[Root]) -> Result<()> {
         for (i, t) in inputs.iter().enumerate() {
@@ -279,7 +326,8 @@ impl Engine {
 
     /// Hands a gradient on. `None`: the node runs all the same, as its hooks and a function of the user want to know.
     fn send(&mut self, to: &Edge, g: Option<Tensor>) -> Result<()> {
-        if self.needed.as_ref().is_some_and(|n| !n.contains(&key(&to.node))) {
+        let outside = self.needed.as_ref().is_some_and(|n| !n.contains(&key(&to.node)));
+        if outside || self.first.as_ref().is_some_and(|n| n.contains(&key(&to.node))) {
             return Ok(());
         }
         match self.buffers.get_mut(&key(&to.node)) {
@@ -300,15 +348,35 @@ impl Engine {
         Ok(())
     }
 
+    /// Hands a gradient on, or keeps it for the second half where it is of that.
+    fn send_or_leave(&mut self, to: &Edge, g: Option<Tensor>, once: bool) -> Result<()> {
+        let of_first = self.needed.as_ref().is_none_or(|n| n.contains(&key(&to.node)));
+        match &mut self.left {
+            Some(left) if once && !of_first => {
+                left.grads.push((to.clone(), g));
+                Ok(())
+            }
+            _ => self.send(to, g),
+        }
+    }
+
     /// Inputs of a node that lie on a way to a target, a bit each; the last bit stands for all from it on.
     fn wanted(&self, node: &Node) -> u64 {
-        let Some(needed) = &self.needed else { return u64::MAX };
-        let on_the_way = |e: &Option<Edge>| e.as_ref().is_some_and(|e| needed.contains(&key(&e.node)));
+        if self.needed.is_none() && self.first.is_none() {
+            return u64::MAX;
+        }
+        let on_the_way = |e: &Option<Edge>| {
+            e.as_ref().is_some_and(|e| {
+                let k = key(&e.node);
+                self.needed.as_ref().is_none_or(|n| n.contains(&k))
+                    && self.first.as_ref().is_none_or(|n| !n.contains(&k))
+            })
+        };
         let ways = node.edges.iter().enumerate().filter(|(_, e)| on_the_way(e));
         ways.fold(0, |m, (i, _)| m | 1 << i.min(63))
     }
 
-    fn run(&mut self) -> Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         let _mode = GradGuard::new(self.create);
         let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
         let anomaly = is_anomaly_enabled();
@@ -317,7 +385,14 @@ impl Engine {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
             polling.step(&grads)?;
             let _span = watch_span(SpanKind::Backward, || node.name().into(), node.seq);
-            arrive(&node, &mut grads)?;
+            // What the first half left had its hooks then.
+            if !self.arrived.remove(&key(&node)) {
+                arrive(&node, &mut grads)?;
+            }
+            if self.left.is_some() && self.needed.as_ref().is_some_and(|n| !n.contains(&key(&node))) {
+                self.leave(&node, &grads, 0);
+                continue;
+            }
             if let Kind::Accumulate(leaf) = &node.kind {
                 self.leaf(&node, leaf, &mut grads)?;
                 continue;
@@ -328,17 +403,21 @@ impl Engine {
             if wanted == 0 && !(self.accumulates && hooked && self.is_target(&node)) {
                 continue;
             }
+            let rest = self.leave(&node, &grads, wanted);
+            // A node that runs once runs for both halves.
+            let once = rest && Left::runs_once(&node);
+            let (wanted, retain) = if once { (u64::MAX, false) } else { (wanted, self.retain || rest) };
             if hooked {
                 node.hooks.run_pre(&mut grads)?;
             }
             let mut out = if anomaly {
                 let (name, trace) = (node.name(), node.hooks.trace());
                 let _inside = Inside::new(&name, trace.clone());
-                let out = node.run(&grads, wanted, self.retain);
+                let out = node.run(&grads, wanted, retain);
                 let checked = out.and_then(|out| anomaly::check(&name, &out).map(|()| out));
                 checked.map_err(|e| anomaly::explain(&name, trace, e))?
             } else {
-                node.run(&grads, wanted, self.retain)?
+                node.run(&grads, wanted, retain)?
             };
             if hooked && node.hooks.has_post() {
                 node.hooks.run_post(&mut out, &grads)?;
@@ -348,7 +427,7 @@ impl Engine {
             for (i, (g, e)) in out.into_iter().zip(&node.edges).enumerate() {
                 let Some(e) = e else { continue };
                 let Some(g) = g else {
-                    self.send(e, None)?;
+                    self.send_or_leave(e, None, once)?;
                     continue;
                 };
                 let g = match fixes.and_then(|m| m.get(i)).and_then(Option::as_ref) {
@@ -356,7 +435,7 @@ impl Engine {
                     None => g,
                 };
                 let g = if self.create { tied(&node, e, g) } else { g };
-                self.send(e, Some(g))?;
+                self.send_or_leave(e, Some(g), once)?;
             }
         }
         Ok(())

@@ -8,8 +8,10 @@ mod anomaly;
 mod engine;
 mod function;
 mod gradients;
+mod halves;
 mod hooks;
 mod layer;
+mod left;
 mod mode;
 mod node;
 mod running;
@@ -24,6 +26,7 @@ pub use anomaly::{
 pub use engine::{Root, backward, backward_from, fit, grad_from, grad_of, set_accumulate_rule, set_poll, sums_to};
 pub use function::{custom_edge, custom_node, set_edge_rule};
 pub use gradients::{freed, reopened};
+pub use halves::{SecondHalf, first_half};
 pub use hooks::{Hook, HookHandle, NodePostHook, NodePreHook, Payload, PostHook};
 pub use layer::register;
 pub use mode::{

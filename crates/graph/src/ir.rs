@@ -21,6 +21,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Where each micro-batch began in `nodes` as they were traced, and where the last one ended.
     pub micro_batches: Vec<usize>,
+    /// Where the work of pipeline stages begins in `nodes` as they were traced.
+    pub sections: Vec<Section>,
     pub inputs: Vec<ValueId>,
     pub variables: Variables,
     pub outputs: Vec<ValueId>,
@@ -30,6 +32,15 @@ pub struct Graph {
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,
+}
+
+/// From here to the next section the trace works on a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    pub at: usize,
+    pub micro_batch: usize,
+    pub stage: u32,
+    pub backward: bool,
 }
 
 #[derive(Clone, Debug)]

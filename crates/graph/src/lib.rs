@@ -11,9 +11,10 @@ mod print;
 mod split;
 mod trace;
 
-pub use ir::{Derived, Graph, Kind, Node, Value, ValueId};
+pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
+pub use passes::pipeline::{Half, Turn};
 pub use passes::straighten::Straighten;
 pub use passes::{PASSES, Pass, Stage};
 pub use split::Parts;
@@ -50,6 +51,8 @@ pub struct Config {
     pub memory: Effort,
     /// Pipeline stages behind this rank's: micro-batches it may be ahead of the backward that it waits for.
     pub stages_after: usize,
+    /// This rank's row of a pipeline table; without one, one forward for one backward.
+    pub turns: Vec<Turn>,
 }
 
 impl Default for Config {
@@ -67,6 +70,7 @@ impl Default for Config {
             straighten: Straighten::default(),
             memory: Effort::default(),
             stages_after: 0,
+            turns: Vec::new(),
         }
     }
 }

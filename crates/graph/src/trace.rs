@@ -4,7 +4,7 @@
 //! replaces. Reading a view after a write derives it again from the present value, so the graph has no mutation
 //! and no two names for one place.
 
-use crate::ir::{Graph, Kind, Node, Value, ValueId, Variable, Write};
+use crate::ir::{Graph, Kind, Node, Section, Value, ValueId, Variable, Write};
 use oneflow_base::{Arg, Attrs, Dims, Error, Meta, Result, contiguous_strides};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{Ext, OpDef, Storage, Tensor, bit, default_generator, tls, with_tls};
@@ -275,6 +275,15 @@ impl Tracer {
     pub fn micro_batch(&self) -> Result<()> {
         self.with(|t| {
             t.graph.micro_batches.push(t.graph.nodes.len());
+            Ok(())
+        })
+    }
+
+    /// What follows is the forward or the backward of a pipeline stage.
+    pub fn section(&self, stage: u32, backward: bool) -> Result<()> {
+        self.with(|t| {
+            let (at, micro_batch) = (t.graph.nodes.len(), t.graph.micro_batches.len().saturating_sub(1));
+            t.graph.sections.push(Section { at, micro_batch, stage, backward });
             Ok(())
         })
     }

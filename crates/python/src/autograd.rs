@@ -419,7 +419,7 @@ fn _set_inference_mode(mode: bool) {
     ag::set_inference_mode(mode);
 }
 
-fn optional_tensors(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Option<Tensor>>> {
+pub(crate) fn optional_tensors(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Option<Tensor>>> {
     o.try_iter()?
         .map(|item| {
             let item = item?;
@@ -450,7 +450,7 @@ fn root(item: &Bound<'_, PyAny>, what: &str) -> PyResult<ag::Root> {
     Err(PyTypeError::new_err(format!("{what} must be Tensors or GradientEdges, not {}", item.get_type().name()?)))
 }
 
-fn roots(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ag::Root>> {
+pub(crate) fn roots(o: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ag::Root>> {
     o.try_iter()?.map(|item| root(&item?, what)).collect()
 }
 
@@ -460,7 +460,7 @@ thread_local! {
 }
 
 /// Runs a backward. A deeply nested one gets its own thread, and so its own stack.
-fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+pub(crate) fn nested<R: Send>(py: Python<'_>, f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     const MOST: u32 = 40;
     const STACK: usize = 16 << 20;
     struct Inside(u32);
@@ -645,6 +645,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_kernels::set_notice(warn);
     private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
     crate::saved::add_private(private)?;
+    crate::halves::add_private(private)?;
     private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;
     private.setattr("_anomaly", wrap_pyfunction!(_anomaly, private)?)?;
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;
@@ -686,7 +687,7 @@ fn _queue_callback(function: Py<PyAny>) -> PyResult<()> {
 }
 
 /// The end of a backward: what was queued for it is called, or forgotten if it failed.
-fn ended(py: Python<'_>, done: Result<()>) -> Result<()> {
+pub(crate) fn ended(py: Python<'_>, done: Result<()>) -> Result<()> {
     // One inside another's hook leaves it to the outer one.
     if ag::backward_number() != 0 {
         return done;

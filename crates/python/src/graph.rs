@@ -7,7 +7,7 @@ use oneflow_autograd::requires_grad;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
-use oneflow_graph::{Compiled, Config, StackFn, Straighten, Traced, Tracer, compile};
+use oneflow_graph::{Compiled, Config, Half, StackFn, Straighten, Traced, Tracer, Turn, compile};
 use oneflow_runtime::Session;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -42,6 +42,7 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
             "precompute" => c.precompute = value.extract()?,
             "outputs_buffer_size" => c.outputs = value.extract()?,
             "stages_after" => c.stages_after = value.extract()?,
+            "turns" => c.turns = turns(&value)?,
             "all_orders" => c.memory.orders = value.extract()?,
             "compress" => c.memory.compress = value.extract()?,
             "straighten" => {
@@ -53,6 +54,17 @@ fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
         }
     }
     Ok(c)
+}
+
+/// A row of a pipeline table: (stage, micro-batch, "F", "B" or "W").
+fn turns(row: &Bound<'_, PyAny>) -> PyResult<Vec<Turn>> {
+    let row: Vec<(u32, usize, String)> = row.extract()?;
+    let turn = |(stage, micro_batch, kind): (u32, usize, String)| {
+        let half = Half::parse(&kind);
+        let half = half.ok_or_else(|| PyValueError::new_err(format!("a pipeline has no work of kind {kind:?}")))?;
+        Ok(Turn { stage, micro_batch, half })
+    };
+    row.into_iter().map(turn).collect()
 }
 
 /// A trace under way. Ends with `finish`, or with `abort`.
@@ -100,6 +112,10 @@ impl GraphTrace {
     /// A micro-batch begins here, or the last one has ended.
     fn micro_batch(&self) -> PyResult<()> {
         run(|| self.tracer()?.micro_batch())
+    }
+    /// What follows is the forward or the backward of a pipeline stage.
+    fn section(&self, stage: u32, backward: bool) -> PyResult<()> {
+        run(|| self.tracer()?.section(stage, backward))
     }
     /// Ends the trace with these results and compiles it.
     #[pyo3(signature = (outputs, **options))]

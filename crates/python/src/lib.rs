@@ -25,6 +25,7 @@ mod gate;
 mod generator;
 mod global;
 mod graph;
+mod halves;
 mod hand;
 mod index;
 mod inspect;

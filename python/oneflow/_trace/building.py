@@ -15,6 +15,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._trace.pipeline import watch_backward
 from oneflow._trace.structure import TENSOR, flatten, unflatten
 from oneflow.nn.modules.module import Module, register_module_forward_pre_hook
 
@@ -30,9 +31,16 @@ class Building:
         modules: those known beforehand; others are noted when they are called.
         steps: called with an optimizer before each of its steps.
         owner: something else whose public attributes may be written, such as a graph.
+        section: called where the forward of a pipeline stage begins (its number, False), and its backward (True).
     """
 
-    def __init__(self, modules: Iterable[Module], steps: Callable[[Any], None], owner: Any = None) -> None:
+    def __init__(
+        self,
+        modules: Iterable[Module],
+        steps: Callable[[Any], None],
+        owner: Any = None,
+        section: Callable[[int, bool], None] | None = None,
+    ) -> None:
         self.called: dict[int, Module] = {}
         # Attributes that are no tensors and were written: (id of the module, name).
         self.moved: set[tuple[int, str]] = set()
@@ -44,6 +52,7 @@ class Building:
         self._known = list(modules)
         self._owner = owner
         self._steps = steps
+        self._section = section
 
     def __enter__(self) -> Building:
         if self._owner is not None:
@@ -72,7 +81,7 @@ class Building:
         marks = module.__dict__.get("_in_graphs")
         if marks:
             self._repeated.append((module.__dict__, module.__dict__.get("forward", _MISSING)))
-            module.__dict__["forward"] = functools.partial(_marked, marks, module.forward)
+            module.__dict__["forward"] = functools.partial(_marked, marks, module.forward, self._section)
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         for hook in self._hooks:
@@ -236,17 +245,24 @@ def _holds_traced(value: Any, depth: int = 4) -> bool:
     return any(_holds_traced(v, depth - 1) for v in (value.values() if isinstance(value, dict) else value))
 
 
-def _marked(marks: dict[str, Any], forward: Any, *args: Any, **kwargs: Any) -> Any:
+def _marked(marks: dict[str, Any], forward: Any, section: Any, *args: Any, **kwargs: Any) -> Any:
     """The forward of a module that was marked through ``nn.graph.GraphModule``."""
     placement = marks.get("placement")
     if placement is not None:
         args = tuple([_placed(a, placement) for a in args])
         kwargs = {k: _placed(v, placement) for k, v in kwargs.items()}
+    stage = marks.get("stage") if section is not None else None
+    if stage is not None:
+        section(stage, False)
     if marks.get("checkpoint") and oneflow.is_grad_enabled():
         from oneflow.utils.checkpoint import checkpoint
 
-        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
-    return forward(*args, **kwargs)
+        result = checkpoint(forward, *args, use_reentrant=False, **kwargs)
+    else:
+        result = forward(*args, **kwargs)
+    if stage is not None:
+        watch_backward(result, stage, section)
+    return result
 
 
 def _placed(value: Any, placement: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import oneflow
 from oneflow._base.refusals import without_effect
+from oneflow._schedules.generators import find
+from oneflow._schedules.table import PipelineTable
 
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 
@@ -35,6 +37,8 @@ class GraphConfig:
         self._cudnn_search = True
         # Stage, least elements and level of `enable_zero`.
         self._zero: tuple[int, int, int] | None = None
+        # The name of a pipeline schedule, or a table.
+        self._schedule: str | PipelineTable | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
@@ -110,6 +114,28 @@ class GraphConfig:
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"set_gradient_accumulation_steps(): expected a positive integer, got {value!r}")
         self._micro_batches = value
+
+    def set_pipeline_schedule(self, schedule: str | PipelineTable | None = None) -> None:
+        """Choose the order in which pipeline stages work on micro-batches; by default one forward for one backward.
+
+        Args:
+            schedule: ``"GPipe"``, ``"1F1B"``, ``"Interleaved1F1B"``, ``"InterleavedZeroBubble"``, ``"LoopedBFS"``,
+                ``"ZB-H1"``, ``"ZB-V"``, ``"DualPipeV"``, or a table (``distributed.pipelining.PipelineTable``).
+
+        Modules name their stages with ``set_stage(stage_id, placement)``; a rank of the schedule is a placement, in
+        the order of their first stages, and may hold several stages. The number of micro-batches is that of
+        :meth:`set_gradient_accumulation_steps`. Where a table has ``"W"``, gradients of parameters are computed
+        there, and a backward only what other stages wait for. The first call of the graph checks the table.
+
+        Raises:
+            ValueError: there is no schedule of this name.
+            TypeError: it is no name and no table.
+        """
+        if schedule is not None and not isinstance(schedule, (str, PipelineTable)):
+            raise TypeError(
+                f"set_pipeline_schedule(): expected a name or a PipelineTable, got {type(schedule).__name__}"
+            )
+        self._schedule = find(schedule) if isinstance(schedule, str) else schedule
 
     def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
         """Choose the order of independent ops.
@@ -215,6 +241,7 @@ class GraphConfig:
             "allow_fuse_attention": self._fuse_attention,
             "enable_amp": self._amp,
             "set_gradient_accumulation_steps": self._micro_batches,
+            "set_pipeline_schedule": self._schedule,
             "enable_straighten_algorithm": self._straighten,
             "enable_compress_memory": self._compress,
             "enable_choose_best_memory_allocation": self._all_orders,

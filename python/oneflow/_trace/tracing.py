@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.untraced import untraced
+from oneflow._trace import pipeline
 from oneflow._trace.building import Building, stages_after
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
@@ -47,6 +48,10 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
             p.grad = None
     if graph._scaler is not None:
         graph._scaler._start(next(iter(leaves.values())).device if leaves else "cpu")
+    modules = [m for top in graph._modules.values() for m in top.modules()]
+    table = None
+    if graph.config._schedule is not None:
+        table = pipeline.table_of(graph.config._schedule, modules, graph.config._micro_batches, graph._name)
     start = time.perf_counter()
     locations = SourceLocations(paths_of(graph._modules), graph._stack_depth, graph._only_user)
     trace = _oneflow._GraphTrace(graph._name, locations)
@@ -58,8 +63,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         inputs = list(map(wanting, placeholders(trace, tensors), tensors))
         with _precision(graph, tensors), _scaled(graph):
             steps = functools.partial(_steps_in_build, graph, states)
-            with Building(graph._all_modules().all, steps, graph) as building:
-                modules = [m for top in graph._modules.values() for m in top.modules()]
+            section = None if table is None else trace.section
+            with Building(graph._all_modules().all, steps, graph, section) as building:
                 try:
                     with contextlib.nullcontext() if zero is None else zero.around_build(modules):
                         structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
@@ -81,7 +86,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         once = len(building.kept.places) > n_places
         traced = time.perf_counter()
         after = stages_after(graph._modules.values())
-        compiled = trace.finish(outputs, stages_after=after, **graph.config._options())
+        turns = [] if table is None else pipeline.row_of(table, modules, graph._name)
+        compiled = trace.finish(outputs, stages_after=after, turns=turns, **graph.config._options())
     except BaseException:
         for state in states.values():
             state.restore()

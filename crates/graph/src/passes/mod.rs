@@ -7,7 +7,7 @@ mod common;
 mod dead_code;
 pub(crate) mod fold;
 mod fusion;
-mod pipeline;
+pub(crate) mod pipeline;
 mod precompute;
 mod split_update;
 pub(crate) mod straighten;

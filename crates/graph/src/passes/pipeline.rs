@@ -1,19 +1,54 @@
-//! The order of a pipeline's micro-batches: one forward, one backward.
+//! The order of a pipeline's micro-batches: a row of the pipeline's table, or one forward for one backward.
 //!
-//! As traced, a stage that is not the last would wait with each micro-batch until its gradient has come back. Here it runs
-//! as many further forwards first as there are stages behind it, and from then on one for each backward: all stages work,
-//! and none holds the activations of more micro-batches than it needs to. Chooses an order alone; the messages between
-//! stages are their own credits (`_cross_send`).
+//! As traced, a stage that is not the last would wait with each micro-batch until its gradient has come back. Without a
+//! table a rank runs as many further forwards first as there are stages behind it, and from then on one for each backward:
+//! all stages work, and none holds the activations of more micro-batches than it needs to. A table says for each stage and
+//! micro-batch when its forward, its backward and, separately, the gradients of its parameters come. Chooses an order
+//! alone; the messages between stages are their own credits (`_cross_send`), and the table was checked as a whole before.
 
 use crate::Config;
 use crate::ir::{Graph, Node};
 use crate::passes::straighten::waits;
-use oneflow_base::Result;
+use oneflow_base::{Error, Result};
 use oneflow_core::Traits;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+/// One entry of a rank's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub stage: u32,
+    pub micro_batch: usize,
+    pub half: Half,
+}
+
+/// What is done with a micro-batch on a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    Forward,
+    /// Without the gradients of parameters, if `Weights` is in the row too.
+    Backward,
+    Weights,
+}
+
+impl Half {
+    /// "F", "B" or "W".
+    pub fn parse(letter: &str) -> Option<Half> {
+        Some(match letter {
+            "F" => Half::Forward,
+            "B" => Half::Backward,
+            "W" => Half::Weights,
+            _ => return None,
+        })
+    }
+}
+
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
+    if !config.turns.is_empty() {
+        let wanted = by_table(g, &config.turns)?;
+        reorder(g, &wanted);
+        return Ok(true);
+    }
     if config.stages_after == 0 || !g.is_pipelined() {
         return Ok(false);
     }
@@ -30,6 +65,99 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     wanted.extend(last..g.nodes.len());
     reorder(g, &wanted);
     Ok(true)
+}
+
+/// The nodes of each stage and micro-batch, in the order of a row. Receives are left out: each comes with the first node that
+/// needs it.
+fn by_table(g: &Graph, turns: &[Turn]) -> Result<Vec<usize>> {
+    let own: BTreeSet<u32> = turns.iter().map(|t| t.stage).collect();
+    let known: BTreeSet<u32> = g.sections.iter().map(|s| s.stage).collect();
+    if let Some(stage) = own.difference(&known).next() {
+        return Err(Error::runtime(format!(
+            "the pipeline's table has stage {stage}, and no module that build calls belongs to it: name it with set_stage()"
+        )));
+    }
+    let n = g.micro_batches.len().saturating_sub(1);
+    if let Some(t) = turns.iter().find(|t| t.micro_batch >= n) {
+        return Err(Error::runtime(format!(
+            "the pipeline's table has micro-batch {}, and a step has {n}: call set_gradient_accumulation_steps()",
+            t.micro_batch
+        )));
+    }
+    let first = g.micro_batches.first().copied().unwrap_or(0);
+    let last = g.micro_batches.last().copied().unwrap_or(0);
+    let mut units: HashMap<(usize, u32, bool), Vec<usize>> = HashMap::new();
+    for (m, w) in g.micro_batches.windows(2).enumerate() {
+        units_of(g, m, w[0]..w[1], &own, &mut units);
+    }
+    let before = waits(g, false);
+    let mut wanted: Vec<usize> = (0..first).collect();
+    for t in turns {
+        let unit = units.get(&(t.micro_batch, t.stage, t.half != Half::Forward));
+        let unit = unit.map_or(&[][..], Vec::as_slice);
+        let weights_wait = t.half == Half::Backward && turns.contains(&Turn { half: Half::Weights, ..*t });
+        if weights_wait {
+            wanted.extend(for_others(g, t, unit, &units, &before));
+        } else {
+            // What the first half of a backward has taken already is skipped.
+            wanted.extend(unit);
+        }
+    }
+    wanted.extend(first..last);
+    wanted.extend(last..g.nodes.len());
+    Ok(wanted)
+}
+
+/// Adds the nodes of one micro-batch to the stages of this rank that they belong to.
+fn units_of(
+    g: &Graph,
+    m: usize,
+    part: Range<usize>,
+    own: &BTreeSet<u32>,
+    units: &mut HashMap<(usize, u32, bool), Vec<usize>>,
+) {
+    let mut sections = g.sections.iter().filter(|s| s.micro_batch == m).peekable();
+    // What precedes the first stage prepares inputs.
+    let first = sections.clone().find(|s| own.contains(&s.stage));
+    let Some(first) = first else { return };
+    let (mut unit, mut here) = ((m, first.stage, first.backward), true);
+    for i in part {
+        while let Some(s) = sections.next_if(|s| s.at <= i) {
+            here = own.contains(&s.stage);
+            if here {
+                unit = (m, s.stage, s.backward);
+            }
+        }
+        let op = g.nodes[i].op();
+        let sends = op.is_some_and(|o| o.traits.has(Traits::SENDS));
+        let receives = op.is_some_and(|o| o.traits.has(Traits::RECEIVES));
+        // What this rank sends while another's stage is traced was made by its own stage before.
+        if !receives && (here || sends) {
+            units.entry(unit).or_default().push(i);
+        }
+    }
+}
+
+/// Of a backward's nodes those that other stages wait for: what leads to its messages, or to another stage of this rank.
+fn for_others(
+    g: &Graph,
+    t: &Turn,
+    unit: &[usize],
+    units: &HashMap<(usize, u32, bool), Vec<usize>>,
+    before: &[BTreeSet<usize>],
+) -> Vec<usize> {
+    let inside: BTreeSet<usize> = unit.iter().copied().collect();
+    let sends = unit.iter().filter(|i| g.nodes[**i].op().is_some_and(|o| o.traits.has(Traits::SENDS)));
+    let mut open: Vec<usize> = sends.copied().collect();
+    let others = units.iter().filter(|((m, stage, back), _)| *m == t.micro_batch && *back && *stage < t.stage);
+    open.extend(others.flat_map(|(_, nodes)| nodes).flat_map(|i| &before[*i]).filter(|i| inside.contains(i)));
+    let mut needed = BTreeSet::new();
+    while let Some(i) = open.pop() {
+        if inside.contains(&i) && needed.insert(i) {
+            open.extend(&before[i]);
+        }
+    }
+    needed.into_iter().collect()
 }
 
 /// A micro-batch's forward and its backward, which begins with the first thing that comes back after something was sent.
@@ -59,7 +187,7 @@ fn reorder(g: &mut Graph, wanted: &[usize]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Kind, Value};
+    use crate::ir::{Kind, Section, Value};
     use oneflow_base::{Attrs, DType, Device, Meta};
     use oneflow_core::{Kernel, OpDef};
 
@@ -111,5 +239,80 @@ mod tests {
         assert_eq!(order(1, false), "f0 s0 f1 s1 r0 b0 f2 s2 r1 b1 f3 s3 r2 b2 r3 b3 u");
         assert_eq!(order(9, false), "f0 s0 f1 s1 f2 s2 f3 s3 r0 b0 r1 b1 r2 b2 r3 b3 u");
         assert_eq!(order(1, true), "f0 s0 r0 b0 f1 s1 f2 s2 r1 b1 f3 s3 r2 b2 r3 b3 u");
+    }
+
+    /// Two micro-batches on the first and the last of four stages (a rank of a V), in the order of a row. Each backward computes
+    /// the gradient of the input (`b`) and, from it, that of a weight (`w`).
+    fn by_row(row: &[(u32, usize, &str)]) -> String {
+        let mut g = Graph::default();
+        let mut names: Vec<String> = Vec::new();
+        let mut node = |g: &mut Graph, op: &'static OpDef, name: &str, m: usize, ins: &[u32]| {
+            names.push(format!("{name}{m} "));
+            push(g, op, ins)
+        };
+        for m in 0..2 {
+            g.micro_batches.push(g.nodes.len());
+            let begin = |g: &mut Graph, stage, backward| {
+                g.sections.push(Section { at: g.nodes.len(), micro_batch: m, stage, backward });
+            };
+            begin(&mut g, 0, false);
+            let f0 = node(&mut g, &WORK, "f", m, &[]);
+            begin(&mut g, 1, false);
+            // Sent by this rank, while the next stage is traced.
+            node(&mut g, &SEND, "s", m, &[f0]);
+            begin(&mut g, 2, false);
+            let r = node(&mut g, &RECEIVE, "r", m, &[]);
+            begin(&mut g, 3, false);
+            let f3 = node(&mut g, &WORK, "F", m, &[r]);
+            begin(&mut g, 3, true);
+            let w3 = node(&mut g, &WORK, "W", m, &[f3, r]);
+            let b3 = node(&mut g, &WORK, "B", m, &[f3]);
+            node(&mut g, &SEND, "S", m, &[b3]);
+            node(&mut g, &WORK, "V", m, &[w3]);
+            begin(&mut g, 2, true);
+            begin(&mut g, 1, true);
+            let r = node(&mut g, &RECEIVE, "R", m, &[]);
+            begin(&mut g, 0, true);
+            node(&mut g, &WORK, "w", m, &[r, f0]);
+        }
+        g.micro_batches.push(g.nodes.len());
+        node(&mut g, &WORK, "u", 9, &[]);
+        let turn = |(stage, micro_batch, half): &(u32, usize, &str)| Turn {
+            stage: *stage,
+            micro_batch: *micro_batch,
+            half: Half::parse(half).unwrap(),
+        };
+        let turns = row.iter().map(turn).collect();
+        match run(&mut g, &Config { turns, ..Config::default() }) {
+            Ok(_) => g.nodes.iter().map(|n| names[n.outs[0] as usize].as_str()).collect(),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_table_orders_stages_and_weights() {
+        let whole =
+            [(0, 0, "F"), (0, 1, "F"), (3, 0, "F"), (3, 0, "B"), (3, 1, "F"), (3, 1, "B"), (0, 0, "B"), (0, 1, "B")];
+        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 r1 F1 W1 B1 S1 V1 R0 w0 R1 w1 u9 ");
+        let split = [
+            (0, 0, "F"),
+            (0, 1, "F"),
+            (3, 0, "F"),
+            (3, 0, "B"),
+            (3, 1, "F"),
+            (3, 1, "B"),
+            (3, 1, "W"),
+            (0, 1, "B"),
+            (3, 0, "W"),
+            (0, 0, "B"),
+        ];
+        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 R1 w1 W0 V0 R0 w0 u9 ");
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_the_trace_are_refused() {
+        assert!(by_row(&[(0, 0, "F"), (7, 0, "F")]).contains("the pipeline's table has stage 7"));
+        assert!(by_row(&[(0, 0, "F"), (0, 2, "F")]).contains("has micro-batch 2, and a step has 2"));
+        assert_eq!(Half::parse("I"), None);
     }
 }
