@@ -34,6 +34,10 @@ class OpOverload:
     def _schema(self) -> str | None:
         return self._op._schema
 
+    @property
+    def _qualname(self) -> str:
+        return self._op._qualname
+
     def name(self) -> str:
         """The op's name in its namespace, such as ``aten::add.Tensor``."""
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"

@@ -1,6 +1,7 @@
 """Traced modules and functions: programs of ops in place of Python, which can be saved.
 
-They are :mod:`oneflow.export`'s programs, whose sizes stay open wherever the traced code lets them.
+They are :mod:`oneflow.export`'s programs, whose sizes stay open wherever the traced code lets them. That package is
+imported when something is traced or loaded: packages ask for :class:`ScriptModule` as they are imported.
 """
 
 from __future__ import annotations
@@ -8,16 +9,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.export import _archive
-from oneflow.export._dims import AUTO, OpenDims
-from oneflow.export._exporting import exported
-from oneflow.export.exported_program import ExportedProgram
 from oneflow.nn import Module
 from oneflow.utils import _pytree
+
+if TYPE_CHECKING:
+    from oneflow.export import ExportedProgram
 
 __all__ = ["ScriptFunction", "ScriptModule", "TracedModule", "TracerWarning", "load", "save", "trace", "trace_module"]
 
@@ -91,6 +91,8 @@ class TracedModule(_Traced, ScriptModule):
         return TracedModule(copy.deepcopy(self.__dict__["_exported"], memo), self.__dict__["original_name"])
 
     def __reduce__(self) -> Any:
+        from oneflow.export import _archive
+
         return _module_of, (_archive.to_bytes(self.__dict__["_exported"]), self.__dict__["original_name"])
 
     def extra_repr(self) -> str:
@@ -98,6 +100,8 @@ class TracedModule(_Traced, ScriptModule):
 
 
 def _module_of(data: bytes, name: str) -> TracedModule:
+    from oneflow.export import _archive
+
     return TracedModule(_archive.of_bytes(data), name)
 
 
@@ -209,6 +213,9 @@ def _arguments(given: Any) -> tuple[Any, ...]:
 
 
 def _program(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    from oneflow.export._dims import AUTO, OpenDims
+    from oneflow.export._exporting import exported
+
     found = OpenDims()
     tensors = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     for i, tensor in enumerate(tensors):
@@ -266,6 +273,8 @@ def save(m: Any, f: Any, _extra_files: Mapping[str, Any] | None = None) -> None:
             f"jit.save: a {type(m).__name__} has no program (jit.script leaves it as it is); trace it with example "
             "inputs first, by oneflow.jit.trace"
         )
+    from oneflow.export import _archive
+
     with warnings.catch_warnings():
         # TorchScript's files have other endings.
         warnings.filterwarnings("ignore", "Expect archive file")
@@ -292,6 +301,8 @@ def load(
         >>> oneflow.jit.load(io.BytesIO(file.getvalue())).code.count("tanh")
         3
     """
+    from oneflow.export import _archive
+
     if not hasattr(f, "read") and not os.path.exists(os.fspath(f)):
         raise ValueError(f"The provided filename {os.fspath(f)} does not exist")
     made = TracedModule(_archive.load(f, extra_files=_extra_files))
