@@ -25,7 +25,7 @@ macro_rules! bits {
     (
         $reg:ident of $elem:ident x $per:literal mask $mask:ident,
         and $and:ident, or $or:ident, xor $xor:ident, movemask $movemask:ident, cast $cast:ident,
-        blend $blend:ident, maskload $maskload:ident, maskstore $maskstore:ident
+        blend $blend:ident, maskload $maskload:ident
     ) => {
         // SAFETY (of every intrinsic below): registers of this type are made only by code compiled for AVX2, which runs
         // only where the machine has it.
@@ -97,24 +97,43 @@ macro_rules! bits {
                     Self($blend(fill.0, $maskload(p, edge), $cast(edge)))
                 }
             }
-            #[inline(always)]
-            unsafe fn masked_store(self, p: *mut $elem, n: usize) {
-                // SAFETY: masked lanes are not written.
-                unsafe { $maskstore(p, Self::edge(n), self.0) }
-            }
         }
     };
 }
 
 bits!(F32x8 of f32 x 1 mask MaskPs,
     and _mm256_and_ps, or _mm256_or_ps, xor _mm256_xor_ps, movemask _mm256_movemask_ps, cast _mm256_castsi256_ps,
-    blend _mm256_blendv_ps, maskload _mm256_maskload_ps, maskstore _mm256_maskstore_ps);
+    blend _mm256_blendv_ps, maskload _mm256_maskload_ps);
 bits!(F64x4 of f64 x 2 mask MaskPd,
     and _mm256_and_pd, or _mm256_or_pd, xor _mm256_xor_pd, movemask _mm256_movemask_pd, cast _mm256_castsi256_pd,
-    blend _mm256_blendv_pd, maskload _mm256_maskload_pd, maskstore _mm256_maskstore_pd);
+    blend _mm256_blendv_pd, maskload _mm256_maskload_pd);
 
 // SAFETY (of the intrinsics below): a register exists, so the machine has AVX2.
 impl F32x8 {
+    /// In pieces of four, two and one: AMD's processors take some forty steps for a store with a mask.
+    #[inline(always)]
+    unsafe fn masked_store(self, mut p: *mut f32, n: usize) {
+        // SAFETY: the pieces are `n` elements together.
+        unsafe {
+            if n >= 8 {
+                return _mm256_storeu_ps(p, self.0);
+            }
+            let mut rest = _mm256_castps256_ps128(self.0);
+            if n & 4 != 0 {
+                _mm_storeu_ps(p, rest);
+                p = p.add(4);
+                rest = _mm256_extractf128_ps::<1>(self.0);
+            }
+            if n & 2 != 0 {
+                _mm_storel_pd(p.cast(), _mm_castps_pd(rest));
+                p = p.add(2);
+                rest = _mm_movehl_ps(rest, rest);
+            }
+            if n & 1 != 0 {
+                _mm_store_ss(p, rest);
+            }
+        }
+    }
     #[inline(always)]
     fn wide_halves(self) -> [F64x4; 2] {
         // SAFETY: see above.
@@ -172,6 +191,25 @@ impl F32x8 {
     }
 }
 impl F64x4 {
+    /// As of `F32x8`.
+    #[inline(always)]
+    unsafe fn masked_store(self, mut p: *mut f64, n: usize) {
+        // SAFETY: the pieces are `n` elements together.
+        unsafe {
+            if n >= 4 {
+                return _mm256_storeu_pd(p, self.0);
+            }
+            let mut rest = _mm256_castpd256_pd128(self.0);
+            if n & 2 != 0 {
+                _mm_storeu_pd(p, rest);
+                p = p.add(2);
+                rest = _mm256_extractf128_pd::<1>(self.0);
+            }
+            if n & 1 != 0 {
+                _mm_storel_pd(p, rest);
+            }
+        }
+    }
     #[inline(always)]
     fn wide_halves(self) -> [Self; 2] {
         [self; 2]
