@@ -349,7 +349,7 @@ class Sums(nn.Module):
 
 
 @pytest.mark.parametrize("memory_format", ["contiguous_format", "channels_last"])
-@pytest.mark.parametrize("name", ["relu", "silu", "hardswish", "gelu"])
+@pytest.mark.parametrize("name", ["relu", "relu6", "silu", "hardswish", "gelu"])
 def test_a_convolution_ends_with_its_activation(name, memory_format):
     """A window, a single tap, one channel a group; without a bias, with one, and in a half type."""
     format, f = getattr(flow, memory_format), getattr(nn.functional, name)

@@ -89,8 +89,8 @@ pub fn all_sources() -> Result<Vec<Text>> {
         for part in [0, 1, 4, 5] {
             all.push(random::text(part, d)?);
         }
-        use Activation::{Gelu, GeluTanh, Hardswish, Relu, Silu};
-        for act in [Relu, Gelu, GeluTanh, Silu, Hardswish] {
+        use Activation::{Gelu, GeluTanh, Hardswish, Relu, Relu6, Silu};
+        for act in [Relu, Gelu, GeluTanh, Silu, Hardswish, Relu6] {
             all.push(matmul::epilogue_text(d, act)?);
         }
     }

@@ -7,6 +7,7 @@ use oneflow_kernels_prim::{Acc, Activation, Float, Isa, Lanes, Reg, Register, Si
 use std::arch::x86_64::*;
 
 /// Where finished elements go and what is done on the way. Pointers are those of element (0, 0).
+#[derive(Clone, Copy)]
 pub(crate) struct Post<C> {
     pub c: Operand<C>,
     pub bias: Option<Operand<C>>,
@@ -160,6 +161,7 @@ impl<C: Float> WithSimd for Finish<'_, C> {
                     Activation::GeluTanh => self.activated::<S>(|v| activate(Activation::GeluTanh, v)),
                     Activation::Silu => self.activated::<S>(|v| activate(Activation::Silu, v)),
                     Activation::Hardswish => self.activated::<S>(|v| activate(Activation::Hardswish, v)),
+                    Activation::Relu6 => self.activated::<S>(|v| activate(Activation::Relu6, v)),
                 }
             };
         }

@@ -14,6 +14,7 @@ pub fn activate<L: Lanes>(activation: Activation, x: L) -> L {
         Activation::GeluTanh => gelu_tanh(x),
         Activation::Silu => silu(x),
         Activation::Hardswish => hardswish(x),
+        Activation::Relu6 => x.maximum(L::splat(0.0)).minimum(L::splat(6.0)),
     }
 }
 

@@ -308,12 +308,13 @@ pub enum Activation {
     GeluTanh,
     Silu,
     Hardswish,
+    Relu6,
 }
 
 impl Activation {
     pub fn from_u64(v: u64) -> Option<Activation> {
         use Activation::*;
-        [None, Relu, Gelu, GeluTanh, Silu, Hardswish].get(v as usize).copied()
+        [None, Relu, Gelu, GeluTanh, Silu, Hardswish, Relu6].get(v as usize).copied()
     }
 }
 

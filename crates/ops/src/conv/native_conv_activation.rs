@@ -13,7 +13,7 @@ pub static OP: OpDef = OpDef {
     sig: Sig::parse(
         "native_conv_activation(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, str activation) -> Tensor",
     ),
-    doc: "A convolution whose results go through `activation` before they are stored: \"relu\", \"gelu\", \"gelu_tanh\", \"silu\" or \"hardswish\".",
+    doc: "A convolution whose results go through `activation` before they are stored: \"relu\", \"gelu\", \"gelu_tanh\", \"silu\", \"hardswish\" or \"relu6\".",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         activation(c)?;
@@ -58,7 +58,7 @@ pub static OP: OpDef = OpDef {
     cost: native_conv::OP.cost,
     amp: Amp::Lower,
     samples: || {
-        let names = ["relu", "silu", "hardswish", "gelu", "gelu_tanh"];
+        let names = ["relu", "silu", "hardswish", "relu6", "gelu", "gelu_tanh"];
         let with = |(mut sample, name): (Sample, &'static str)| {
             sample.args.push(SampleArg::Str(name));
             sample

@@ -183,6 +183,7 @@ pub fn activation_named(op: &str, name: &str) -> Result<Activation> {
         "relu" => Ok(Activation::Relu),
         "silu" => Ok(Activation::Silu),
         "hardswish" => Ok(Activation::Hardswish),
+        "relu6" => Ok(Activation::Relu6),
         other => Err(Error::value(format!("{op}(): unknown activation {other:?}"))),
     }
 }
@@ -198,6 +199,7 @@ pub fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
         Activation::Relu => x.relu(),
         Activation::Silu => x.silu(),
         Activation::Hardswish => x.hardswish(),
+        Activation::Relu6 => x.hardtanh(0, 6),
         Activation::None => Ok(x.clone()),
     }
 }

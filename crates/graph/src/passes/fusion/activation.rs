@@ -6,7 +6,7 @@ use super::pattern::{Edits, Uses, arg, is, node, runs};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node};
 use oneflow_base::{Arg, Result, intern};
-use oneflow_ops::named::gelu;
+use oneflow_ops::named::{gelu, hardtanh};
 
 /// The epilogue that computes this node, if there is one.
 fn activation(n: &Node) -> Option<&'static str> {
@@ -14,10 +14,20 @@ fn activation(n: &Node) -> Option<&'static str> {
         () if is(n, &ops::RELU) => Some("relu"),
         () if is(n, &ops::SILU) => Some("silu"),
         () if is(n, &ops::HARDSWISH) => Some("hardswish"),
+        () if is(n, &ops::HARDTANH) => is_relu6(n).then_some("relu6"),
         () if !is(n, &ops::GELU) => None,
         () if arg(n, gelu::APPROXIMATE).str() == Some("tanh") => Some("gelu_tanh"),
         () => Some("gelu"),
     }
+}
+
+fn is_relu6(n: &Node) -> bool {
+    let number = |at| match arg(n, at) {
+        Arg::Int(a) => Some(a as f64),
+        Arg::Float(a) => Some(a),
+        _ => None,
+    };
+    number(hardtanh::MIN_VAL) == Some(0.0) && number(hardtanh::MAX_VAL) == Some(6.0)
 }
 
 /// Whether a second result costs a product less than the activation by itself: where a launch weighs more than the stores, which

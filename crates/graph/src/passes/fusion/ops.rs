@@ -18,6 +18,7 @@ pub use oneflow_ops::elementwise::div::OP as DIV;
 pub use oneflow_ops::elementwise::eq::OP as EQ;
 pub use oneflow_ops::elementwise::gelu::OP as GELU;
 pub use oneflow_ops::elementwise::hardswish::OP as HARDSWISH;
+pub use oneflow_ops::elementwise::hardtanh::OP as HARDTANH;
 pub use oneflow_ops::elementwise::logical_and::OP as LOGICAL_AND;
 pub use oneflow_ops::elementwise::logical_not::OP as LOGICAL_NOT;
 pub use oneflow_ops::elementwise::masked_fill::OP as MASKED_FILL;
