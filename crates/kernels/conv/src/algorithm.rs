@@ -9,9 +9,10 @@ use crate::implicit_gemm::Direct;
 use crate::packed_weights::{Tap, Weight};
 use crate::pool::by_channel;
 use crate::winograd::Winograd;
-use oneflow_kernels_gemm::micro::GemmFloat;
+use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, Pool, gemm};
 use oneflow_kernels_prim::Activation;
+use oneflow_kernels_prim::rows::{Shared, split};
 
 /// `dst[n, o, j] = activation(bias[o] + sum over taps and c of src[n, c, j * step + shift] * weight[o, c, tap])`, group by
 /// group.
@@ -47,6 +48,10 @@ impl Correlation<'_> {
             // SAFETY: the contract is the same.
             return unsafe { self.multiply::<T>(src, dst) };
         }
+        if let Some(dst) = self.reads_some_positions() {
+            // SAFETY: the contract is the same.
+            return unsafe { self.multiply_some::<T>(dst) };
+        }
         if depthwise::fits(self) {
             // SAFETY: the contract is the same.
             return unsafe { Depthwise::of(self).run::<T>() };
@@ -62,25 +67,80 @@ impl Correlation<'_> {
 
     /// Whether a faster way than the sum over taps fits.
     pub fn is_special<T: GemmFloat>(&self) -> bool {
-        self.as_matrices().is_some() || depthwise::fits(self) || Winograd::<T>::new(self).is_some()
+        self.as_matrices().is_some()
+            || self.reads_some_positions().is_some()
+            || depthwise::fits(self)
+            || Winograd::<T>::new(self).is_some()
     }
 }
 
 /// Positions of an image from which packing the weights again for each image costs nothing.
 const MANY_POSITIONS: usize = 128;
+/// Positions of an image from which planes are columns of one product.
+const SOME_POSITIONS: usize = 32;
 
 impl Correlation<'_> {
     /// The steps from position to position of both images, where a single tap makes every image a matrix product.
     fn as_matrices(&self) -> Option<[isize; 2]> {
         let (src, dst) = (&self.src, &self.dst);
-        let plain = matches!(self.weight.taps, [Tap { shift: [0, 0, 0], .. }]) && self.step == [1; 3];
-        let large = self.weight.n > FEW || self.weight.channels > FEW;
-        if !plain || !large || src.sizes[2..] != dst.sizes[2..] {
+        if !self.is_product() || self.step != [1; 3] || src.sizes[2..] != dst.sizes[2..] {
             return None;
         }
-        let many = dst.spatial().iter().product::<usize>() >= MANY_POSITIONS;
-        let fits = many || by_channel(&[src, dst]);
-        Some([src.position_step()?, dst.position_step()?]).filter(|_| fits)
+        let steps = [src.position_step()?, dst.position_step()?];
+        let fits = self.many_positions() || by_channel(&[src, dst]) || (steps == [1; 2] && self.some_positions());
+        fits.then_some(steps)
+    }
+
+    /// A single tap, without padding, of channels enough.
+    fn is_product(&self) -> bool {
+        let large = self.weight.n > FEW || self.weight.channels > FEW;
+        large && matches!(self.weight.taps, [Tap { shift: [0, 0, 0], .. }])
+    }
+
+    fn many_positions(&self) -> bool {
+        self.dst.spatial().iter().product::<usize>() >= MANY_POSITIONS
+    }
+
+    /// Whether planes are columns of one product.
+    fn some_positions(&self) -> bool {
+        self.groups == 1 && self.dst.spatial().iter().product::<usize>() >= SOME_POSITIONS
+    }
+
+    /// The step from position to position of the result, where a single tap reads every so many positions of planes, which are
+    /// copied side by side.
+    fn reads_some_positions(&self) -> Option<isize> {
+        let (src, dst) = (&self.src, &self.dst);
+        let inside = |d: usize| (dst.sizes[2 + d] as isize - 1) * self.step[d] < src.sizes[2 + d] as isize;
+        let strided = self.step != [1; 3] && (0..3).all(inside) && self.is_product();
+        let planes = strided && !by_channel(&[src, dst]);
+        dst.position_step().filter(|step| planes && *step == 1 && (self.many_positions() || self.some_positions()))
+    }
+
+    /// As `multiply`, of copies of the planes with what is read.
+    unsafe fn multiply_some<T: GemmFloat>(&self, dst_step: isize) {
+        let ([n, channels, ..], [d, h, w]) = (self.src.sizes, self.dst.spatial());
+        with_scratch(Slot::Image, n * channels * d * h * w * size_of::<T>(), |room| {
+            let (positions, to) = (d * h * w, Shared::<T>::new(room));
+            split(n * channels, positions as f64, &|r| {
+                for i in r {
+                    let mut to = to.at((i * positions) as isize);
+                    for line in 0..d * h {
+                        let at = [line / h * self.step[0] as usize, line % h * self.step[1] as usize, 0];
+                        let from = self.src.at::<T>(i / channels, i % channels, at).cast_const();
+                        let next = self.step[2] * self.src.strides[4];
+                        // SAFETY: the positions lie in the image, as many in the buffer.
+                        unsafe { (0..w).for_each(|w| *to.add(w) = *from.offset(w as isize * next)) };
+                        to = to.wrapping_add(w);
+                    }
+                }
+            });
+            let p = positions as isize;
+            let sizes = [n, channels, d, h, w];
+            let strides = [channels as isize * p, p, (h * w) as isize, w as isize, 1];
+            let copy = Correlation { src: Image { ptr: room, sizes, strides }, step: [1; 3], ..*self };
+            // SAFETY: the copy holds the image's positions.
+            unsafe { copy.multiply::<T>(1, dst_step) }
+        })
     }
 
     /// Every image as [positions, channels] times the weight.

@@ -131,6 +131,23 @@ impl<'a> GemmArgs<'a> {
         }
     }
 
+    /// Where the last panel of a large product would have one column: the product without it, and with it alone, which is read
+    /// once over A and fills its registers along k.
+    pub(crate) fn without_last_column(&self, nr: Option<usize>) -> Option<[GemmArgs<'a>; 2]> {
+        let (n, large) = (self.n.wrapping_sub(1), self.m >= 32 && self.k >= 128);
+        let fits = large && self.packed.is_none() && self.batch.is_empty() && self.a.cs == 1;
+        if !fits || nr.is_none_or(|nr| n < nr || !n.is_multiple_of(nr)) {
+            return None;
+        }
+        let size = self.dtype.size() as isize;
+        let from = |mat: Mat| Mat { ptr: mat.ptr.wrapping_offset(n as isize * mat.cs * size), ..mat };
+        let Epilogue { bias, activation, residual, kept } = self.epilogue;
+        let epilogue =
+            Epilogue { bias: bias.map(from), activation, residual: residual.map(from), kept: kept.map(from) };
+        let last = GemmArgs { n: 1, b: from(self.b), c: from(self.c), epilogue, ..*self };
+        Some([GemmArgs { n, ..*self }, last])
+    }
+
     /// Makes inner batch dimensions more rows of A where B is the same for all of them.
     pub(crate) fn fold_batch(&mut self) {
         while let Some((dim, rest)) = self.batch.split_last() {

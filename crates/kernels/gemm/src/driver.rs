@@ -16,8 +16,10 @@ use crate::kernel::{Ahead, Kernels, Onto, Tile, prefetch};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, GAP, Mode, Panel, Strip};
 use crate::packed_b::Panels;
 use crate::parallel::Parallel;
+use crate::runs::Runs;
 use crate::scratch::{self, Slot};
 use crate::tasks::Tasks;
+use oneflow_kernels_prim::rows::copy_run;
 use oneflow_kernels_prim::{Acc, Float, Isa, isa};
 use smallvec::SmallVec;
 
@@ -51,7 +53,24 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
     if args.k == 0 {
         args.alpha = 1.0;
     }
-    let args = &args;
+    if let Some([whole, last]) = args.without_last_column(columns_together(args.dtype, isa)) {
+        // SAFETY: the contract is the same.
+        return unsafe { gemm_typed(&whole, par, isa).and_then(|()| gemm_with_isa(&last, par, isa)) };
+    }
+    // SAFETY: the contract is the same.
+    unsafe { gemm_typed(&args, par, isa) }
+}
+
+/// Columns of a panel of a float dtype whose panels may be read in place.
+fn columns_together(dtype: DType, isa: Isa) -> Option<usize> {
+    match dtype {
+        DType::F32 => Some(F32::kernels(isa).nr),
+        DType::F64 => Some(F64::kernels(isa).nr),
+        _ => None,
+    }
+}
+
+unsafe fn gemm_typed(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()> {
     // SAFETY: the dtypes name the types behind the pointers.
     unsafe {
         match (args.dtype, args.dtype_c) {
@@ -120,22 +139,30 @@ fn wide_side_is_rows(args: &GemmArgs, lanes: usize) -> bool {
 unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let kernels = M::kernels(isa);
     let mut swapped = Batch::new();
-    let transposed;
-    let args = if args.packed.is_none() && wide_side_is_rows(args, kernels.lanes) {
-        transposed = args.transposed(&mut swapped);
-        &transposed
-    } else {
-        args
+    let runs = Runs::of(args, kernels.nr);
+    let other;
+    let args = match &runs {
+        Some(runs) => {
+            other = GemmArgs { n: args.n * runs.items, batch: &[], ..*args };
+            &other
+        }
+        None if args.packed.is_none() && wide_side_is_rows(args, kernels.lanes) => {
+            other = args.transposed(&mut swapped);
+            &other
+        }
+        None => args,
     };
     let job = Job::<M, C> {
         isa,
         kernels,
         args,
+        runs,
         packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
         c: PhantomData,
     };
     let len = args.k.div_ceil(M::KU) * padded(args.n, kernels.nr, kernels.lanes);
-    let Some(tasks) = Tasks::of_rows(args, par.threads(), kernels.mc, len * size_of::<M::P>()) else {
+    let by_rows = Tasks::of_rows(args, par.threads(), kernels.mc, len * size_of::<M::P>());
+    let Some(tasks) = by_rows.filter(|_| job.runs.is_none()) else {
         // SAFETY: the caller's contract.
         return unsafe { job.run(&Tasks::new(args, par.threads(), kernels.nr), par) };
     };
@@ -166,6 +193,8 @@ struct Job<'a, M: Mode, C> {
     isa: Isa,
     kernels: &'static Kernels<M::P, Sum<M>>,
     args: &'a GemmArgs<'a>,
+    /// How the columns lie, where they are those of several products.
+    runs: Option<Runs>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
     c: PhantomData<C>,
@@ -182,7 +211,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
 
     unsafe fn run(&self, tasks: &Tasks, par: &dyn Parallel) {
         tasks.run(self.args.batch, par, &|o, rows, cols| {
-            let Job { isa, kernels, args, packed, .. } = *self.get();
+            let Job { isa, kernels, args, runs, packed, .. } = *self.get();
             let product = Product::<M, C> {
                 isa,
                 kernels,
@@ -192,6 +221,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
                 b: Operand::new(args.b, o.b),
                 alpha: Acc::of(args.alpha),
                 beta: Acc::of(args.beta),
+                runs,
                 packed,
                 bare: args.epilogue.is_none(),
                 adds: args.epilogue.adds(),
@@ -222,6 +252,7 @@ struct Product<M: Mode, C: Float<Acc = Sum<M>>> {
     b: Operand<M::S>,
     alpha: Sum<M>,
     beta: Sum<M>,
+    runs: Option<Runs>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
     /// Nothing comes after the sums.
@@ -370,10 +401,17 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         M::DIRECT && (in_order || cols <= 2 * self.kernels.nr)
     }
 
-    /// Whether the kernels read B where it lies: packing pays when what is packed is read a few times, and from afar.
+    /// Whether the kernels read B where it lies: packing pays when what is packed is read a few times, and from afar or in
+    /// registers that lie in two lines.
     fn reads_b(&self, rows: usize, cols: usize) -> bool {
-        let near = is_near::<M>(self.k * cols);
-        M::DIRECT && self.packed.is_null() && self.b.cs == 1 && (near || rows <= 2 * self.kernels.mr)
+        let register = self.kernels.lanes * size_of::<M::S>();
+        let whole = (self.b.ptr as usize | self.b.rs as usize * size_of::<M::S>()).is_multiple_of(register);
+        let near = is_near::<M>(self.k * cols) && (whole || rows <= 4 * self.kernels.mr);
+        M::DIRECT
+            && self.packed.is_null()
+            && self.runs.is_none()
+            && self.b.cs == 1
+            && (near || rows <= 2 * self.kernels.mr)
     }
 
     unsafe fn compute(&self, rows: Range<usize>, cols: Range<usize>) {
@@ -438,6 +476,10 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
 
     /// Packs the block's panels; with B read in place, only a last panel narrower than the kernels.
     unsafe fn pack_b(&self, pass: &Pass<M>, step: usize, dst: *mut M::P) {
+        if let Some(runs) = self.runs {
+            // SAFETY: the contract is the same.
+            return unsafe { self.pack_runs(&runs, pass, step, dst) };
+        }
         let ker = self.kernels;
         let first = pass.cols.start;
         let panels: SmallVec<[Panel<M::P>; 16]> = pass
@@ -454,6 +496,66 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         let strip = self.strip(self.b.at(0, first), (self.b.cs, self.b.rs), pass.cols.len(), step, pass.k);
         // SAFETY: the panels lie in the block's buffer, one after the other, all of whole registers.
         unsafe { M::pack_panels(self.isa, strip, &panels) };
+    }
+
+    /// As `pack_b`, of columns in runs.
+    unsafe fn pack_runs(&self, runs: &Runs, pass: &Pass<M>, step: usize, dst: *mut M::P) {
+        let (ker, first) = (self.kernels, pass.cols.start);
+        let panel_at = |col: usize| dst.wrapping_add((col - first) * pass.k);
+        let strip = |col: usize, width: usize| {
+            let src = self.b.at(0, col).wrapping_offset(runs.shift(col, runs.b));
+            self.strip(src, (self.b.cs, self.b.rs), width, step, pass.k)
+        };
+        let mut col = first;
+        while col < pass.cols.end {
+            // Panels that lie in one run are packed together.
+            let in_run = runs.left(col).min(pass.cols.end - col);
+            let ends = col + in_run == pass.cols.end;
+            let whole = if ends { in_run } else { in_run / ker.nr * ker.nr };
+            let panel = |at: usize| {
+                let width = ker.nr.min(whole - at);
+                Panel { at, width, dst: panel_at(col + at), dst_width: width.next_multiple_of(ker.lanes) }
+            };
+            let panels: SmallVec<[Panel<M::P>; 16]> = (0..whole).step_by(ker.nr).map(panel).collect();
+            if whole > 0 {
+                // SAFETY: the panels lie in the block's buffer, one after the other, all of whole registers.
+                unsafe { M::pack_panels(self.isa, strip(col, whole), &panels) };
+                col += whole;
+                continue;
+            }
+            let width = ker.nr.min(pass.cols.end - col);
+            // SAFETY: the panel lies in the block's buffer.
+            unsafe { self.pack_pieces(runs, pass.k, (col, width), panel_at(col), strip) };
+            col += width;
+        }
+    }
+
+    /// One panel whose columns lie in several runs: packed run by run, and put together.
+    unsafe fn pack_pieces(
+        &self,
+        runs: &Runs,
+        k: usize,
+        (col, width): (usize, usize),
+        dst: *mut M::P,
+        strip: impl Fn(usize, usize) -> Strip<M::S>,
+    ) {
+        let dst_width = width.next_multiple_of(self.kernels.lanes);
+        scratch::with(Slot::Piece, k * dst_width * size_of::<M::P>(), |piece| {
+            let piece: *mut M::P = piece.cast();
+            runs.pieces(col, width, |at, n| {
+                let padded = n.next_multiple_of(self.kernels.lanes);
+                let panel = Panel { at: 0, width: n, dst: piece, dst_width: padded };
+                // What lies behind the last piece are its zeros.
+                let n_copied = if at + n == width { dst_width - at } else { n };
+                // SAFETY: the strip lies in B; the pieces of every step lie in its row of the panel.
+                unsafe {
+                    M::pack_panels(self.isa, strip(col + at, n), &[panel]);
+                    for p in 0..k {
+                        copy_run(piece.add(p * padded), dst.add(p * dst_width + at), n_copied.min(padded));
+                    }
+                }
+            });
+        })
     }
 
     unsafe fn row_blocks(&self, pass: &Pass<M>, step: usize, rows: Range<usize>, direct_a: bool) {
@@ -561,9 +663,13 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         let n_registers = width.div_ceil(ker.lanes);
         let whole = width == n_registers * ker.lanes;
         // Where the kernel leaves its sums: C, the block's sums, or a tile on the stack.
-        let c = self.post.c.at(row, col);
+        let (post, one_run) = match &self.runs {
+            Some(runs) => (runs.post(&self.post, col), runs.left(col) >= width),
+            None => (self.post, true),
+        };
+        let c = post.c.at(row, col);
         let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); 14 * 32]);
-        let in_c = pass.sums.is_null() && whole && self.sums_in_c();
+        let in_c = pass.sums.is_null() && whole && one_run && self.sums_in_c();
         let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
         let add = !pass.first || self.beta != Acc::ZERO;
         let begins = self.adds && self.beta == Acc::ZERO;
@@ -589,8 +695,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         let tile = Tile { k: pass.k, a, a_rs, a_cs, b, b_rs, c: dst, c_rs: dst_rs, alpha: self.alpha, onto, ahead };
         if !in_c && pass.last && self.post.c.cs == 1 {
             // The kernel asks for the place of its sums; what is written and added is needed right after.
-            for mat in [Some(&self.post.c), self.post.kept.as_ref(), self.post.residual.as_ref()].into_iter().flatten()
-            {
+            for mat in [Some(&post.c), post.kept.as_ref(), post.residual.as_ref()].into_iter().flatten() {
                 self.ask_for(mat, [row, height, col]);
             }
         }
@@ -604,7 +709,11 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
             let (rows, cols) = (height, width);
             let last = if begins && pass.sums.is_null() { pass.first } else { pass.last };
             let sums = Sums { ptr: dst, rs: dst_rs, row, col, rows, cols, beta, last };
-            finish(self.isa, sums, &self.post);
+            let Some(runs) = self.runs.filter(|_| !one_run) else { return finish(self.isa, sums, &post) };
+            runs.pieces(col, width, |at, cols| {
+                let piece = Sums { ptr: dst.wrapping_add(at), col: col + at, cols, ..sums };
+                finish(self.isa, piece, &runs.post(&self.post, col + at));
+            });
         }
     }
 }

@@ -55,10 +55,14 @@ pub enum Slot {
     C,
     /// A whole operand that several tasks read.
     Whole,
+    /// A part of a panel.
+    Piece,
+    /// An image in another order.
+    Image,
 }
 
 thread_local! {
-    static BUFFERS: [Cell<Buffer>; 4] = const { [const { Cell::new(Buffer::EMPTY) }; 4] };
+    static BUFFERS: [Cell<Buffer>; 6] = const { [const { Cell::new(Buffer::EMPTY) }; 6] };
 }
 
 /// Runs `f` with `bytes` (and 64 spare bytes behind them) of uninitialised memory, aligned to a cache line.

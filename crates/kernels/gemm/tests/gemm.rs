@@ -298,6 +298,7 @@ fn act(activation: Activation, x: f64) -> f64 {
         Activation::Relu => x.max(0.0),
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Relu6 => x.clamp(0.0, 6.0),
         Activation::GeluTanh => {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
         }
@@ -384,7 +385,7 @@ fn check_epilogue<T: Num>(
 fn epilogues_match() {
     use Activation::*;
     for &isa in Isa::available() {
-        for activation in [None, Relu, Gelu, GeluTanh, Silu, Hardswish] {
+        for activation in [None, Relu, Gelu, GeluTanh, Silu, Hardswish, Relu6] {
             for (x, shape) in [(5, 7, 3), (20, 70, 40), (40, 64, 900), (1, 40, 20), (40, 1, 20)].into_iter().enumerate()
             {
                 for order in [Order::Rows, Order::Columns] {
@@ -504,6 +505,58 @@ fn batches_follow_their_strides() {
                     (0..k).map(|p| a[z % 3 * m * k + i * k + p] as f64 * b[z / 3 * k * n + p * n + j] as f64).sum();
                 assert!((*got as f64 - want).abs() < 1e-4, "{isa:?} {x}");
             }
+        }
+    }
+}
+
+/// Images as planes times one weight: columns in runs that end inside panels, with a bias a row and an activation.
+fn check_runs<T: Num>(isa: Isa, (items, n): (usize, usize), k: usize) {
+    // Gaps between the runs of B and of C.
+    let (m, b_rs, c_rs) = (23, n + 3, n + 1);
+    let (b_item, c_item) = (k * b_rs + 5, m * c_rs + 7);
+    let (a, b, bias) = (numbers::<T>(m * k, 1), numbers::<T>(items * b_item, 2), numbers::<T>(m, 3));
+    let dims = [BatchDim { size: items, b: b_item as isize, c: c_item as isize, ..BatchDim::default() }];
+    for (par, activation) in [(&Serial as &dyn Parallel, Activation::None), (&Two, Activation::Relu)] {
+        let mut c = vec![T::of(7.0); items * c_item];
+        let args = GemmArgs {
+            batch: &dims,
+            epilogue: Epilogue { bias: Some(Mat::new(bias.as_ptr(), 1, 0)), activation, ..Epilogue::default() },
+            ..GemmArgs::new(
+                T::DTYPE,
+                (m, n, k),
+                Mat::new(a.as_ptr(), k as isize, 1),
+                Mat::new(b.as_ptr(), b_rs as isize, 1),
+                Mat::new(c.as_mut_ptr(), c_rs as isize, 1),
+            )
+        };
+        // SAFETY: the vectors hold the batches.
+        unsafe { gemm_with_isa(&args, par, isa) }.unwrap();
+        for (x, got) in c.iter().enumerate() {
+            let (z, i, j) = (x / c_item, x % c_item / c_rs, x % c_item % c_rs);
+            if i >= m || j >= n {
+                assert_eq!(got.to(), 7.0, "{isa:?} {items} runs of {n}: element {x} is no part of C");
+                continue;
+            }
+            let products = (0..k).map(|p| a[i * k + p].to() * b[z * b_item + p * b_rs + j].to());
+            let want = act(activation, products.sum::<f64>() + bias[i].to());
+            let tol = T::EPS * (4.0 + k as f64);
+            assert!(
+                (got.to() - want).abs() <= tol,
+                "{isa:?} {items} runs of {n}, k {k}: {} at {z} {i} {j}, not {want}",
+                got.to()
+            );
+        }
+    }
+}
+
+#[test]
+fn columns_in_runs() {
+    for &isa in Isa::available() {
+        for (shape, k) in [((3, 49), 20), ((2, 196), 5), ((7, 2), 9), ((4, 13), 801), ((9, 33), 1), ((3, 15), 1700)] {
+            check_runs::<f32>(isa, shape, k);
+            check_runs::<f64>(isa, shape, k);
+            check_runs::<bf16>(isa, shape, k);
+            check_runs::<f16>(isa, shape, k);
         }
     }
 }
