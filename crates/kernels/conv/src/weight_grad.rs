@@ -16,6 +16,7 @@ use crate::winograd::WinogradGrad;
 use oneflow_base::DType;
 use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
 use oneflow_kernels_gemm::{GemmArgs, Mat, Parallel, Pool, gemm};
+use oneflow_kernels_prim::rows::{Shared, copy_run, split};
 use oneflow_kernels_prim::{self as prim, Acc, Isa, dispatch};
 use std::any::TypeId;
 use std::ops::Range;
@@ -108,6 +109,20 @@ impl WeightGrad {
             return false;
         }
         let chained = [(grad, g_step), (src, x_step)].iter().all(|(i, step)| i.strides[0] == n as isize * step);
+        if !chained && grad.sizes[0] > 1 && n < FEW_POSITIONS && [g_step, x_step] == [1; 2] {
+            // One sum over all images, instead of many short ones that are added in memory.
+            let lens = [grad, src].map(|i| i.sizes[0] * i.sizes[1] * n);
+            with_scratch(Slot::Image, (lens[0] + lens[1]) * size_of::<T>(), |room| {
+                let (first, second) =
+                    (Shared::<T>::new(room), Shared::<T>::new(room.wrapping_add(lens[0] * size_of::<T>())));
+                // SAFETY: the caller's images; the room has a place for both.
+                unsafe {
+                    let (grad, src) = (planes_chained(grad, n, first), planes_chained(src, n, second));
+                    WeightGrad { grad, src, weight: *weight, window: *w }.multiply::<T>();
+                }
+            });
+            return true;
+        }
         let (images, k) = if chained { (1, grad.sizes[0] * n) } else { (grad.sizes[0], n) };
         let whole = TypeId::of::<T>() == TypeId::of::<T::Acc>();
         let dtype_c = if whole { T::DTYPE } else { DType::F32 };
@@ -151,6 +166,26 @@ impl WeightGrad {
         let (grad, src, weight) = (&self.grad, &self.src, &self.weight);
         layout.is_small().then_some(depthwise::Gradient { grad, src, weight, taps, window, layout })
     }
+}
+
+/// Images of so few positions are taken together where each is a product.
+const FEW_POSITIONS: usize = 128;
+
+/// A copy whose channels have the positions of all images one after the other.
+///
+/// # Safety
+/// The image holds `T` and has planes of `n` neighbours; `to` has room for it.
+unsafe fn planes_chained<T: GemmFloat>(image: &Image, n: usize, to: Shared<T>) -> Image {
+    let [images, channels, ..] = image.sizes;
+    split(channels, (images * n) as f64 * 0.3, &|r| {
+        for (c, i) in r.flat_map(|c| (0..images).map(move |i| (c, i))) {
+            // SAFETY: by the caller.
+            unsafe { copy_run(image.at::<T>(i, c, [0; 3]).cast_const(), to.at(((c * images + i) * n) as isize), n) };
+        }
+    });
+    let [_, _, d, h, w] = image.sizes;
+    let strides = [n, images * n, h * w, w, 1].map(|s| s as isize);
+    Image { ptr: to.at(0).cast(), sizes: [images, channels, d, h, w], strides }
 }
 
 struct Work<'a, T: GemmFloat> {

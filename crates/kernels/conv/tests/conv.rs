@@ -73,7 +73,7 @@ fn channels_last(dtype: DType, sizes: &[i64]) -> Buf {
     b
 }
 
-const ACTIVATIONS: [Activation; 3] = [Activation::Relu, Activation::Silu, Activation::Hardswish];
+const ACTIVATIONS: [Activation; 4] = [Activation::Relu, Activation::Silu, Activation::Hardswish, Activation::Relu6];
 
 fn check(case: &Case, dtype: DType, last: bool, lay: Lay) {
     let make = |sizes: &[i64], salt: u64| {
@@ -137,6 +137,20 @@ fn cases() -> Vec<Case> {
         case([2, 6, 6, 6], &[[8, 3, 1, 1, 1], [8, 3, 1, 1, 1]]),
         case([1, 3, 4, 1], &[[23, 7, 2, 3, 1], [23, 7, 2, 3, 1]]),
         case([3, 5, 4, 1], &[[30, 4, 2, 3, 2]]),
+        // Planes: rows in sevens, bands of rows, one of fewer rows, several outputs a group, first layers.
+        case([2, 5, 5, 5], &[[7, 3, 1, 1, 1], [7, 3, 1, 1, 1]]),
+        case([1, 2, 4, 2], &[[21, 5, 1, 2, 1], [14, 5, 1, 2, 1]]),
+        case([2, 24, 12, 2], &[[14, 3, 2, 1, 1], [9, 3, 2, 1, 1]]),
+        case([1, 6, 10, 2], &[[37, 3, 1, 2, 2], [19, 3, 1, 2, 2]]),
+        case([1, 2, 2, 2], &[[197, 3, 1, 1, 1], [181, 3, 1, 1, 1]]),
+        case([1, 3, 9, 1], &[[43, 3, 2, 1, 1], [30, 3, 2, 1, 1]]),
+        case([2, 3, 4, 1], &[[5, 3, 1, 1, 1], [4, 2, 1, 1, 1], [9, 1, 1, 0, 1]]),
+        // Single taps of several small images: runs of columns, and every so many positions.
+        case([3, 20, 18, 1], &[[7, 1, 1, 0, 1], [7, 1, 1, 0, 1]]),
+        case([5, 33, 40, 1], &[[3, 1, 1, 0, 1], [3, 1, 1, 0, 1]]),
+        case([2, 800, 12, 1], &[[5, 1, 1, 0, 1], [4, 1, 1, 0, 1]]),
+        case([3, 20, 18, 1], &[[14, 1, 2, 0, 1], [13, 1, 2, 0, 1]]),
+        case([2, 9, 20, 1], &[[6, 1, 3, 0, 1], [7, 1, 1, 0, 1], [3, 1, 2, 0, 1]]),
         case([1, 1, 1, 1], &[[5, 5, 1, 0, 1]]),
         case([2, 2, 3, 1], &[[4, 2, 1, 1, 1], [5, 3, 2, 1, 1], [6, 2, 1, 0, 2]]),
         case([3, 48, 16, 1], &[[4, 3, 1, 1, 1], [4, 3, 1, 1, 1]]),

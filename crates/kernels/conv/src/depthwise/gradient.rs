@@ -1,6 +1,6 @@
 //! The gradient for the weight of a convolution with few channels a group.
 
-use super::layout::{Column, Layout, ROWS};
+use super::layout::{Column, Layout, Rows};
 use super::rows::column_grad;
 use crate::element::madd;
 use crate::geometry::{Image, Three, Window};
@@ -60,6 +60,8 @@ impl Gradient<'_> {
 }
 
 const MOST_LANES: usize = 16;
+/// Positions that are summed in the compute dtype: more than one plane of these goes on in f64.
+const SUMMED: usize = 4096;
 
 /// The weight gradient of one group.
 struct PlaneGrad<'a, T: GemmFloat> {
@@ -76,36 +78,49 @@ impl<T: GemmFloat> WithSimd for PlaneGrad<'_, T> {
         let PlaneGrad { of: Gradient { grad, src, weight, taps, layout, .. }, group, x, .. } = self;
         let ([n_out, n_in], [d, h, _], [_, lh, lw]) = (self.of.per_group(), layout.outputs, layout.len);
         let mut sums = vec![0.0; n_out * n_in * taps.len()];
-        // The sums of one plane, in the order of the columns.
-        let mut near = vec![Reg::<S, T>::splat(0.0); taps.len()];
+        // The sums of some planes, in the order of the columns.
+        let mut near = vec![Reg::<S, T>::splat(0.0); sums.len()];
         let strides = [src.strides[2], src.strides[3], src.strides[4]];
+        let rows = layout.rows(strides, 0);
+        let n_positions = layout.outputs.iter().product::<usize>();
+        let mut n_summed = 0;
+        let wide = x.wrapping_add(n_in * layout.n_elements() + super::SLACK);
         // SAFETY: the caller's images; the buffer holds the planes and the rows read behind them.
         unsafe {
+            std::ptr::write_bytes(x, 0, n_in * layout.n_elements());
             for n in 0..grad.sizes[0] {
                 for c in 0..n_in {
                     let plane = src.at::<T>(n, group * n_in + c, [0; 3]);
-                    layout.fill::<T, S>(plane, strides, x.add(c * layout.n_elements()));
+                    layout.fill::<T, S>(&rows, (plane, strides[2]), (x.add(c * layout.n_elements()), wide));
                 }
                 for (o, c) in (0..n_out).flat_map(|o| (0..n_in).map(move |c| (o, c))) {
-                    near.fill(Reg::<S, T>::splat(0.0));
+                    let near = &mut near[(o * n_in + c) * taps.len()..][..taps.len()];
                     let from = x.wrapping_add(c * layout.n_elements()).cast_const();
                     for id in 0..d {
                         let mut ih = 0;
                         while ih < h {
                             let (g, from) =
                                 (grad.at::<T>(n, group * n_out + o, [id, ih, 0]), from.add((id * lh + ih) * lw));
-                            ih += match h - ih {
-                                ROWS.. => self.rows::<S, ROWS>(from, g, &mut near),
-                                4.. => self.rows::<S, 4>(from, g, &mut near),
-                                _ => self.rows::<S, 1>(from, g, &mut near),
+                            ih += match Rows::of(h - ih) {
+                                Rows::Eight => self.rows::<S, 8>(from, g, near),
+                                Rows::Seven => self.rows::<S, 7>(from, g, near),
+                                Rows::Four => self.rows::<S, 4>(from, g, near),
+                                Rows::One => self.rows::<S, 1>(from, g, near),
                             };
                         }
                     }
-                    let of_pair = &mut sums[(o * n_in + c) * taps.len()..][..taps.len()];
-                    for (t, near) in self.columns.iter().flat_map(|c| &c.taps).zip(&near) {
-                        of_pair[*t] += near.sum().to_f64();
+                }
+                n_summed += n_positions;
+                if n_summed + n_positions <= SUMMED && n + 1 < grad.sizes[0] {
+                    continue;
+                }
+                n_summed = 0;
+                for (near, sums) in near.chunks(taps.len()).zip(sums.chunks_mut(taps.len())) {
+                    for (t, near) in self.columns.iter().flat_map(|c| &c.taps).zip(near) {
+                        sums[*t] += near.sum().to_f64();
                     }
                 }
+                near.fill(Reg::<S, T>::splat(0.0));
             }
             for (i, sum) in sums.iter().enumerate() {
                 let (o, c, t) = (i / taps.len() / n_in, i / taps.len() % n_in, i % taps.len());

@@ -4,29 +4,56 @@ use super::rows::{copy_row, every_other};
 use crate::algorithm::reach;
 use crate::geometry::Three;
 use oneflow_kernels_gemm::micro::GemmFloat;
-use oneflow_kernels_prim::{Reg, Register, Simd};
+use oneflow_kernels_prim::Simd;
 
-/// Rows of outputs computed together, at most.
-pub const ROWS: usize = 8;
 /// Taps of a column, at most.
 pub const TAPS: usize = 7;
 
+/// Rows of outputs that are computed together.
+#[derive(Clone, Copy)]
+pub enum Rows {
+    Eight,
+    /// Planes of images often have a multiple of seven.
+    Seven,
+    Four,
+    One,
+}
+
+impl Rows {
+    pub const MOST: usize = 8;
+
+    /// What `n` rows are cut into.
+    pub fn of(n: usize) -> Rows {
+        match n {
+            n if n >= 7 && n.is_multiple_of(7) && !n.is_multiple_of(8) => Rows::Seven,
+            8.. => Rows::Eight,
+            4.. => Rows::Four,
+            _ => Rows::One,
+        }
+    }
+}
+
 /// A padded plane in memory: for every remainder by the step the positions that have it.
+#[derive(Clone)]
 pub struct Layout {
     step: [usize; 3],
     /// The first position, which may lie outside.
     start: Three,
+    /// What taps reach from there.
+    reach: Three,
     /// Positions of a remainder along each dimension.
     pub len: [usize; 3],
     pub outputs: [usize; 3],
     inputs: [usize; 3],
-    /// Where the taps read for the first output.
+    /// Where the taps read, seen from the first position, and in memory.
+    at: Vec<[usize; 3]>,
     pub shifts: Vec<usize>,
     /// The lines of each remainder.
     edges: Vec<Edge>,
 }
 
 /// What a line has of a row: from position `before` to `end` elements of the row, `first` the first one of them.
+#[derive(Clone)]
 struct Edge {
     first: isize,
     before: usize,
@@ -52,8 +79,17 @@ impl Layout {
             Edge { first: first + (before * step[2]) as isize, before, end }
         };
         let edges = (0..step[2]).map(edge).collect();
-        let mut this = Layout { step, start, len, outputs, inputs, shifts: vec![], edges };
-        this.shifts = shifts.iter().map(|s| this.place(std::array::from_fn(|d| (s[d] - start[d]) as usize))).collect();
+        let mut this = Layout { step, start, reach, len, outputs, inputs, at: vec![], shifts: vec![], edges };
+        this.at = shifts.iter().map(|s| std::array::from_fn(|d| (s[d] - start[d]) as usize)).collect();
+        this.shifts = this.at.iter().map(|at| this.place(*at)).collect();
+        this
+    }
+
+    /// The layout of fewer outputs along depth and height.
+    pub fn band(&self, outputs: [usize; 3]) -> Layout {
+        let mut this = Layout { outputs, ..self.clone() };
+        this.len = std::array::from_fn(|d| outputs[d] + self.reach[d] as usize / self.step[d]);
+        this.shifts = this.at.iter().map(|at| this.place(*at)).collect();
         this
     }
 
@@ -94,7 +130,7 @@ impl Layout {
         (0..3).map(|d| self.step[d] * self.len[d]).product()
     }
 
-    /// Numbers behind the plane: what is read there, and a row that `fill` widens.
+    /// Numbers behind the planes: what is read there, and from `SLACK` on a row that `fill` widens.
     pub fn spare(&self) -> usize {
         self.inputs[2] + 2 * super::SLACK
     }
@@ -106,52 +142,62 @@ impl Layout {
         padded < 8.0 * (product(self.inputs) + product(self.outputs)) + 65536.0
     }
 
-    /// Copies a plane.
+    /// The parts of rows that a plane is copied from, where its first row is that which output `first` reads. What they leave out
+    /// is padding.
+    pub fn rows(&self, strides: Three, first: usize) -> Vec<Row> {
+        let start_h = self.start[1] + (first * self.step[1]) as isize;
+        let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
+        let (phase_len, mut rows) = (ld * lh * lw, Vec::new());
+        for (i_d, i_h) in (0..ld * sd).flat_map(|d| (0..lh * sh).map(move |h| (d, h))) {
+            let (id, ih) = (i_d as isize + self.start[0], i_h as isize + start_h);
+            if !(0..self.inputs[0] as isize).contains(&id) || !(0..self.inputs[1] as isize).contains(&ih) {
+                continue;
+            }
+            let line = (i_d % sd * sh + i_h % sh) * sw * phase_len + (i_d / sd * lh + i_h / sh) * lw;
+            for (phase, Edge { first, before, end }) in self.edges.iter().enumerate().filter(|(_, e)| e.before < e.end)
+            {
+                rows.push(Row {
+                    from: id * strides[0] + ih * strides[1] + first * strides[2],
+                    to: line + phase * phase_len + before,
+                    n: end - before,
+                    room: lw - before,
+                });
+            }
+        }
+        rows
+    }
+
+    /// Copies a plane into what is zero where it is padded; a row's positions lie `step` apart.
     ///
     /// # Safety
-    /// The plane lies in memory; `dst` has room for `n_elements` and `spare`.
+    /// The plane lies in memory; `dst` has room for `n_elements` and a register, `wide` for a row of the plane.
     #[inline(always)]
-    pub unsafe fn fill<T: GemmFloat, S: Simd>(&self, src: *const T, strides: [isize; 3], dst: *mut T::Acc) {
-        let ([sd, sh, sw], [ld, lh, lw]) = (self.step, self.len);
-        let (wide, phase_len) = (dst.wrapping_add(self.n_elements() + super::SLACK), ld * lh * lw);
-        // Without a division a line: there are many short ones.
-        for (i_d, p_d) in (0..ld).flat_map(|i| (0..sd).map(move |p| (i, p))) {
-            let id = (i_d * sd + p_d) as isize + self.start[0];
-            for (i_h, p_h) in (0..lh).flat_map(|i| (0..sh).map(move |p| (i, p))) {
-                let ih = (i_h * sh + p_h) as isize + self.start[1];
-                let inside = (0..self.inputs[0] as isize).contains(&id) && (0..self.inputs[1] as isize).contains(&ih);
-                let row = src.wrapping_offset(id * strides[0] + ih * strides[1]);
-                let line = (p_d * sh + p_h) * sw * phase_len + (i_d * lh + i_h) * lw;
-                for (phase, Edge { first, before, end }) in self.edges.iter().enumerate() {
-                    let line = dst.wrapping_add(line + phase * phase_len);
-                    // SAFETY: only positions inside the plane are read; the lines lie in the buffer.
-                    unsafe {
-                        if !inside || before == end {
-                            zeros::<Reg<S, T>>(line, lw);
-                            continue;
-                        }
-                        zeros::<Reg<S, T>>(line, *before);
-                        zeros::<Reg<S, T>>(line.add(*end), lw - end);
-                        let from = row.wrapping_offset(first * strides[2]);
-                        let (n, to) = (end - before, line.add(*before));
-                        match (sw as isize * strides[2], strides[2]) {
-                            (1, _) => copy_row::<T, S>(from, n, to),
-                            (2, 1) => every_other::<T, S>(from, n, to, wide),
-                            (step, _) => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * step)).widen()),
-                        }
-                    }
+    pub unsafe fn fill<T: GemmFloat, S: Simd>(
+        &self,
+        rows: &[Row],
+        (src, step): (*const T, isize),
+        (dst, wide): (*mut T::Acc, *mut T::Acc),
+    ) {
+        let every = self.step[2] as isize * step;
+        for Row { from, to, n, room } in rows {
+            let (from, to, n) = (src.wrapping_offset(*from), dst.wrapping_add(*to), *n);
+            // SAFETY: only positions inside the plane are read; the rows lie in the buffer.
+            unsafe {
+                match (every, step) {
+                    (1, _) => copy_row::<T, S>(from, n, to, *room),
+                    (2, 1) => every_other::<T, S>(from, n, to, wide),
+                    _ => (0..n).for_each(|i| *to.add(i) = (*from.offset(i as isize * every)).widen()),
                 }
             }
         }
     }
 }
 
-/// # Safety
-/// There are `n` numbers.
-#[inline(always)]
-unsafe fn zeros<R: Register>(to: *mut R::Elem, n: usize) {
-    for i in (0..n).step_by(R::WIDTH) {
-        // SAFETY: by the caller.
-        unsafe { R::splat(0.0).store_partial(to.add(i), R::WIDTH.min(n - i)) };
-    }
+/// A part of a row of a plane and its place in the copy.
+pub struct Row {
+    from: isize,
+    to: usize,
+    n: usize,
+    /// Numbers that may be written from there on.
+    room: usize,
 }

@@ -18,7 +18,7 @@ use crate::geometry::{Image, Three};
 use crate::pool::by_channel;
 use oneflow_kernels_gemm::micro::GemmFloat;
 
-/// Channels a group may have of each kind.
+/// Channels a group may have of each kind: from more on registers of channels are full.
 pub const FEW: usize = 8;
 /// Numbers that may be read or written behind the end of a line.
 const SLACK: usize = 16;
@@ -36,7 +36,8 @@ pub struct Depthwise<'a> {
 pub fn fits(c: &Correlation<'_>) -> bool {
     let (n, channels) = (c.weight.n, c.weight.channels);
     let few = n <= FEW && channels <= FEW && !by_channel(&[&c.src, &c.dst]);
-    c.groups > 1 && (few || (n == 1 && channels == 1)) && Depthwise::of(c).layout().is_small()
+    let fits = c.groups > 1 && (few || (n == 1 && channels == 1));
+    fits && Depthwise::of(c).layout().is_small()
 }
 
 impl<'a> Depthwise<'a> {

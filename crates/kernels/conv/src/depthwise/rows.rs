@@ -1,23 +1,24 @@
 //! Rows of neighbours, and columns of taps over rows that follow each other: a row is loaded once for all taps that see it.
 
-use super::layout::{ROWS, TAPS};
+use super::layout::{Rows, TAPS};
 use crate::element::madd;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::{Reg, Register, Simd};
 use std::any::TypeId;
 
-/// Widens `n` neighbours; a row of a register or more without a mask.
+/// Widens `n` neighbours into `room`, the rest of which becomes zero in part; a row of a register or more without a mask.
 ///
 /// # Safety
-/// Both have `n` elements.
+/// Both have `n` elements, the second `room`.
 #[inline(always)]
-pub unsafe fn copy_row<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *mut T::Acc) {
+pub unsafe fn copy_row<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *mut T::Acc, room: usize) {
     let width = Reg::<S, T>::WIDTH;
     // SAFETY: by the caller; the last register may be copied twice in part.
     unsafe {
         if n < width {
-            return T::load_partial::<S>(from, n).store_partial(to, n);
+            let row = T::load_partial::<S>(from, n);
+            return if room < width { row.store_partial(to, n) } else { row.store(to) };
         }
         for i in (0..n).step_by(width) {
             let i = i.min(n - width);
@@ -64,7 +65,7 @@ pub unsafe fn every_other<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *
             let from = match TypeId::of::<T>() == TypeId::of::<T::Acc>() {
                 true => from.cast(),
                 false => {
-                    copy_row::<T, S>(from, 2 * n - 1, wide);
+                    copy_row::<T, S>(from, 2 * n - 1, wide, 2 * n - 1);
                     wide.cast_const()
                 }
             };
@@ -73,6 +74,26 @@ pub unsafe fn every_other<T: GemmFloat, S: Simd>(from: *const T, n: usize, to: *
             pairs.iter().zip(to).for_each(|(pair, to)| *to = pair[0]);
         }
         *to.add(n - 1) = (*from.add(2 * n - 2)).widen();
+    }
+}
+
+/// How many taps all columns have.
+#[derive(Clone, Copy)]
+pub enum Taps {
+    Three,
+    Five,
+    /// Other numbers, or different ones.
+    Any,
+}
+
+impl Taps {
+    pub fn of(columns: impl Iterator<Item = usize> + Clone) -> Taps {
+        let all = |n: usize| columns.clone().all(|c| c == n);
+        match () {
+            () if all(3) => Taps::Three,
+            () if all(5) => Taps::Five,
+            () => Taps::Any,
+        }
     }
 }
 
@@ -100,10 +121,14 @@ pub unsafe fn column<G: Register, const R: usize>(
 }
 
 /// Rows that outputs and taps of a column see together, at most.
-const SEEN: usize = ROWS + TAPS - 1;
+const SEEN: usize = Rows::MOST + TAPS - 1;
 
+/// As `column`, of `K` taps.
+///
+/// # Safety
+/// As `column`.
 #[inline(always)]
-unsafe fn column_of<G: Register, const R: usize, const K: usize>(
+pub unsafe fn column_of<G: Register, const R: usize, const K: usize>(
     x: *const G::Elem,
     ld: usize,
     by: *const G::Elem,
