@@ -1,18 +1,23 @@
 //! The algorithms, written once over [`Transport::exchange`]: every backend gives the same bits and sends the same bytes.
 //!
-//! The mesh is complete, so data go straight from the rank that has them to the rank that needs them. A reduction is
+//! Up to 16 ranks data go straight from the rank that has them to the rank that needs them. A reduction is then
 //! always "everybody sends me the pieces I own, I fold them in rank order": as many bytes per rank as a ring, without the
 //! ring's dependence of the order on the position, and with one rounding for half types. Short messages go to all peers
-//! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. No link topology is considered.
+//! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. Larger groups take the ways of
+//! `hypercube`, all-to-all apart. No link topology is considered.
 
 use std::ops::Range;
 
 use oneflow_base::{DType, Result};
 
+use crate::hypercube;
 use crate::reduce;
 use crate::request::{Kind, ReduceOp, Request, Span};
 use crate::transport::{Transport, Turn};
 
+/// Up to this many ranks data go straight from each to each, and every pair is connected from the start; more talk to few
+/// (`hypercube`).
+pub(crate) const DIRECT: usize = 16;
 /// Up to this many bytes per peer, all peers are served in one exchange.
 const SHORT: usize = 256 << 10;
 /// Up to this many bytes two ranks reduce redundantly instead of in halves: one step instead of two, same bytes.
@@ -49,6 +54,15 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
                 all_to_all(turn, output.bytes_mut(), &from, input.bytes(), &to)
             }
             Request::Broadcast { data, root, .. } => broadcast(turn, data.bytes_mut(), *root),
+            Request::Reduce { data, dtype, op, root } if n > DIRECT => {
+                hypercube::reduce(turn, *data, *dtype, *op, *root)
+            }
+            Request::Gather { output, input, root, .. } if n > DIRECT && hypercube::takes(n, input.len) => {
+                hypercube::gather(turn, output.bytes_mut(), input.bytes(), *root)
+            }
+            Request::Scatter { output, input, root, .. } if n > DIRECT && hypercube::takes(n, output.len) => {
+                hypercube::scatter(turn, output.bytes_mut(), input.bytes(), *root)
+            }
             Request::Reduce { data, dtype, op, root } => {
                 let blocks = blocks(&even(data.len / dtype.size(), n), *dtype);
                 reduce_to(turn, *data, &blocks, *dtype, *op, *root)
@@ -132,6 +146,9 @@ fn longest(blocks: &[Range<usize>]) -> usize {
 
 fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     let n = turn.size();
+    if n > DIRECT {
+        return hypercube::all_reduce(turn, data, dtype, op);
+    }
     if n == 2 && data.len() <= TINY {
         let peer = 1 - turn.rank();
         let mut theirs = vec![0; data.len()];
@@ -167,6 +184,9 @@ fn reduce_scatter<'a, T: Transport>(
     if n == 1 {
         reduce::in_rank_order(own, 0, &[&[]], dtype, op);
         return Ok(());
+    }
+    if n > DIRECT {
+        return hypercube::reduce_scatter(turn, own, piece, blocks, dtype, op);
     }
     // A whole number of elements of every dtype.
     let chunk = REDUCE_CHUNK.min(longest(blocks)).max(1);
@@ -209,6 +229,9 @@ fn reduce_scatter<'a, T: Transport>(
 fn all_gather<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
     if turn.size() == 1 {
         return Ok(());
+    }
+    if turn.size() > DIRECT {
+        return hypercube::all_gather(turn, data, blocks);
     }
     let mine = blocks[turn.rank()].clone();
     let (before, rest) = data.split_at_mut(mine.start);
@@ -256,6 +279,9 @@ fn broadcast<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], root: usize) -> 
     let n = turn.size();
     let place = (turn.rank() + n - root) % n;
     let rank_of = |place: usize| (place + root) % n;
+    if data.len() <= SHORT && n > DIRECT {
+        return hypercube::broadcast(turn, data, root);
+    }
     if data.len() <= SHORT {
         // Binomial tree: in the round of distance d, the first d places feed the next d.
         let mut distance = 1;
@@ -316,6 +342,9 @@ unsafe fn reduce_to<T: Transport>(
 
 /// Dissemination: after the round of distance d everybody knows of 2d ranks.
 fn barrier<T: Transport>(turn: &Turn<'_, T>) -> Result<()> {
+    if turn.size() > DIRECT {
+        return hypercube::barrier(turn);
+    }
     let mut distance = 1;
     while distance < turn.size() {
         let (to, from) = partners(turn, distance);

@@ -22,6 +22,7 @@ mod engine;
 pub mod fake;
 pub mod flight;
 mod group;
+mod hypercube;
 mod interrupt;
 mod launch;
 mod p2p;

@@ -21,6 +21,19 @@ pub(crate) fn in_rank_order(own: &mut [u8], rank: usize, parts: &[&[u8]], dtype:
     }
 }
 
+/// Sums of `n` ranks become averages.
+pub(crate) fn divide(sums: &mut [u8], n: usize, dtype: DType) {
+    match dtype {
+        DType::C64 => over::<f32>(sums, n),
+        DType::C128 => over::<f64>(sums, n),
+        _ => by_dtype!(dtype, reals, E => over::<E>(sums, n), _ => {}),
+    }
+}
+
+fn over<E: Elem>(sums: &mut [u8], n: usize) {
+    fold::<E>(sums, 0, &[&[]], E::Acc::add, |x| x.over(n));
+}
+
 fn run<E: Elem>(own: &mut [u8], rank: usize, parts: &[&[u8]], op: ReduceOp) {
     let n = parts.len();
     let keep = |x: E::Acc| x;

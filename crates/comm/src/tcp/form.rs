@@ -1,8 +1,9 @@
 //! How the ranks of a group find and recognise each other.
 //!
-//! Every rank listens on a port of its own while the group forms and publishes it in the store together with a random
-//! word. Higher ranks connect to lower ones, prove that they know the job's secret and say who they are (`greeting`).
-//! What is read in the store is not trusted: it only says where to knock.
+//! Every rank listens on a port of its own and publishes it in the store together with a random word. In a small group
+//! higher ranks connect to lower ones, prove that they know the job's secret and say who they are (`greeting`). In a large one
+//! rank 0 makes a list of all addresses, and connections are made when they are needed (`connections`). What is read in the
+//! store is not trusted: it only says where to knock.
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
-use super::greeting::{Found, Hello, N_LANES, accept, introduce};
+use super::connections::{Connections, Directory};
+use super::greeting::{Door, Found, Hello, N_LANES, accept, introduce};
 use super::shm::Shm;
-use crate::auth::{Access, HOW, host_name};
+use crate::auth::{Access, HOW, Key, host_name};
+use crate::collective::DIRECT;
 use crate::engine::comm_id;
 use crate::store::Store;
 
@@ -41,26 +44,24 @@ impl Site {
     }
 }
 
-/// The connections of one pair of ranks.
-pub(super) struct Lanes {
-    pub data: TcpStream,
-    /// Carries what `data` would, where both ranks are on one host.
-    pub shm: Option<Shm>,
-    pub p2p: TcpStream,
-    pub control: TcpStream,
-}
-
 /// `0` keeps the ranks of one host on sockets.
 const SWITCH: &str = "ONEFLOW_COMM_SHM";
+/// In place of the ranks' addresses: what follows says who is missing.
+const MISSED: &str = "!";
+/// Bytes of it that are read: anybody may have written them.
+const LONGEST: usize = 1000;
+/// How much longer than rank 0 the others wait for all to come.
+const SLACK: Duration = Duration::from_secs(5);
 
-/// Connects this rank with all others of the group; `None` stands at its own place.
+/// Connects this rank with all others of the group, or in a large group says where they are and opens the door at which they
+/// may knock.
 pub(super) fn connect(
     site: &Site,
     name: &str,
     rank: usize,
     size: usize,
     timeout: Duration,
-) -> Result<Vec<Option<Lanes>>> {
+) -> Result<(Connections, Option<Door>)> {
     let deadline = Instant::now() + timeout;
     let fail = |cause: String| Error::runtime(format!("cannot form group '{name}' on rank {rank}: {cause}"));
     let ip = site.listens_on().map_err(fail)?;
@@ -68,9 +69,19 @@ pub(super) fn connect(
     let address = listener.local_addr().map_err(|e| fail(e.to_string()))?;
     let (generation, comm, word, proof) = (site.generation, comm_id(name), random(), site.access.key());
     let me = Hello { generation, comm, word, from: 0, to: rank, size, lane: 0, shm: (0, 0), shm_word: 0 };
+    let mut door = Door::open(listener, me, proof.clone()).map_err(|e| fail(e.to_string()))?;
     let key = |r: usize| format!("group/{name}/{r}");
     let host = host_name();
     site.store.set(&key(rank), format!("{address} {word:016x} {host}").as_bytes()).map_err(|e| fail(e.to_string()))?;
+    let check = |peer: usize, place: &Place| match site.access {
+        Access::OneHost => one_host(place, &host).map_err(|cause| format!("rank {peer} {cause}")),
+        _ => Ok(()),
+    };
+    if size > DIRECT {
+        let places = directory(&*site.store, &format!("group/{name}"), rank, size, deadline).map_err(fail)?;
+        places.iter().enumerate().try_for_each(|(peer, place)| check(peer, place)).map_err(fail)?;
+        return Ok((Connections::on_demand(Directory { me, proof, here: ip, places }), Some(door)));
+    }
 
     let mut found: Vec<Found> = (0..size).map(|_| Found::default()).collect();
     for (peer, found) in found.iter_mut().enumerate().take(rank) {
@@ -78,45 +89,91 @@ pub(super) fn connect(
         let known = site.store.wait(&[&key(peer)], left).and_then(|()| site.store.get(&key(peer)));
         let known = known.map_err(|e| fail(format!("rank {peer} did not come: {e}")))?;
         let place = parse_place(&known).ok_or_else(|| fail(format!("rank {peer} published a malformed address")))?;
-        if matches!(site.access, Access::OneHost) {
-            one_host(&place, &host).map_err(|cause| fail(format!("rank {peer} {cause}")))?;
-        }
-        let Place { address, word, .. } = place;
-        // Who listens on this rank's own address runs on its host. Without the memory the sockets serve as well.
-        let here = address.ip() == ip && std::env::var(SWITCH).as_deref() != Ok("0");
-        let offer = here.then(|| Shm::offer(size, random()).ok()).flatten();
-        let mut hellos = [0, 1, 2].map(|lane| Hello { word, from: rank, to: peer, lane, ..me });
-        if let Some(offer) = &offer {
-            (hellos[0].shm, hellos[0].shm_word) = (offer.place(), offer.secret);
-        }
-        *found = introduce(address, &hellos, &proof, deadline)
-            .map_err(|cause| fail(format!("rank {peer} at {address}: {cause}")))?;
-        found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
+        check(peer, &place).map_err(fail)?;
+        let called = call(&me, ip, peer, &place, &proof, deadline, &|| None);
+        let called = called.map_err(|cause| fail(format!("rank {peer} at {}: {cause}", place.address)))?;
+        *found = called.ok_or_else(|| fail(format!("rank {peer} takes this rank for connected")))?;
     }
-    accept(&listener, &me, &proof, &mut found, deadline).map_err(fail)?;
+    accept(&mut door, &mut found, deadline).map_err(fail)?;
     // Everybody who needed the address has used it.
     let _ = site.store.delete(&key(rank));
+    Ok((Connections::complete(found).map_err(fail)?, None))
+}
 
-    let mut lanes = Vec::with_capacity(size);
-    for (peer, found) in found.into_iter().enumerate() {
-        let [Some(data), Some(p2p), Some(control)] = found.streams else {
-            lanes.push(None);
-            continue;
-        };
-        for stream in [&data, &p2p, &control] {
-            tune(stream).map_err(|e| fail(format!("connection to rank {peer}: {e}")))?;
-        }
-        lanes.push(Some(Lanes { data, shm: found.shm, p2p, control }));
+/// Connects with `peer`, as the rank `me.to` that listens on `here`. `None`: the peer is connecting to this rank.
+pub(super) fn call(
+    me: &Hello,
+    here: IpAddr,
+    peer: usize,
+    place: &Place,
+    proof: &Key,
+    deadline: Instant,
+    stop: &dyn Fn() -> Option<String>,
+) -> Result<Option<Found>, String> {
+    // Who listens on this rank's own address runs on its host. Without the memory the sockets serve as well.
+    let here = place.address.ip() == here && std::env::var(SWITCH).as_deref() != Ok("0");
+    let offer = here.then(|| Shm::offer(me.size, random()).ok()).flatten();
+    let mut hellos = [0, 1, 2].map(|lane| Hello { word: place.word, from: me.to, to: peer, lane, ..*me });
+    if let Some(offer) = &offer {
+        (hellos[0].shm, hellos[0].shm_word) = (offer.place(), offer.secret);
     }
-    Ok(lanes)
+    let Some(mut found) = introduce(place.address, &hellos, proof, deadline, stop)? else { return Ok(None) };
+    found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
+    Ok(Some(found))
+}
+
+/// The places of all ranks, which rank 0 puts together: each rank asks the store a few times, however many ranks there are, and
+/// later needs it no more.
+fn directory(
+    store: &dyn Store,
+    prefix: &str,
+    rank: usize,
+    size: usize,
+    deadline: Instant,
+) -> Result<Vec<Place>, String> {
+    let (table, readers) = (format!("{prefix}/all"), format!("{prefix}/readers"));
+    let left = || deadline.saturating_duration_since(Instant::now());
+    if rank == 0 {
+        let keys: Vec<String> = (0..size).map(|r| format!("{prefix}/{r}")).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let mut text = Vec::new();
+        if let Err(e) = store.wait(&keys, left()) {
+            let absent: Vec<usize> = (0..size).filter(|&r| !store.check(&[keys[r]]).unwrap_or(true)).collect();
+            let cause = format!("rank(s) {absent:?} did not come: {e}");
+            // The others hear whom they wait for in vain.
+            let _ = store.set(&table, format!("{MISSED}{cause}").as_bytes());
+            return Err(cause);
+        }
+        for key in keys {
+            text.extend(store.get(key).map_err(|e| e.to_string())?);
+            text.push(b'\n');
+        }
+        store.set(&table, &text).map_err(|e| e.to_string())?;
+    }
+    // Rank 0 gives up first, and says why.
+    store.wait(&[&table], left() + SLACK).map_err(|e| format!("rank 0 did not come: {e}"))?;
+    let text = store.get(&table).map_err(|e| e.to_string())?;
+    let _ = store.delete(&format!("{prefix}/{rank}"));
+    if store.add(&readers, 1).is_ok_and(|n| n == size as i64) {
+        let _ = store.delete(&table);
+        let _ = store.delete(&readers);
+    }
+    if let Some(cause) = text.strip_prefix(MISSED.as_bytes()) {
+        return Err(String::from_utf8_lossy(&cause[..cause.len().min(LONGEST)]).into_owned());
+    }
+    let places: Option<Vec<Place>> =
+        text.strip_suffix(b"\n").unwrap_or(&text).split(|&b| b == b'\n').map(parse_place).collect();
+    places
+        .filter(|places| places.len() == size)
+        .ok_or_else(|| "the ranks' addresses in the store are malformed".to_owned())
 }
 
 const _: () = assert!(N_LANES == 3);
 
 /// What a rank publishes: where it listens, its word, and its host's name.
-struct Place {
-    address: SocketAddr,
-    word: u64,
+pub(super) struct Place {
+    pub address: SocketAddr,
+    pub word: u64,
     host: String,
 }
 
@@ -145,7 +202,7 @@ pub(crate) fn random() -> u64 {
     hasher.finish()
 }
 
-fn tune(stream: &TcpStream) -> std::io::Result<()> {
+pub(super) fn tune(stream: &TcpStream) -> std::io::Result<()> {
     use rustix::net::sockopt;
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;

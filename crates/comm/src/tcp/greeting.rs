@@ -87,6 +87,8 @@ const WRONG_GROUP: u8 = 2;
 /// Welcome, and the offered memory is mapped.
 const WELCOME_SHARED: u8 = 3;
 const WRONG_SECRET: u8 = 4;
+/// Both ranks knock at each other's door at once, and this one's connection is the one that counts.
+pub(super) const BUSY: u8 = 5;
 const ANSWER: usize = 9;
 
 /// Purposes of proofs: one end's is no proof of the other's.
@@ -102,16 +104,18 @@ pub(super) struct Found {
     pub takes: bool,
 }
 
-/// Connects all lanes and says who this is. Also tells whether the offered memory was taken.
+/// Connects all lanes and says who this is. Also tells whether the offered memory was taken. `Ok(None)`: the peer is connecting
+/// to this rank. `stop` says why it need not be tried any longer.
 pub(super) fn introduce(
     address: SocketAddr,
     hellos: &[Hello; N_LANES],
     key: &Key,
     deadline: Instant,
-) -> Result<Found, String> {
+    stop: &dyn Fn() -> Option<String>,
+) -> Result<Option<Found>, String> {
     let mut knocks = 0;
     loop {
-        match try_introduce(address, hellos, key, deadline) {
+        match try_introduce(address, hellos, key, deadline, stop) {
             // A crowd of strangers at the door may cost a rank its place.
             Err(Refusal { closed: true, cause }) if knocks < KNOCKS && Instant::now() < deadline => {
                 knocks += 1;
@@ -119,6 +123,35 @@ pub(super) fn introduce(
             }
             other => return other.map_err(|refusal| refusal.cause),
         }
+    }
+}
+
+/// Fills `buf`, looking now and then whether that is still wanted.
+fn hear_all(
+    stream: &mut TcpStream,
+    mut buf: &mut [u8],
+    deadline: Instant,
+    stop: &dyn Fn() -> Option<String>,
+) -> Result<(), Refusal> {
+    while !buf.is_empty() {
+        stream.set_read_timeout(Some(left(deadline)?.min(interrupt::PERIOD)))?;
+        match stream.read(buf) {
+            Ok(0) => return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into()),
+            Ok(n) => buf = &mut buf[n..],
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+                let cause = stop().or_else(|| interrupt::interrupted().then(|| interrupt::CAUSE.to_owned()));
+                cause.map_or(Ok(()), Err)?;
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+fn left(deadline: Instant) -> Result<Duration, String> {
+    match deadline.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err("timed out".to_owned()),
+        left => Ok(left),
     }
 }
 
@@ -153,31 +186,26 @@ fn try_introduce(
     hellos: &[Hello; N_LANES],
     key: &Key,
     deadline: Instant,
-) -> Result<Found, Refusal> {
-    let left = || match deadline.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err("timed out".to_owned()),
-        left => Ok(left),
-    };
+    stop: &dyn Fn() -> Option<String>,
+) -> Result<Option<Found>, Refusal> {
     let mut lanes = Vec::with_capacity(N_LANES);
     for _ in hellos {
-        let mut stream = TcpStream::connect_timeout(&address, left()?).map_err(|e| e.to_string())?;
+        let mut stream = TcpStream::connect_timeout(&address, left(deadline)?).map_err(|e| e.to_string())?;
         stream.set_nodelay(true)?;
         let mine = nonce().map_err(|e| e.to_string())?;
-        stream.set_write_timeout(Some(left()?))?;
+        stream.set_write_timeout(Some(left(deadline)?))?;
         stream.write_all(&[&MAGIC[..], &mine].concat())?;
         lanes.push((stream, mine, [0; NONCE]));
     }
     for ((stream, mine, theirs), hello) in lanes.iter_mut().zip(hellos) {
-        stream.set_read_timeout(Some(left()?))?;
-        stream.read_exact(theirs)?;
+        hear_all(stream, theirs, deadline, stop)?;
         let hello = hello.encode();
         stream.write_all(&[&hello[..], &key.tag(CONNECTS, &[&mine[..], &theirs[..], &hello])].concat())?;
     }
     let mut found = Found::default();
     for (lane, ((mut stream, mine, theirs), hello)) in lanes.into_iter().zip(hellos).enumerate() {
         let mut answer = [0; ANSWER + TAG];
-        stream.set_read_timeout(Some(left()?))?;
-        stream.read_exact(&mut answer)?;
+        hear_all(&mut stream, &mut answer, deadline, stop)?;
         let (answer, tag) = answer.split_at(ANSWER);
         let generation = answer[1..].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
         match answer[0] {
@@ -188,15 +216,19 @@ fn try_introduce(
             WRONG_SECRET => {
                 return Err(format!("it refused this rank: their job secrets differ; {HOW}").into());
             }
+            BUSY => {}
             _ => return Err("it refused the greeting: another job or another group answers there".to_owned().into()),
         }
         if !key.proves(tag, ACCEPTS, &[&mine[..], &theirs[..], &hello.encode(), answer]) {
             return Err(format!("what answers there does not know this job's secret; {HOW}").into());
         }
+        if answer[0] == BUSY {
+            return Ok(None);
+        }
         found.takes |= answer[0] == WELCOME_SHARED;
         found.streams[lane] = Some(stream);
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// Somebody who has connected and not yet been let in.
@@ -218,17 +250,10 @@ enum Next {
 }
 
 /// Waits until all lanes of all higher ranks are there. Strangers are heard, refused, and cannot hold anything up.
-pub(super) fn accept(
-    listener: &TcpListener,
-    me: &Hello,
-    key: &Key,
-    found: &mut [Found],
-    deadline: Instant,
-) -> Result<(), String> {
-    listener.set_nonblocking(true).map_err(|e| e.to_string())?;
-    let most = MAX_STRANGERS + N_LANES * me.size;
-    let mut strangers: Vec<Stranger> = Vec::new();
-    let mut refused: HashMap<(IpAddr, &'static str), usize> = HashMap::new();
+pub(super) fn accept(door: &mut Door, found: &mut [Found], deadline: Instant) -> Result<(), String> {
+    let me = door.me;
+    // Higher ranks connect to lower ones.
+    let admit = |from: usize| if from > me.to { Ok(()) } else { Err(WRONG_GROUP) };
     loop {
         let absent = |r: &usize| found[*r].streams.iter().any(Option::is_none);
         let missing: Vec<usize> = (me.to + 1..me.size).filter(absent).collect();
@@ -237,10 +262,10 @@ pub(super) fn accept(
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(format!("timed out waiting for rank(s) {missing:?} to connect{}", said_of(&refused)));
+            return Err(format!("timed out waiting for rank(s) {missing:?} to connect{}", door.refusals()));
         }
-        let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
-        fds.extend(strangers.iter().map(|stranger| PollFd::new(&stranger.stream, PollFlags::IN)));
+        let mut fds = Vec::new();
+        door.watch(&mut fds);
         match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
             Ok(n) if n > 0 => {}
             Ok(_) | Err(rustix::io::Errno::INTR) => {
@@ -251,33 +276,83 @@ pub(super) fn accept(
             Err(e) => return Err(e.to_string()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let mut waiting = Vec::with_capacity(strangers.len());
-        for (stranger, ready) in strangers.into_iter().zip(&ready[1..]) {
+        for Arrival { from, lane, stream, shm } in door.turn(&ready, &admit) {
+            found[from].streams[lane] = Some(stream);
+            found[from].shm = found[from].shm.take().or(shm);
+        }
+    }
+}
+
+/// Where a rank listens, and those who have knocked there.
+pub(super) struct Door {
+    listener: TcpListener,
+    me: Hello,
+    key: Key,
+    strangers: Vec<Stranger>,
+    refused: HashMap<(IpAddr, &'static str), usize>,
+}
+
+/// One connection of another rank.
+pub(super) struct Arrival {
+    pub from: usize,
+    pub lane: usize,
+    pub stream: TcpStream,
+    pub shm: Option<Shm>,
+}
+
+impl Door {
+    /// `me.to` is this rank.
+    pub fn open(listener: TcpListener, me: Hello, key: Key) -> std::io::Result<Door> {
+        listener.set_nonblocking(true)?;
+        Ok(Door { listener, me, key, strangers: Vec::new(), refused: HashMap::new() })
+    }
+
+    /// Adds what is to be polled before a turn.
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        fds.extend(self.strangers.iter().map(|stranger| PollFd::new(&stranger.stream, PollFlags::IN)));
+    }
+
+    /// Hears who has something to say and lets in who knocks. `ready` is what was found of the descriptors of `watch`; `admit`
+    /// has the last word about a rank that proved to be one, or says how it is refused.
+    pub fn turn(&mut self, ready: &[bool], admit: &dyn Fn(usize) -> Result<(), u8>) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        let most = MAX_STRANGERS + N_LANES * self.me.size;
+        let mut waiting = Vec::with_capacity(self.strangers.len());
+        for (stranger, ready) in self.strangers.drain(..).zip(&ready[1..]) {
             let from = stranger.from;
-            match if *ready { stranger.hear(me, key) } else { Next::Wait(stranger) } {
+            match if *ready { stranger.hear(&self.me, &self.key, admit) } else { Next::Wait(stranger) } {
                 Next::Wait(stranger) if stranger.since.elapsed() < PATIENCE => waiting.push(stranger),
-                Next::Member(stranger, rank, lane, shm) => {
-                    found[rank].streams[lane] = Some(stranger.stream);
-                    found[rank].shm = found[rank].shm.take().or(shm);
+                Next::Member(stranger, from, lane, shm) => {
+                    arrivals.push(Arrival { from, lane, stream: stranger.stream, shm });
                 }
-                Next::Refused(why) if refused.len() < MAX_STRANGERS => {
-                    *refused.entry((from, why)).or_default() += 1;
+                Next::Refused(why) if self.refused.len() < MAX_STRANGERS => {
+                    *self.refused.entry((from, why)).or_default() += 1;
                 }
                 _ => {}
             }
         }
-        strangers = waiting;
+        self.strangers = waiting;
         while ready[0]
-            && let Ok((stream, from)) = listener.accept()
+            && let Ok((stream, from)) = self.listener.accept()
         {
-            if strangers.len() >= most {
-                strangers.remove(least_welcome(&strangers));
+            if self.strangers.len() >= most {
+                self.strangers.remove(least_welcome(&self.strangers));
             }
             if stream.set_nonblocking(true).is_ok() {
                 let (since, heard, nonces) = (Instant::now(), Vec::new(), None);
-                strangers.push(Stranger { stream, from: from.ip(), since, heard, nonces });
+                self.strangers.push(Stranger { stream, from: from.ip(), since, heard, nonces });
             }
         }
+        arrivals
+    }
+
+    /// Whom it refused, as the end of a sentence.
+    pub fn refusals(&self) -> String {
+        let mut said: Vec<String> =
+            self.refused.iter().map(|((from, why), n)| format!("{n} from {from} {why}")).collect();
+        said.sort();
+        if said.is_empty() { String::new() } else { format!("; connections were refused: {}", said.join(", ")) }
     }
 }
 
@@ -289,14 +364,8 @@ fn least_welcome(strangers: &[Stranger]) -> usize {
     strangers.iter().position(|stranger| counts[&stranger.from] == most).unwrap_or(0)
 }
 
-fn said_of(refused: &HashMap<(IpAddr, &'static str), usize>) -> String {
-    let mut said: Vec<String> = refused.iter().map(|((from, why), n)| format!("{n} from {from} {why}")).collect();
-    said.sort();
-    if said.is_empty() { String::new() } else { format!("; connections were refused: {}", said.join(", ")) }
-}
-
 impl Stranger {
-    fn hear(mut self, me: &Hello, key: &Key) -> Next {
+    fn hear(mut self, me: &Hello, key: &Key, admit: &dyn Fn(usize) -> Result<(), u8>) -> Next {
         let wanted = if self.nonces.is_none() { OPENING } else { Hello::LEN + TAG };
         let mut buf = [0; Hello::LEN + TAG];
         match self.stream.read(&mut buf[..wanted - self.heard.len()]) {
@@ -310,7 +379,7 @@ impl Stranger {
         }
         match self.nonces {
             None => self.challenge(),
-            Some((theirs, mine)) => self.judge(me, key, &theirs, &mine),
+            Some((theirs, mine)) => self.judge(me, key, admit, &theirs, &mine),
         }
     }
 
@@ -326,11 +395,18 @@ impl Stranger {
         Next::Wait(self)
     }
 
-    fn judge(mut self, me: &Hello, key: &Key, theirs: &[u8; NONCE], mine: &[u8; NONCE]) -> Next {
+    fn judge(
+        mut self,
+        me: &Hello,
+        key: &Key,
+        admit: &dyn Fn(usize) -> Result<(), u8>,
+        theirs: &[u8; NONCE],
+        mine: &[u8; NONCE],
+    ) -> Next {
         let (said, tag) = self.heard.split_at(Hello::LEN);
         let hello = Hello::decode(said);
         let verdict = match key.proves(tag, CONNECTS, &[theirs, mine, said]) {
-            true => judge(me, &hello),
+            true => judge(me, &hello).and_then(|found| admit(found.0).map(|()| found)),
             false => Err(WRONG_SECRET),
         };
         let offered = verdict.is_ok() && hello.shm != (0, 0);
@@ -341,13 +417,14 @@ impl Stranger {
         answer[1..].copy_from_slice(&me.generation.to_le_bytes());
         // Who does not know the secret gets nothing that it could try guesses on.
         let proof = match verdict {
-            Err(_) => [0; TAG],
-            Ok(_) => key.tag(ACCEPTS, &[theirs, mine, said, &answer]),
+            Err(refusal) if refusal != BUSY => [0; TAG],
+            _ => key.tag(ACCEPTS, &[theirs, mine, said, &answer]),
         };
         let told = self.stream.write_all(&[&answer[..], &proof].concat());
         match (verdict, told) {
             (Ok((rank, lane)), Ok(())) => Next::Member(self, rank, lane, shm),
             (Ok(_), Err(_)) => Next::Gone,
+            (Err(BUSY), _) => Next::Gone,
             (Err(WRONG_SECRET), _) => Next::Refused("with another job secret or none"),
             (Err(_), _) => Next::Refused("of another job, group or attempt"),
         }
@@ -361,7 +438,7 @@ fn judge(me: &Hello, hello: &Hello) -> Result<(usize, usize), u8> {
     if hello.generation != me.generation {
         return Err(WRONG_GENERATION);
     }
-    if hello.from <= me.to || hello.from >= me.size || hello.lane >= N_LANES {
+    if hello.from == me.to || hello.from >= me.size || hello.lane >= N_LANES {
         return Err(WRONG_GROUP);
     }
     Ok((hello.from, hello.lane))
@@ -413,11 +490,12 @@ mod tests {
         std::thread::scope(|scope| {
             let inside = scope.spawn(move || {
                 let mut found: Vec<Found> = (0..3).map(|_| Found::default()).collect();
-                accept(&listener, &me, &key("the secret of this job"), &mut found, Instant::now() + LONG / 20)
+                let mut door = Door::open(listener, me, key("the secret of this job")).unwrap();
+                accept(&mut door, &mut found, Instant::now() + LONG / 20)
             });
             door(address);
             let hellos = [0, 1, 2].map(|lane| Hello { from: 2, lane, ..me });
-            let outside = introduce(address, &hellos, theirs, Instant::now() + LONG).map(drop);
+            let outside = introduce(address, &hellos, theirs, Instant::now() + LONG, &|| None).map(drop);
             (inside.join().unwrap(), outside)
         })
     }
@@ -450,7 +528,7 @@ mod tests {
                 stream.write_all(&[WELCOME; ANSWER + TAG]).unwrap();
             }
         });
-        let error = introduce(address, &[me(); N_LANES], &right, Instant::now() + LONG).err().unwrap();
+        let error = introduce(address, &[me(); N_LANES], &right, Instant::now() + LONG, &|| None).err().unwrap();
         assert!(error.contains("does not know this job's secret"), "{error}");
         thread.join().unwrap();
     }

@@ -1,23 +1,23 @@
 //! The collective lane: one exchange of messages at a time, all its sends and receives progressing together.
 
-use std::io::{ErrorKind, Read};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{SendFlags, send};
 
-use super::form::{self, Lanes, Site};
-use super::monitor::{Link, Monitor};
+use super::connections::Connections;
+use super::form::{self, Site};
+use super::lane::{In, Lane, Out, Trouble};
+use super::monitor::Monitor;
 use super::shm::Shm;
 use crate::engine::comm_id;
 use crate::flight::Members;
 use crate::interrupt;
-use crate::request::{Header, Stamp};
-use crate::sockets::{send_some, timespec};
+use crate::request::{Header, Kind, Stamp};
+use crate::sockets::timespec;
 use crate::transport::{PointToPoint, Transport};
 use crate::waits::{self, Key};
 
@@ -27,7 +27,6 @@ pub(crate) struct Mesh {
     members: Members,
     /// How waits for this group's collectives are known.
     key: Key,
-    data: Vec<Option<Lane>>,
     /// Nanoseconds to look for bytes in shared memory before sleeping: less where the others were not so quick lately, since
     /// who spins on a core that they need makes both wait.
     spin: AtomicU32,
@@ -36,6 +35,8 @@ pub(crate) struct Mesh {
     site: Option<Arc<Site>>,
     /// The group of all ranks of the job.
     is_world: bool,
+    /// How long a rank may take to answer to a greeting.
+    patience: Duration,
 }
 
 impl Mesh {
@@ -47,26 +48,83 @@ impl Mesh {
         timeout: Duration,
     ) -> Result<Mesh> {
         let (size, key) = (ranks.len(), (comm_id(name), rank));
-        let lanes = match &site {
+        let (connections, door) = match &site {
             Some(site) if size > 1 => form::connect(site, name, rank, size, timeout)?,
-            _ => (0..size).map(|_| None).collect(),
+            _ => (Connections::none(size), None),
         };
-        let mut data = Vec::with_capacity(size);
-        let mut links = Vec::with_capacity(size);
-        for lanes in lanes {
-            let (stream, link) = match lanes {
-                Some(Lanes { data, shm, p2p, control }) => {
-                    (Some(Lane { socket: data, shm, closed: AtomicBool::new(false) }), Some(Link { p2p, control }))
-                }
-                None => (None, None),
-            };
-            data.push(stream);
-            links.push(link);
-        }
-        let monitor = Monitor::start(name, key, links)?;
+        let ring = door.is_some().then(|| [(rank + 1) % size, (rank + size - 1) % size]);
+        let monitor = Monitor::start(name, key, connections, door)?;
         let members = Members { name: name.to_owned(), rank, ranks };
         let (spin, is_world) = (AtomicU32::new(SPIN.end), name == "world");
-        Ok(Mesh { rank, members, key, data, spin, monitor, site, is_world })
+        let mesh = Mesh { rank, members, key, spin, monitor, site, is_world, patience: timeout };
+        // The neighbours show each other that they run.
+        if let Some(ring) = ring
+            && let Err(cause) = mesh.reach_all(&ring, Instant::now() + timeout, &mut |_| {})
+        {
+            let cause = format!("cannot form group '{name}' on rank {rank}: {cause}");
+            mesh.monitor.fail(&cause);
+            mesh.monitor.close();
+            return Err(Error::runtime(cause));
+        }
+        Ok(mesh)
+    }
+
+    fn stop(&self) -> Option<String> {
+        self.monitor.failure()
+    }
+
+    /// Makes the connections that an operation needs in which each of these ranks needs this one, too: the higher one of two
+    /// makes it. `waits` hears now and then who has not come.
+    fn reach_all(&self, peers: &[usize], deadline: Instant, waits: &mut dyn FnMut(&[usize])) -> Result<(), String> {
+        let connections = self.monitor.connections();
+        for &peer in peers.iter().filter(|&&peer| peer < self.rank) {
+            self.call(peer, deadline)?;
+        }
+        let mut missing = peers.to_vec();
+        loop {
+            missing.retain(|&peer| connections.lane(peer).is_none());
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if let Some(cause) = self.stop() {
+                return Err(cause);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!("timed out waiting for rank(s) {missing:?}"));
+            }
+            if !connections.await_any(&missing, left.min(interrupt::PERIOD)).is_empty() {
+                if interrupt::interrupted() {
+                    return Err(interrupt::CAUSE.to_owned());
+                }
+                waits(&missing);
+            }
+        }
+    }
+
+    /// Begins a connection, unless there is one or the peer makes it.
+    fn call(&self, peer: usize, deadline: Instant) -> Result<(), String> {
+        let connections = self.monitor.connections();
+        if connections.lane(peer).is_some() {
+            return Ok(());
+        }
+        match connections.call(peer, deadline, &|| self.stop()) {
+            Ok(made) => {
+                if made {
+                    self.monitor.joined(peer);
+                }
+                Ok(())
+            }
+            // Who is not there may have been the first to hear of the end.
+            Err(cause) => Err(self.monitor.reason().unwrap_or(cause)),
+        }
+    }
+
+    /// The connection with a rank that may know nothing of this.
+    fn reach(&self, peer: usize) -> Result<(), String> {
+        let deadline = Instant::now() + self.patience;
+        self.call(peer, deadline)?;
+        self.reach_all(&[peer], deadline, &mut |_| {})
     }
 
     /// An operation waits for `missing`, and has for a while.
@@ -93,7 +151,7 @@ impl Mesh {
     }
 
     fn lane(&self, peer: usize) -> Result<&Lane, String> {
-        self.data[peer].as_ref().ok_or_else(|| format!("no connection to rank {peer}"))
+        self.monitor.connections().lane(peer).ok_or_else(|| format!("no connection to rank {peer}"))
     }
 }
 
@@ -108,128 +166,16 @@ struct Blocked {
     key: Option<Key>,
 }
 
+impl Blocked {
+    fn new() -> Blocked {
+        Blocked { since: Instant::now(), asked: 0, said: false, key: None }
+    }
+}
+
 impl Drop for Blocked {
     fn drop(&mut self) {
         self.key.into_iter().for_each(waits::unstuck);
     }
-}
-
-/// The way to one peer.
-struct Lane {
-    /// Carries the bytes; beside shared memory it only wakes sleepers and tells of deaths.
-    socket: TcpStream,
-    shm: Option<Shm>,
-    /// The peer of a shared lane has closed its end of the socket.
-    closed: AtomicBool,
-}
-
-impl Lane {
-    /// Sends what fits now of header and payload from position `at` on.
-    fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
-        let Some(shm) = &self.shm else { return send_some(&self.socket, header, data, at) };
-        let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
-        self.ring(shm);
-        Ok(n)
-    }
-
-    fn receive(&self, target: &mut [u8]) -> std::io::Result<usize> {
-        let Some(shm) = &self.shm else { return (&self.socket).read(target) };
-        let n = shm.read(target)?;
-        self.ring(shm);
-        Ok(n)
-    }
-
-    fn ring(&self, shm: &Shm) {
-        if shm.must_ring() {
-            // A full socket wakes its reader anyway, and a closed one is found by whoever sleeps on it.
-            let _ = send(&self.socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-        }
-    }
-
-    /// After a sleep: takes the rings off the socket.
-    fn wake_up(&self) {
-        let Some(shm) = &self.shm else { return };
-        shm.wake_up();
-        let mut rings = [0; 64];
-        loop {
-            match (&self.socket).read(&mut rings) {
-                Ok(n) if n == rings.len() => {}
-                Ok(n) if n > 0 => return,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                _ => return self.closed.store(true, Ordering::Relaxed),
-            }
-        }
-    }
-}
-
-/// One message on its way out: header, then payload.
-struct Out<'a> {
-    peer: usize,
-    lane: &'a Lane,
-    header: [u8; Header::LEN],
-    data: &'a [u8],
-    at: usize,
-}
-
-/// One message on its way in.
-struct In<'a, 'b> {
-    peer: usize,
-    lane: &'a Lane,
-    header: [u8; Header::LEN],
-    data: &'b mut [u8],
-    at: usize,
-}
-
-impl Out<'_> {
-    fn done(&self) -> bool {
-        self.at == Header::LEN + self.data.len()
-    }
-
-    /// Sends what the socket takes now.
-    fn progress(&mut self) -> std::io::Result<()> {
-        while !self.done() {
-            self.at += match self.lane.send(&self.header, self.data, self.at) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                other => other?,
-            };
-        }
-        Ok(())
-    }
-}
-
-impl In<'_, '_> {
-    fn done(&self) -> bool {
-        self.at == Header::LEN + self.data.len()
-    }
-
-    /// Receives what has come. Never reads beyond this message: the next one belongs to another exchange.
-    fn progress(&mut self, stamp: &Stamp, rank: usize) -> Result<(), Trouble> {
-        while !self.done() {
-            let target = match self.at < Header::LEN {
-                true => &mut self.header[self.at..],
-                false => &mut self.data[self.at - Header::LEN..],
-            };
-            match self.lane.receive(target) {
-                Ok(0) => return Err(Trouble::Lost),
-                Ok(n) => self.at += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Err(Trouble::Lost),
-            }
-            if self.at == Header::LEN {
-                let header = Header::decode(&self.header)
-                    .ok_or_else(|| Trouble::Desync(format!("rank {} sends something that is no message", self.peer)))?;
-                header.expect(stamp, self.data.len(), rank, self.peer).map_err(Trouble::Desync)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-enum Trouble {
-    Lost,
-    Desync(String),
 }
 
 impl Transport for Mesh {
@@ -242,6 +188,13 @@ impl Transport for Mesh {
         recvs: &mut [(usize, &mut [u8])],
         deadline: Instant,
     ) -> Result<(), String> {
+        let mut blocked: Option<Blocked> = None;
+        if self.monitor.connections().is_on_demand() {
+            let peers: Vec<usize> = sends.iter().map(|(p, _)| *p).chain(recvs.iter().map(|(p, _)| *p)).collect();
+            self.reach_all(&peers, deadline, &mut |missing| {
+                self.waits(stamp, missing.to_vec(), blocked.get_or_insert_with(Blocked::new));
+            })?;
+        }
         let mut outs = Vec::with_capacity(sends.len());
         for &(peer, data) in sends {
             let header = Header { stamp: *stamp, bytes: data.len() as u64 }.encode();
@@ -252,7 +205,6 @@ impl Transport for Mesh {
             ins.push(In { peer: *peer, lane: self.lane(*peer)?, header: [0; Header::LEN], data, at: 0 });
         }
         let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
-        let mut blocked: Option<Blocked> = None;
         loop {
             for out in outs.iter_mut().filter(|out| !out.done()) {
                 out.progress().map_err(|_| self.monitor.why_lost(out.peer))?;
@@ -315,8 +267,7 @@ impl Transport for Mesh {
                 // In shared memory room, too, is announced by a ring.
                 PollFd::new(&lane.socket, if lane.shm.is_some() { PollFlags::IN } else { flags })
             }));
-            let blocked =
-                blocked.get_or_insert_with(|| Blocked { since: Instant::now(), asked: 0, said: false, key: None });
+            let blocked = blocked.get_or_insert_with(Blocked::new);
             match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
                 Ok(n) if n > 0 => {}
                 Ok(_) | Err(rustix::io::Errno::INTR) => {
@@ -333,6 +284,13 @@ impl Transport for Mesh {
     }
 
     unsafe fn post(&self, p2p: PointToPoint) {
+        // A receiver waits for whoever comes, a sender comes.
+        if p2p.stamp.kind == Kind::Send
+            && let Err(cause) = self.reach(p2p.peer)
+        {
+            p2p.work.complete(Err(Error::runtime(format!("{}: {cause}", p2p.stamp))));
+            return;
+        }
         // SAFETY: the same promise.
         unsafe { self.monitor.post(p2p) }
     }
@@ -352,7 +310,7 @@ impl Transport for Mesh {
             site.store.close();
         }
         // Peers that still wait for this rank see the end at once, even while handles of the group live on.
-        self.data.iter().flatten().for_each(|lane| drop(lane.socket.shutdown(Shutdown::Write)));
+        self.monitor.connections().lanes().for_each(|lane| drop(lane.socket.shutdown(Shutdown::Write)));
     }
 
     fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self> {
@@ -386,8 +344,8 @@ mod tests {
             let form = &form;
             let ranks: Vec<_> = (0..hosts.len()).map(|rank| s.spawn(move || form(rank))).collect();
             for (rank, mesh) in ranks.into_iter().map(|t| t.join().unwrap()).enumerate() {
-                for (peer, lane) in mesh.data.iter().enumerate() {
-                    let shared = lane.as_ref().map(|lane| lane.shm.is_some());
+                for (peer, _) in hosts.iter().enumerate() {
+                    let shared = mesh.monitor.connections().lane(peer).map(|lane| lane.shm.is_some());
                     assert_eq!(shared, (peer != rank).then(|| hosts[peer] == hosts[rank]), "{rank} and {peer}");
                 }
             }

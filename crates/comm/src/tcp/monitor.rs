@@ -13,6 +13,8 @@ use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{SendFlags, send};
 
+use super::connections::Connections;
+use super::greeting::Door;
 use super::pulse::Pulse;
 use crate::flight;
 use crate::p2p::{Inbox, Outcome, fits, gone};
@@ -44,7 +46,7 @@ pub(super) struct Link {
 pub(super) struct Monitor {
     rank: usize,
     key: Key,
-    links: Vec<Option<Link>>,
+    connections: Connections,
     state: Mutex<State>,
     changed: Condvar,
     /// Set once, with `State::failure`; read on every exchange.
@@ -58,6 +60,8 @@ pub(super) struct Monitor {
 
 struct State {
     failure: Option<String>,
+    /// The rank that ended the group, and why, where that was heard of.
+    heard: Option<(usize, String)>,
     closing: bool,
     inbox: Inbox,
     peers: Vec<Peer>,
@@ -106,27 +110,30 @@ impl Default for Incoming {
 }
 
 impl Monitor {
-    pub fn start(name: &str, key: Key, links: Vec<Option<Link>>) -> Result<Arc<Monitor>> {
+    /// With a `door` connections may still come.
+    pub fn start(name: &str, key: Key, connections: Connections, door: Option<Door>) -> Result<Arc<Monitor>> {
         let fail = |e: std::io::Error| Error::runtime(format!("cannot start group '{name}': {e}"));
         let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| fail(e.into()));
-        let alone = links.iter().all(Option::is_none);
-        let rank = key.1;
-        let pulse = Pulse::of(rank, links.len())?;
-        let open = |link: &Option<Link>| Peer {
+        let alone = connections.links().next().is_none() && door.is_none();
+        let (rank, n) = (key.1, connections.size());
+        let pulse = Pulse::of(rank, n)?;
+        // Nothing is known against a rank that is not connected yet.
+        let may_come = |peer: usize| peer != rank && (connections.is_on_demand() || connections.link(peer).is_some());
+        let open = |peer: usize| Peer {
             control_input: Vec::new(),
             heard: None,
             left: false,
-            control_open: link.is_some(),
-            p2p_open: link.is_some(),
+            control_open: may_come(peer),
+            p2p_open: may_come(peer),
             outgoing: VecDeque::new(),
             incoming: Incoming::default(),
         };
-        let peers = links.iter().map(open).collect();
-        let state = State { failure: None, closing: false, inbox: Inbox::new(links.len()), peers };
+        let peers = (0..n).map(open).collect();
+        let state = State { failure: None, heard: None, closing: false, inbox: Inbox::new(n), peers };
         let monitor = Arc::new(Monitor {
             rank,
             key,
-            links,
+            connections,
             state: Mutex::new(state),
             changed: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -136,10 +143,33 @@ impl Monitor {
         });
         if !alone {
             let inside = monitor.clone();
-            let thread = std::thread::Builder::new().name(format!("comm {name}")).spawn(move || inside.run(pulse));
+            let thread =
+                std::thread::Builder::new().name(format!("comm {name}")).spawn(move || inside.run(pulse, door));
             *monitor.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread.map_err(fail)?);
         }
         Ok(monitor)
+    }
+
+    pub fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// A connection that was made just now is listened to. Its peer hears what the others have been told already.
+    pub fn joined(&self, peer: usize) {
+        let state = self.state();
+        let said = match (&state.failure, state.closing) {
+            (Some(cause), _) => {
+                let passed_on = state.heard.as_ref().map(|(origin, cause)| format!("{origin} {cause}"));
+                Some(frame(ABORT, &passed_on.unwrap_or_else(|| format!("{} {cause}", self.rank))))
+            }
+            (None, true) => Some(frame(GOODBYE, "")),
+            _ => None,
+        };
+        drop(state);
+        if let (Some(said), Some(link)) = (said, self.connections.link(peer)) {
+            let _ = send(&link.control, &said, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        ring(&self.wake);
     }
 
     pub fn failure(&self) -> Option<String> {
@@ -151,6 +181,13 @@ impl Monitor {
 
     pub fn lane_wake(&self) -> BorrowedFd<'_> {
         self.lane_wake.as_fd()
+    }
+
+    /// Why the group ended, where that is known or about to come.
+    pub fn reason(&self) -> Option<String> {
+        let state = self.state();
+        let state = self.changed.wait_timeout_while(state, REASON, |state| state.failure.is_none());
+        state.unwrap_or_else(PoisonError::into_inner).0.failure.clone()
     }
 
     /// Words for a connection that broke. The reason may still be on its way.
@@ -178,7 +215,7 @@ impl Monitor {
         if state.failure.is_some() || state.closing {
             return;
         }
-        self.tell(&state, ABORT, cause);
+        self.tell_abort(&state, self.rank, cause);
         let done = self.set_failure(&mut state, cause.to_owned());
         drop(state);
         announce(done);
@@ -203,7 +240,7 @@ impl Monitor {
         {
             let _ = thread.join();
         }
-        for link in self.links.iter().flatten() {
+        for (_, link) in self.connections.links() {
             let _ = link.p2p.shutdown(Shutdown::Write);
             let _ = link.control.shutdown(Shutdown::Write);
         }
@@ -241,13 +278,16 @@ impl Monitor {
     /// A frame to everybody. Control buffers are empty but for one such frame, so it fits; a peer that is gone is.
     fn tell(&self, state: &State, kind: u8, text: &str) {
         let frame = frame(kind, text);
-        for (peer, link) in state.peers.iter().zip(&self.links) {
-            if let Some(link) = link
-                && peer.control_open
-            {
+        for (peer, link) in self.connections.links() {
+            if state.peers[peer].control_open {
                 let _ = send(&link.control, &frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
             }
         }
+    }
+
+    /// Tells those who are connected why the group ends; each passes it on where not everybody is connected with everybody.
+    fn tell_abort(&self, state: &State, origin: usize, cause: &str) {
+        self.tell(state, ABORT, &format!("{origin} {cause}"));
     }
 
     /// The caller completes what is returned once the lock is free.
@@ -278,7 +318,7 @@ impl Monitor {
         taken.into_iter().map(|p2p| (p2p, Err(cause.to_owned()))).collect()
     }
 
-    fn run(&self, mut pulse: Option<Pulse>) {
+    fn run(&self, mut pulse: Option<Pulse>, mut door: Option<Door>) {
         loop {
             let state = self.state();
             if state.closing {
@@ -286,9 +326,9 @@ impl Monitor {
             }
             let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
             // A failed group has nothing to listen for but its end.
-            let watched = self.links.iter().zip(&state.peers).filter(|_| state.failure.is_none());
-            for (link, peer) in watched {
-                let Some(link) = link else { continue };
+            let failed = state.failure.is_some();
+            for (peer, link) in self.connections.links().filter(|_| !failed) {
+                let peer = &state.peers[peer];
                 let mut p2p = PollFlags::empty();
                 p2p.set(PollFlags::IN, peer.p2p_open && !matches!(peer.incoming.sink, Sink::Held(_)));
                 p2p.set(PollFlags::OUT, !peer.outgoing.is_empty());
@@ -300,11 +340,19 @@ impl Monitor {
                 }
             }
             drop(state);
+            let n_watched = fds.len();
+            if let Some(door) = door.as_ref().filter(|_| !failed) {
+                door.watch(&mut fds);
+            }
             match poll(&mut fds, pulse.as_ref().map(|pulse| timespec(pulse.every())).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => self.fail(&format!("poll: {e}")),
             }
+            let ready: Vec<bool> = fds[n_watched..].iter().map(|fd| !fd.revents().is_empty()).collect();
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            if let Some(door) = door.as_mut().filter(|_| !ready.is_empty()) {
+                self.let_in(door, &ready);
+            }
             let mut state = self.state();
             if state.closing {
                 return;
@@ -315,13 +363,24 @@ impl Monitor {
                 if let Some(pulse) = &mut pulse {
                     self.beat(&mut state, pulse, &mut done);
                 }
-                for peer in 0..self.links.len() {
+                for peer in 0..self.connections.size() {
                     self.send_queued(&mut state, peer, &mut done);
                     self.receive(&mut state, peer, &mut done);
                 }
                 drop(state);
                 announce(done);
                 questions.into_iter().for_each(|question| waits::heard(self.key, question));
+            }
+        }
+    }
+
+    /// Takes in the connections that other ranks make.
+    fn let_in(&self, door: &mut Door, ready: &[bool]) {
+        for arrival in door.turn(ready, &|peer| self.connections.admit(peer)) {
+            match self.connections.arrive(arrival) {
+                Ok(Some(peer)) => self.joined(peer),
+                Ok(None) => {}
+                Err(cause) => self.fail(&cause),
             }
         }
     }
@@ -355,13 +414,13 @@ impl Monitor {
             "{ranks} not answer for {:.0} s: stopped, or its host or network is down",
             pulse.timeout().as_secs_f64()
         );
-        self.tell(state, ABORT, &cause);
+        self.tell_abort(state, self.rank, &cause);
         done.extend(self.set_failure(state, cause));
     }
 
     /// A frame without text to one peer. There is room for it unless the peer does not read, which is found out anyway.
     fn say(&self, peer: usize, kind: u8) {
-        if let Some(link) = &self.links[peer] {
+        if let Some(link) = self.connections.link(peer) {
             let _ = send(&link.control, &[kind, 0, 0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
@@ -370,8 +429,8 @@ impl Monitor {
     fn hear(&self, state: &mut State, done: &mut Vec<Outcome>, questions: &mut Vec<Question>) {
         let mut dead = Vec::new();
         let mut aborted = None;
-        for (p, link) in self.links.iter().enumerate() {
-            let (Some(link), peer) = (link, &mut state.peers[p]) else { continue };
+        for (p, link) in self.connections.links() {
+            let peer = &mut state.peers[p];
             if !peer.control_open {
                 continue;
             }
@@ -402,7 +461,7 @@ impl Monitor {
                     BEAT => {}
                     ASK => self.say(p, BEAT),
                     WAITS => questions.extend(Question::decode(&text)),
-                    ABORT => aborted = aborted.or_else(|| Some(format!("rank {p} aborted: {text}"))),
+                    ABORT => aborted = aborted.or_else(|| Some(origin(&text, p))),
                     _ => peer.control_open = false,
                 }
             }
@@ -412,8 +471,12 @@ impl Monitor {
                 dead.push(p);
             }
         }
-        if let Some(cause) = aborted {
-            done.extend(self.set_failure(state, cause));
+        if let Some((origin, cause)) = aborted {
+            if self.connections.is_on_demand() {
+                self.tell_abort(state, origin, &cause);
+            }
+            state.heard = Some((origin, cause.clone()));
+            done.extend(self.set_failure(state, format!("rank {origin} aborted: {cause}")));
         } else if !dead.is_empty() {
             let cause = match dead[..] {
                 [p] => format!("rank {p} died: its connection closed without a goodbye"),
@@ -421,13 +484,13 @@ impl Monitor {
             };
             // The others see it too, but perhaps later than the end of this process, which they must not mistake for
             // the first death.
-            self.tell(state, ABORT, &cause);
+            self.tell_abort(state, self.rank, &cause);
             done.extend(self.set_failure(state, cause));
         }
     }
 
     fn send_queued(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
-        let (Some(link), target) = (&self.links[peer], &mut state.peers[peer]) else { return };
+        let (Some(link), target) = (self.connections.link(peer), &mut state.peers[peer]) else { return };
         while let Some(out) = target.outgoing.front_mut() {
             // SAFETY: the span is valid until the work is complete, and it is not while it stands in this queue.
             let data = unsafe { out.p2p.span.bytes() };
@@ -448,7 +511,7 @@ impl Monitor {
     }
 
     fn receive(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
-        let Some(link) = &self.links[peer] else { return };
+        let Some(link) = self.connections.link(peer) else { return };
         while state.failure.is_none() && state.peers[peer].p2p_open {
             if let Sink::Held(header) = state.peers[peer].incoming.sink {
                 match state.inbox.take(peer, &header) {
@@ -505,7 +568,7 @@ impl Monitor {
     fn classify(&self, state: &mut State, peer: usize, raw: &[u8; Header::LEN], done: &mut Vec<Outcome>) {
         let Some(header) = Header::decode(raw).filter(|header| header.stamp.kind == Kind::Send) else {
             let cause = format!("rank {peer} sends something that is no message");
-            self.tell(state, ABORT, &cause);
+            self.tell_abort(state, self.rank, &cause);
             done.extend(self.set_failure(state, cause));
             return;
         };
@@ -525,7 +588,7 @@ impl Monitor {
         let bytes = usize::try_from(header.bytes).unwrap_or(usize::MAX);
         if data.try_reserve_exact(bytes).is_err() {
             let cause = format!("on rank {}: no memory for {bytes} bytes of rank {peer}: {}", self.rank, header.stamp);
-            self.tell(state, ABORT, &cause);
+            self.tell_abort(state, self.rank, &cause);
             done.extend(self.set_failure(state, cause));
             return;
         }
@@ -539,7 +602,7 @@ impl Monitor {
             Ok(()) => state.peers[peer].incoming = Incoming { sink: Sink::Posted(recv), ..Incoming::default() },
             Err(cause) => {
                 let cause = format!("on rank {}: {cause}", self.rank);
-                self.tell(state, ABORT, &cause);
+                self.tell_abort(state, self.rank, &cause);
                 done.push((recv, Err(cause.clone())));
                 done.extend(self.set_failure(state, cause));
             }
@@ -549,7 +612,7 @@ impl Monitor {
 
 impl Ask for Monitor {
     fn ask(&self, peer: usize, question: &Question) {
-        if let Some(link) = &self.links[peer] {
+        if let Some(link) = self.connections.link(peer) {
             let _ = send(&link.control, &frame(WAITS, &question.encode()), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
@@ -585,6 +648,13 @@ fn ring(event: &OwnedFd) {
 fn frame(kind: u8, text: &str) -> Vec<u8> {
     let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
     [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat()
+}
+
+/// Who ended the group, and why, in an abort that `from` sends.
+fn origin(text: &str, from: usize) -> (usize, String) {
+    let said = text.split_once(' ').and_then(|(rank, cause)| Some((rank.parse().ok()?, cause)));
+    let (origin, cause) = said.unwrap_or((from, text));
+    (origin, cause.to_owned())
 }
 
 fn next_frame(input: &mut Vec<u8>) -> Option<(u8, String)> {

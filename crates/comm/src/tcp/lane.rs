@@ -1,0 +1,129 @@
+//! The way of collectives to one peer, and the messages on it: what is sent and received so far. Waits for nothing.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::net::{SendFlags, send};
+
+use super::shm::Shm;
+use crate::request::{Header, Stamp};
+use crate::sockets::send_some;
+
+/// The way to one peer.
+pub(super) struct Lane {
+    /// Carries the bytes; beside shared memory it only wakes sleepers and tells of deaths.
+    pub socket: TcpStream,
+    pub shm: Option<Shm>,
+    /// The peer of a shared lane has closed its end of the socket.
+    pub closed: AtomicBool,
+}
+
+impl Lane {
+    /// Sends what fits now of header and payload from position `at` on.
+    fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
+        let Some(shm) = &self.shm else { return send_some(&self.socket, header, data, at) };
+        let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
+        self.ring(shm);
+        Ok(n)
+    }
+
+    fn receive(&self, target: &mut [u8]) -> std::io::Result<usize> {
+        let Some(shm) = &self.shm else { return (&self.socket).read(target) };
+        let n = shm.read(target)?;
+        self.ring(shm);
+        Ok(n)
+    }
+
+    fn ring(&self, shm: &Shm) {
+        if shm.must_ring() {
+            // A full socket wakes its reader anyway, and a closed one is found by whoever sleeps on it.
+            let _ = send(&self.socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+    }
+
+    /// After a sleep: takes the rings off the socket.
+    pub fn wake_up(&self) {
+        let Some(shm) = &self.shm else { return };
+        shm.wake_up();
+        let mut rings = [0; 64];
+        loop {
+            match (&self.socket).read(&mut rings) {
+                Ok(n) if n == rings.len() => {}
+                Ok(n) if n > 0 => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                _ => return self.closed.store(true, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
+/// One message on its way out: header, then payload.
+pub(super) struct Out<'a> {
+    pub peer: usize,
+    pub lane: &'a Lane,
+    pub header: [u8; Header::LEN],
+    pub data: &'a [u8],
+    pub at: usize,
+}
+
+/// One message on its way in.
+pub(super) struct In<'a, 'b> {
+    pub peer: usize,
+    pub lane: &'a Lane,
+    pub header: [u8; Header::LEN],
+    pub data: &'b mut [u8],
+    pub at: usize,
+}
+
+impl Out<'_> {
+    pub fn done(&self) -> bool {
+        self.at == Header::LEN + self.data.len()
+    }
+
+    /// Sends what the socket takes now.
+    pub fn progress(&mut self) -> std::io::Result<()> {
+        while !self.done() {
+            self.at += match self.lane.send(&self.header, self.data, self.at) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                other => other?,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl In<'_, '_> {
+    pub fn done(&self) -> bool {
+        self.at == Header::LEN + self.data.len()
+    }
+
+    /// Receives what has come. Never reads beyond this message: the next one belongs to another exchange.
+    pub fn progress(&mut self, stamp: &Stamp, rank: usize) -> Result<(), Trouble> {
+        while !self.done() {
+            let target = match self.at < Header::LEN {
+                true => &mut self.header[self.at..],
+                false => &mut self.data[self.at - Header::LEN..],
+            };
+            match self.lane.receive(target) {
+                Ok(0) => return Err(Trouble::Lost),
+                Ok(n) => self.at += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return Err(Trouble::Lost),
+            }
+            if self.at == Header::LEN {
+                let header = Header::decode(&self.header)
+                    .ok_or_else(|| Trouble::Desync(format!("rank {} sends something that is no message", self.peer)))?;
+                header.expect(stamp, self.data.len(), rank, self.peer).map_err(Trouble::Desync)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) enum Trouble {
+    Lost,
+    Desync(String),
+}
