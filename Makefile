@@ -2,14 +2,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help demo test test-clusters bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
 SOURCE ?=
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo:  ## build, install into .venv, train a small GPT and print a sample (ARGS=--graph compiles it)
 	@.ci/demo $(ARGS)
@@ -27,6 +27,11 @@ model:  ## try very many orders of the threads' steps on the actors' protocol (t
 suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or OneFlow, ARGS="test_torch.py -k name"
 	@.ci/build
 	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites "$(SOURCE)" $(ARGS)
+
+test-clusters:  ## launchers, MPI, Slurm, hosts as namespaces, 256 ranks: what needs root and packages (each skip says why)
+	@.ci/build
+	@ONEFLOW_TEST_RANKS=256 cargo test --package oneflow-comm --test large a_crowd -- --nocapture
+	@ONEFLOW_TEST_CLUSTERS=1 PYTHONPATH=python "$$(.ci/venv)/bin/python" -m pytest tests/clusters -rs $(ARGS)
 
 races:  ## resize and replace tensors under running ops, on threads, for minutes (ARGS=--seconds N for each pair)
 	@.ci/build

@@ -25,7 +25,14 @@ def with_group() -> list[str]:
 
 # Queries about a group, from outside of it.
 ANSWERS: dict[str, Any] = {"get_rank": -1, "get_world_size": -1, "destroy_process_group": None}
-REFUSALS = {"get_backend", "get_process_group_ranks", "get_global_rank", "get_group_rank", "new_subgroups"}
+REFUSALS = {
+    "get_backend",
+    "get_process_group_ranks",
+    "get_global_rank",
+    "get_group_rank",
+    "new_subgroups",
+    "shrink_group",
+}
 
 
 @pytest.mark.parametrize("name", with_group())

@@ -4,7 +4,7 @@
 //! always "everybody sends me the pieces I own, I fold them in rank order": as many bytes per rank as a ring, without the
 //! ring's dependence of the order on the position, and with one rounding for half types. Short messages go to all peers
 //! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. Larger groups take the ways of
-//! `hypercube`, all-to-all apart. No link topology is considered.
+//! `hypercube`, all-to-all apart, and so do long all-reduces of several hosts with equally many ranks.
 
 use std::ops::Range;
 
@@ -146,7 +146,9 @@ fn longest(blocks: &[Range<usize>]) -> usize {
 
 fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     let n = turn.size();
-    if n > DIRECT {
+    // Across hosts each host's data cross the network once.
+    let hosts = || n.is_power_of_two() && turn.transport.ranks_per_host().is_some_and(|m| m > 1 && m.is_power_of_two());
+    if n > DIRECT || (data.len() > hypercube::SHORT && hosts()) {
         return hypercube::all_reduce(turn, data, dtype, op);
     }
     if n == 2 && data.len() <= TINY {

@@ -4,7 +4,8 @@
 //! rank stands behind the corner `rank - p`, which speaks for it. Reductions are trees over the bits, the lower rank's part
 //! first, so all ranks and all transports get the same bits; half types are rounded once for each of the log2(n) steps.
 //! Pieces are kept in the order of corners, each followed by that of the rank behind it, so that what a sub-cube owns is
-//! one range. Data that each rank has for each other one do not go this way.
+//! one range. An all-reduce begins between neighbours: where 2^k consecutive ranks share a host, each host sends and
+//! receives the data once, whatever the number of its ranks. Data that each rank has for each other one do not go this way.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::request::{ReduceOp, Span};
 use crate::transport::{Transport, Turn};
 
 /// Up to this many bytes each step of a reduction takes all of them: half the steps, log2(n) times the bytes.
-const SHORT: usize = 32 << 10;
+pub(crate) const SHORT: usize = 32 << 10;
 /// Bytes of scratch memory, about, and the most that a gathering by the tree moves.
 const SEGMENT: usize = 16 << 20;
 /// A whole number of elements of every dtype.
@@ -28,12 +29,29 @@ struct Cube<'a, 't, T> {
     n: usize,
     /// Corners.
     p: usize,
+    /// Halving begins between neighbours, who are on one host, so that later steps, which leave it, move less.
+    near_first: bool,
 }
 
 impl<'a, 't, T: Transport> Cube<'a, 't, T> {
     fn of(turn: &'a Turn<'t, T>) -> Self {
         let n = turn.size();
-        Cube { turn, rank: turn.rank(), n, p: 1 << n.ilog2() }
+        Cube { turn, rank: turn.rank(), n, p: 1 << n.ilog2(), near_first: false }
+    }
+
+    /// The bits of a corner's number in the opposite order.
+    fn turned(&self, corner: usize) -> usize {
+        corner.reverse_bits().checked_shr(usize::BITS - self.p.ilog2()).unwrap_or(0)
+    }
+
+    /// Where this corner's pieces stand among those of all.
+    fn place(&self) -> usize {
+        if self.near_first { self.turned(self.rank) } else { self.rank }
+    }
+
+    /// The corner whose pieces stand at another place.
+    fn at_place(&self, place: usize) -> usize {
+        if self.near_first { self.turned(place) } else { place }
     }
 
     /// The corner that speaks for this rank, which is none.
@@ -95,14 +113,14 @@ impl<'a, 't, T: Transport> Cube<'a, 't, T> {
         let mut scratch = Vec::new();
         for distance in self.distances().rev() {
             let middle = low + distance;
-            let lower = self.rank & distance == 0;
+            let lower = self.place() & distance == 0;
             let (mine, theirs) = if lower { (low..middle, middle..high) } else { (middle..high, low..middle) };
             let (keep, give) = (bytes(starts, &mine), bytes(starts, &theirs));
             if scratch.len() < keep.len() {
                 scratch.resize(keep.len(), 0);
             }
             let got = &mut scratch[..keep.len()];
-            self.swap(self.rank ^ distance, &data[give], got)?;
+            self.swap(self.at_place(self.place() ^ distance), &data[give], got)?;
             combine(&mut data[keep], got, lower, dtype, op);
             (low, high) = (mine.start, mine.end);
         }
@@ -112,7 +130,7 @@ impl<'a, 't, T: Transport> Cube<'a, 't, T> {
     /// Recursive doubling: afterwards the pieces of all corners are there.
     fn double(&self, data: &mut [u8], starts: &[usize]) -> Result<()> {
         for distance in self.distances() {
-            let low = self.rank & !(distance - 1);
+            let low = self.place() & !(distance - 1);
             let other = low ^ distance;
             let (mine, theirs) = (bytes(starts, &(low..low + distance)), bytes(starts, &(other..other + distance)));
             let (head, tail) = data.split_at_mut(starts[low.max(other)]);
@@ -120,7 +138,7 @@ impl<'a, 't, T: Transport> Cube<'a, 't, T> {
                 true => (&head[mine], &mut tail[..theirs.len()]),
                 false => (&tail[..mine.len()], &mut head[theirs]),
             };
-            self.swap(self.rank ^ distance, mine, theirs)?;
+            self.swap(self.at_place(self.place() ^ distance), mine, theirs)?;
         }
         Ok(())
     }
@@ -143,7 +161,7 @@ fn finish(data: &mut [u8], n: usize, dtype: DType, op: ReduceOp) {
 }
 
 pub(crate) fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
-    let cube = Cube::of(turn);
+    let cube = Cube { near_first: true, ..Cube::of(turn) };
     // Nothing to reduce is still an operation in which ranks meet.
     for start in (0..data.len().max(1)).step_by(SEGMENT) {
         let end = data.len().min(start + SEGMENT);
@@ -171,7 +189,7 @@ fn all_reduce_segment<T: Transport>(cube: &Cube<'_, '_, T>, data: &mut [u8], dty
         let mut starts = vec![0];
         (0..cube.p).for_each(|corner| starts.push(starts[corner] + piece(corner)));
         cube.halve(data, &starts, dtype, op)?;
-        finish(&mut data[starts[cube.rank]..starts[cube.rank + 1]], cube.n, dtype, op);
+        finish(&mut data[starts[cube.place()]..starts[cube.place() + 1]], cube.n, dtype, op);
         cube.double(data, &starts)?;
     }
     cube.behind().map_or(Ok(()), |behind| cube.send(behind, data))

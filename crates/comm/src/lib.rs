@@ -1,7 +1,7 @@
 //! Process groups: ranks that communicate. Raw bytes, a dtype, a reduce op; no tensor.
 //!
 //! A launcher's environment is read by [`rendezvous`], ranks find each other through a [`store`], and a [`ProcessGroup`]
-//! runs collectives over threads of one process ([`fake`]) or sockets between processes ([`tcp`]). Devices other than the
+//! runs collectives over threads of one process ([`fake`]), sockets between processes ([`tcp`]) or an installed MPI ([`mpi`]). Devices other than the
 //! host are not known here.
 //!
 //! ```
@@ -25,6 +25,7 @@ mod group;
 mod hypercube;
 mod interrupt;
 mod launch;
+pub mod mpi;
 mod p2p;
 mod reduce;
 mod registry;

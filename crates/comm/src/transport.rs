@@ -23,6 +23,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
         deadline: Instant,
     ) -> Result<(), String>;
 
+    /// How many ranks each host has, where there are several hosts with equally many consecutive ranks; the same on all ranks.
+    fn ranks_per_host(&self) -> Option<usize> {
+        None
+    }
+
     /// Starts a send or a receive that completes `work`.
     ///
     /// # Safety

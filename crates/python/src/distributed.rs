@@ -359,6 +359,18 @@ fn _init_process_group(
     Ok((launch.rank, launch.world_size, launch.source, launch.master))
 }
 
+/// Joins the job that `mpirun` has started, through the installed MPI; its name and version.
+#[pyfunction]
+fn _init_mpi(py: Python<'_>, world_size: usize, timeout: Option<f64>) -> PyResult<String> {
+    let (_, all) = timeouts(timeout)?;
+    run(|| gate::detach(py, || oneflow_comm::mpi::init(world_size, all)))
+}
+
+#[pyfunction]
+fn _is_mpi_available(py: Python<'_>) -> bool {
+    gate::detach(py, oneflow_comm::mpi::is_mpi_available)
+}
+
 /// Joins the job whose ranks meet in this store.
 #[pyfunction]
 #[pyo3(signature = (store, rank, world_size, timeout=None))]
@@ -407,6 +419,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_launch_note, m)?)?;
     m.add_function(wrap_pyfunction!(_flight_record, m)?)?;
     m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
+    m.add_function(wrap_pyfunction!(_init_mpi, m)?)?;
+    m.add_function(wrap_pyfunction!(_is_mpi_available, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_fake_groups, m)?)

@@ -15,7 +15,10 @@ from oneflow import Tensor, _oneflow
 from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
 from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
+from oneflow.distributed._coalesced import all_gather_coalesced, all_reduce_coalesced
 from oneflow.distributed._groups import (
+    SHRINK_ABORT,
+    SHRINK_DEFAULT,
     GroupMember,
     _check_backend,
     _group,
@@ -36,6 +39,7 @@ from oneflow.distributed._groups import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    shrink_group,
     split_group,
 )
 from oneflow.distributed._joining import (
@@ -91,13 +95,17 @@ __all__ = [
     "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
+    "SHRINK_ABORT",
+    "SHRINK_DEFAULT",
     "Store",
     "TCPStore",
     "Work",
     "all_gather",
+    "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
     "barrier",
@@ -139,6 +147,7 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "shrink_group",
     "split_group",
     "wire_bytes",
     "wire_calls",

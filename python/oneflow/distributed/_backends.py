@@ -83,7 +83,8 @@ def is_backend_available(backend: str) -> bool:
         >>> oneflow.distributed.is_backend_available("gloo")
         True
     """
-    return backend.lower() in Backend.backend_list
+    name = backend.lower()
+    return name in Backend.backend_list and (name != "mpi" or _oneflow._is_mpi_available())
 
 
 class _Kinds(type):

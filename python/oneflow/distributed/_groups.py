@@ -19,6 +19,8 @@ from oneflow.distributed import _backends
 from oneflow.distributed._backends import Backend
 
 __all__ = [
+    "SHRINK_ABORT",
+    "SHRINK_DEFAULT",
     "GroupMember",
     "get_backend",
     "get_global_rank",
@@ -33,6 +35,7 @@ __all__ = [
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "shrink_group",
     "split_group",
 ]
 
@@ -89,7 +92,13 @@ def _check_backend(what: str, backend: str | None) -> str | None:
         return foreign.pop()
     if not names <= {"tcp", "gloo", "mpi"}:
         raise ValueError(
-            f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo') or Backend.register_backend"
+            f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo'), 'mpi' or Backend.register_backend"
+        )
+    if "mpi" in names and len(names) > 1:
+        raise NotImplementedError(f"{what}: backend {backend!r}: one backend serves all devices")
+    if what != "init_process_group" and names and ("mpi" in names) != (_world().backend() == "mpi"):
+        raise NotImplementedError(
+            f"{what}: backend {backend!r}, but the job was joined with {_world().backend()!r}, as its groups are"
         )
     return None
 
@@ -175,7 +184,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """Return ``"tcp"`` between processes, ``"fake"`` between threads, or the name of a third party's backend.
+    """Return ``"tcp"`` or ``"mpi"`` between processes, ``"fake"`` between threads, or a third party's name.
 
     Raises:
         ValueError: this rank is not part of the group.
@@ -200,14 +209,17 @@ def is_nccl_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False: ranks are connected by TCP.
+    """Whether an MPI library can be loaded here, for the backend ``"mpi"``.
+
+    Open MPI and libraries with MPICH's binary interface (MPICH, Intel MPI, MVAPICH) serve. The environment variable
+    ``ONEFLOW_MPI_LIBRARY`` names one that lies elsewhere.
 
     Example::
 
-        >>> oneflow.distributed.is_mpi_available()
-        False
+        >>> oneflow.distributed.is_mpi_available() in (True, False)
+        True
     """
-    return False
+    return _oneflow._is_mpi_available()
 
 
 def is_gloo_available() -> bool:
@@ -363,6 +375,55 @@ def split_group(
         raise ValueError(f"split_group: a rank stands in two parts of {split_ranks}")
     found = [parent.new_group(list(part), _seconds(timeout)) for part in split_ranks]
     return next((group for group in found if group is not None), _NOT_A_MEMBER)
+
+
+SHRINK_DEFAULT = 0
+SHRINK_ABORT = 1
+
+
+def shrink_group(ranks_to_exclude: list[int], group: Any = None, shrink_flags: int = 0, pg_options: Any = None) -> Any:
+    """Make a group of the ranks that are left, also of a group that has failed. Only they call it.
+
+    Args:
+        ranks_to_exclude: by their numbers in ``group``.
+        group: one that the program has made. The job's own group cannot be replaced: make one of all ranks
+            (``new_group()``) for what shall go on without some of them.
+        shrink_flags: ``SHRINK_ABORT`` ends what is under way in ``group`` first.
+
+    Raises:
+        ValueError: no rank, all ranks, one twice, or one that is not in ``group``.
+        RuntimeError: this rank is to be excluded.
+        NotImplementedError: the job's own group, options, or a third party's backend.
+
+    Example::
+
+        >>> def rank():
+        ...     group = oneflow.distributed.new_group()
+        ...     if oneflow.distributed.get_rank() == 1:
+        ...         return None
+        ...     return oneflow.distributed.get_process_group_ranks(oneflow.distributed.shrink_group([1], group))
+        >>> oneflow.testing.run_ranks(3, rank)
+        [[0, 2], None, [0, 2]]
+    """
+    found = _group(group, "shrink_group")
+    n = found.size()
+    if pg_options is not None:
+        raise NotImplementedError("shrink_group: pg_options are for other backends; leave them out")
+    if shrink_flags not in (SHRINK_DEFAULT, SHRINK_ABORT):
+        raise ValueError(f"shrink_group: shrink_flags is {shrink_flags}, expected SHRINK_DEFAULT or SHRINK_ABORT")
+    excluded = list(ranks_to_exclude)
+    if not excluded or len(set(excluded)) != len(excluded) or not all(0 <= rank < n for rank in excluded):
+        raise ValueError(f"shrink_group: {excluded} must be distinct ranks of a group of {n}, and at least one")
+    if len(excluded) == n:
+        raise ValueError(f"shrink_group: {excluded} are all ranks of the group")
+    if found.rank() in excluded:
+        raise RuntimeError(f"shrink_group: rank {found.rank()} is to be excluded and must not call it")
+    if found == _world():
+        raise NotImplementedError("shrink_group: the job's own group; shrink one that new_group() has made")
+    if shrink_flags == SHRINK_ABORT:
+        found.abort("shrink_group")
+    left = [rank for rank in range(n) if rank not in excluded]
+    return found.new_group(left, None, by_all=False)
 
 
 def new_subgroups(

@@ -67,8 +67,9 @@ def init_process_group(
     standard error which it was. A program may name its rank and the number of ranks itself.
 
     Args:
-        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory; or a name
-            that was given to :meth:`Backend.register_backend`.
+        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory; ``"mpi"``:
+            over the MPI library whose ``mpirun`` has started the program; or a name that was given to
+            :meth:`Backend.register_backend`.
         init_method: ``"env://"``; ``"tcp://host:port"``, where rank 0 listens; or ``"file:///path"``, a file that all
             ranks can open. The latter two need ``rank`` and ``world_size``, here or as ``?rank=0&world_size=2``.
         timeout: of every collective; thirty minutes by default. A number counts seconds.
@@ -93,6 +94,12 @@ def init_process_group(
         raise NotImplementedError("init_process_group: pg_options are for other backends; leave them out")
     if store is not None and init_method is not None:
         raise ValueError("Cannot specify both init_method and store.")
+    by_mpi = (backend or "").lower().rpartition(":")[2] == "mpi"
+    if by_mpi and _joined_unasked:
+        raise RuntimeError(
+            "init_process_group: this process has joined the launcher's job over TCP already, when it first asked for "
+            "a placement, its rank or a collective; call init_process_group('mpi') before that"
+        )
     if _joined_unasked:
         # A placement came first and has joined the job: this call finds it done.
         world = _oneflow._world_group()
@@ -110,6 +117,11 @@ def init_process_group(
         raise RuntimeError("trying to initialize the default process group twice!")
     if foreign is not None:
         _join_foreign(foreign, init_method, _seconds(timeout), rank, world_size, store)
+        return
+    if by_mpi:
+        if store is not None or init_method not in (None, "env://"):
+            raise ValueError("init_process_group: backend 'mpi' has mpirun's ranks; leave out store and init_method")
+        _join_mpi(_seconds(timeout), rank, world_size)
         return
     if store is not None or (init_method or "").startswith("file://"):
         if store is None:
@@ -140,6 +152,16 @@ def init_process_group(
     actual_rank, n_ranks, source, master = found
     _joined(source, n_ranks, master)
     _check_given(rank, world_size, (actual_rank, n_ranks))
+
+
+def _join_mpi(seconds: float | None, rank: int, world_size: int) -> None:
+    """Join the job that ``mpirun`` has started, through its library."""
+    if not any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE")):
+        raise RuntimeError("init_process_group: backend 'mpi': mpirun has not started this process")
+    found = _oneflow._launch()[:2]
+    _check_given(rank, world_size, found)
+    version = _oneflow._init_mpi(found[1], seconds)
+    _joined(f"{version}, whose messages are used", found[1], None)
 
 
 def _join_foreign(

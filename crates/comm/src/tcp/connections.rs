@@ -23,6 +23,7 @@ pub(super) struct Connections {
     directory: Option<Directory>,
     book: Mutex<Book>,
     changed: Condvar,
+    ranks_per_host: Option<usize>,
 }
 
 /// Where the ranks of a large group are.
@@ -65,9 +66,10 @@ impl Book {
 }
 
 impl Connections {
-    /// All that a group of `n` ranks will ever have. `None` stands at this rank's own place.
+    /// All that a group will ever have. Nothing stands at this rank's own place but its host.
     pub fn complete(found: Vec<Found>) -> Result<Connections, String> {
-        let all = Connections::new(found.len(), None);
+        let hosts: Vec<u64> = found.iter().map(|found| found.host).collect();
+        let all = Connections { ranks_per_host: per_host(&hosts), ..Connections::new(found.len(), None) };
         for (peer, found) in found.into_iter().enumerate() {
             if found.streams.iter().all(Option::is_some) {
                 all.adopt(peer, found)?;
@@ -88,11 +90,16 @@ impl Connections {
 
     fn new(n: usize, directory: Option<Directory>) -> Connections {
         let (lanes, links) = ((0..n).map(|_| OnceLock::new()).collect(), (0..n).map(|_| OnceLock::new()).collect());
-        Connections { lanes, links, directory, book: Mutex::default(), changed: Condvar::new() }
+        let (book, changed) = (Mutex::default(), Condvar::new());
+        Connections { lanes, links, directory, book, changed, ranks_per_host: None }
     }
 
     pub fn size(&self) -> usize {
         self.lanes.len()
+    }
+
+    pub fn ranks_per_host(&self) -> Option<usize> {
+        self.ranks_per_host
     }
 
     pub fn is_on_demand(&self) -> bool {
@@ -164,7 +171,7 @@ impl Connections {
 
     /// Takes in what has come; the peer, once all of it is there.
     pub fn arrive(&self, arrival: Arrival) -> Result<Option<usize>, String> {
-        let Arrival { from, lane, stream, shm } = arrival;
+        let Arrival { from, lane, stream, shm, .. } = arrival;
         let mut book = self.book();
         let found = book.partial.entry(from).or_default();
         found.streams[lane] = Some(stream);
@@ -202,5 +209,37 @@ impl Connections {
         }
         let book = self.changed.wait_timeout(book, patience).unwrap_or_else(PoisonError::into_inner).0;
         missing(&book)
+    }
+}
+
+/// How many ranks each of several hosts has, if equally many follow each other on each.
+fn per_host(hosts: &[u64]) -> Option<usize> {
+    let n = hosts.iter().take_while(|&host| host == &hosts[0]).count();
+    let is_even = n > 0 && n < hosts.len() && hosts.len().is_multiple_of(n);
+    let is_one = |ranks: &[u64]| ranks.iter().all(|host| host == &ranks[0]);
+    let blocks: Vec<&[u64]> = hosts.chunks(n.max(1)).collect();
+    let are_distinct = || (1..blocks.len()).all(|i| !blocks[..i].iter().any(|block| block[0] == blocks[i][0]));
+    (is_even && blocks.iter().all(|ranks| is_one(ranks)) && are_distinct()).then_some(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::per_host;
+
+    #[test]
+    fn hosts_count_where_they_have_equally_many_consecutive_ranks() {
+        let cases: [(&[u64], Option<usize>); 8] = [
+            (&[], None),
+            (&[7, 7], None),
+            (&[7, 8], Some(1)),
+            (&[7, 7, 8, 8], Some(2)),
+            (&[7, 8, 7, 8], None),
+            (&[7, 7, 8], None),
+            (&[7, 7, 8, 9], None),
+            (&[7, 7, 8, 8, 7, 7], None),
+        ];
+        for (hosts, expected) in cases {
+            assert_eq!(per_host(hosts), expected, "{hosts:?}");
+        }
     }
 }

@@ -68,10 +68,21 @@ pub(super) fn connect(
     let listener = TcpListener::bind((ip, 0)).map_err(|e| fail(format!("cannot listen on {ip}: {e}")))?;
     let address = listener.local_addr().map_err(|e| fail(e.to_string()))?;
     let (generation, comm, word, proof) = (site.generation, comm_id(name), random(), site.access.key());
-    let me = Hello { generation, comm, word, from: 0, to: rank, size, lane: 0, shm: (0, 0), shm_word: 0 };
+    let host = host_name();
+    let me = Hello {
+        generation,
+        comm,
+        word,
+        from: 0,
+        to: rank,
+        size,
+        lane: 0,
+        shm: (0, 0),
+        shm_word: 0,
+        host: comm_id(&host),
+    };
     let mut door = Door::open(listener, me, proof.clone()).map_err(|e| fail(e.to_string()))?;
     let key = |r: usize| format!("group/{name}/{r}");
-    let host = host_name();
     site.store.set(&key(rank), format!("{address} {word:016x} {host}").as_bytes()).map_err(|e| fail(e.to_string()))?;
     let check = |peer: usize, place: &Place| match site.access {
         Access::OneHost => one_host(place, &host).map_err(|cause| format!("rank {peer} {cause}")),
@@ -84,6 +95,7 @@ pub(super) fn connect(
     }
 
     let mut found: Vec<Found> = (0..size).map(|_| Found::default()).collect();
+    found[rank].host = me.host;
     for (peer, found) in found.iter_mut().enumerate().take(rank) {
         let left = deadline.saturating_duration_since(Instant::now());
         let known = site.store.wait(&[&key(peer)], left).and_then(|()| site.store.get(&key(peer)));
@@ -119,6 +131,7 @@ pub(super) fn call(
     }
     let Some(mut found) = introduce(place.address, &hellos, proof, deadline, stop)? else { return Ok(None) };
     found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
+    found.host = comm_id(&place.host);
     Ok(Some(found))
 }
 

@@ -22,7 +22,7 @@ use crate::sockets::timespec;
 
 /// Collectives, point-to-point messages, goodbyes.
 pub(super) const N_LANES: usize = 3;
-const MAGIC: [u8; 4] = *b"OFP3";
+const MAGIC: [u8; 4] = *b"OFP4";
 const OPENING: usize = MAGIC.len() + NONCE;
 
 /// Strangers that are connected but have not said who they are, beside the ranks that may all knock at once.
@@ -47,30 +47,33 @@ pub(super) struct Hello {
     /// Shared memory: the process and its descriptor, zeros for none.
     pub shm: (u32, u32),
     pub shm_word: u64,
+    /// The same number for all ranks of one host.
+    pub host: u64,
 }
 
 impl Hello {
-    const LEN: usize = 60;
+    const LEN: usize = 64;
 
     fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
-        let words = [self.generation, self.comm, self.word, self.shm_word];
+        let words = [self.generation, self.comm, self.word, self.shm_word, self.host];
         words.iter().enumerate().for_each(|(i, w)| out[8 * i..8 * i + 8].copy_from_slice(&w.to_le_bytes()));
         let halves = [self.from as u32, self.to as u32, self.size as u32, self.lane as u32, self.shm.0, self.shm.1];
         halves.iter().enumerate().for_each(|(i, h)| {
-            out[32 + 4 * i..36 + 4 * i].copy_from_slice(&h.to_le_bytes());
+            out[40 + 4 * i..44 + 4 * i].copy_from_slice(&h.to_le_bytes());
         });
         out
     }
 
     fn decode(raw: &[u8]) -> Hello {
         let at = |at: usize, n: usize| raw[at..at + n].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
-        let half = |i: usize| at(32 + 4 * i, 4) as usize;
+        let half = |i: usize| at(40 + 4 * i, 4) as usize;
         Hello {
             generation: at(0, 8),
             comm: at(8, 8),
             word: at(16, 8),
             shm_word: at(24, 8),
+            host: at(32, 8),
             from: half(0),
             to: half(1),
             size: half(2),
@@ -102,6 +105,7 @@ pub(super) struct Found {
     pub shm: Option<Shm>,
     /// The peer has mapped what it was offered.
     pub takes: bool,
+    pub host: u64,
 }
 
 /// Connects all lanes and says who this is. Also tells whether the offered memory was taken. `Ok(None)`: the peer is connecting
@@ -244,7 +248,7 @@ struct Stranger {
 enum Next {
     /// There is more to hear.
     Wait(Stranger),
-    Member(Stranger, usize, usize, Option<Shm>),
+    Member(Arrival),
     Refused(&'static str),
     Gone,
 }
@@ -276,8 +280,9 @@ pub(super) fn accept(door: &mut Door, found: &mut [Found], deadline: Instant) ->
             Err(e) => return Err(e.to_string()),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for Arrival { from, lane, stream, shm } in door.turn(&ready, &admit) {
+        for Arrival { from, lane, stream, shm, host } in door.turn(&ready, &admit) {
             found[from].streams[lane] = Some(stream);
+            found[from].host = host;
             found[from].shm = found[from].shm.take().or(shm);
         }
     }
@@ -298,6 +303,7 @@ pub(super) struct Arrival {
     pub lane: usize,
     pub stream: TcpStream,
     pub shm: Option<Shm>,
+    pub host: u64,
 }
 
 impl Door {
@@ -323,9 +329,7 @@ impl Door {
             let from = stranger.from;
             match if *ready { stranger.hear(&self.me, &self.key, admit) } else { Next::Wait(stranger) } {
                 Next::Wait(stranger) if stranger.since.elapsed() < PATIENCE => waiting.push(stranger),
-                Next::Member(stranger, from, lane, shm) => {
-                    arrivals.push(Arrival { from, lane, stream: stranger.stream, shm });
-                }
+                Next::Member(arrival) => arrivals.push(arrival),
                 Next::Refused(why) if self.refused.len() < MAX_STRANGERS => {
                     *self.refused.entry((from, why)).or_default() += 1;
                 }
@@ -422,7 +426,9 @@ impl Stranger {
         };
         let told = self.stream.write_all(&[&answer[..], &proof].concat());
         match (verdict, told) {
-            (Ok((rank, lane)), Ok(())) => Next::Member(self, rank, lane, shm),
+            (Ok((from, lane)), Ok(())) => {
+                Next::Member(Arrival { from, lane, stream: self.stream, shm, host: hello.host })
+            }
             (Ok(_), Err(_)) => Next::Gone,
             (Err(BUSY), _) => Next::Gone,
             (Err(WRONG_SECRET), _) => Next::Refused("with another job secret or none"),
@@ -453,7 +459,7 @@ mod tests {
 
     fn me() -> Hello {
         let (shm, shm_word) = ((4321, 17), u64::MAX - 5);
-        Hello { generation: 3, comm: 5, word: 7, from: 0, to: 1, size: 4, lane: 0, shm, shm_word }
+        Hello { generation: 3, comm: 5, word: 7, from: 0, to: 1, size: 4, lane: 0, shm, shm_word, host: 9 }
     }
 
     #[test]
@@ -463,7 +469,7 @@ mod tests {
         let sent = |hello: Hello| judge(&me, &Hello::decode(&hello.encode()));
         assert_eq!(sent(peer), Ok((2, 1)));
         let heard = Hello::decode(&peer.encode());
-        assert_eq!((heard.shm, heard.shm_word), (me.shm, me.shm_word));
+        assert_eq!((heard.shm, heard.shm_word, heard.host), (me.shm, me.shm_word, me.host));
         assert_eq!(sent(Hello { generation: 2, ..peer }), Err(WRONG_GENERATION));
         for bad in [
             Hello { word: 8, ..peer },

@@ -283,6 +283,10 @@ impl Transport for Mesh {
         }
     }
 
+    fn ranks_per_host(&self) -> Option<usize> {
+        self.monitor.connections().ranks_per_host()
+    }
+
     unsafe fn post(&self, p2p: PointToPoint) {
         // A receiver waits for whoever comes, a sender comes.
         if p2p.stamp.kind == Kind::Send

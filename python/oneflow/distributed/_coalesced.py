@@ -1,0 +1,116 @@
+"""Collectives over several tensors as one operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oneflow
+from oneflow import Tensor
+from oneflow.distributed._groups import _group, _members_only
+from oneflow.distributed._work import _CoalescingManager, _Steps
+
+__all__ = ["all_gather_coalesced", "all_reduce_coalesced"]
+
+
+@_members_only
+def all_reduce_coalesced(tensors: list[Tensor], op: str = "sum", group: Any = None, async_op: bool = False) -> Any:
+    """Reduce each tensor of a list over all ranks, in place: neighbours of one dtype as one operation.
+
+    Returns:
+        With ``async_op`` a future of the list, else ``None``.
+
+    Raises:
+        TypeError: ``tensors`` is no list of tensors.
+        ValueError: it is empty.
+
+    Example::
+
+        >>> def rank():
+        ...     tensors = [oneflow.ones(1), oneflow.ones(2)]
+        ...     oneflow.distributed.all_reduce_coalesced(tensors)
+        ...     return [t.tolist() for t in tensors]
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[[2.0], [2.0, 2.0]], [[2.0], [2.0, 2.0]]]
+    """
+    _check("all_reduce_coalesced", "tensors", tensors)
+    manager = _CoalescingManager(_group(group, "all_reduce_coalesced"))
+    for tensor in tensors:
+        manager._reduce(tensor, op)
+    manager._flush()
+    return _end(_Steps(manager.works, None, list(tensors)), async_op)
+
+
+@_members_only
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Any:
+    """Fill ``output_tensor_lists[rank][i]`` with ``input_tensor_list[i]`` of each rank: one operation for each dtype.
+
+    Returns:
+        With ``async_op`` a future of the outputs, else ``None``.
+
+    Raises:
+        TypeError: an argument is no list of tensors, or an output differs in dtype from its input.
+        ValueError: an empty list, not a list for each rank, or one with other shapes than the inputs.
+
+    Example::
+
+        >>> def rank():
+        ...     here = float(oneflow.distributed.get_rank())
+        ...     got = [[oneflow.zeros(1), oneflow.zeros(2)] for _ in range(2)]
+        ...     oneflow.distributed.all_gather_coalesced(got, [oneflow.full((1,), here), oneflow.full((2,), here + 5)])
+        ...     return [[t.tolist() for t in row] for row in got]
+        >>> oneflow.testing.run_ranks(2, rank)[0]
+        [[[0.0], [5.0, 5.0]], [[1.0], [6.0, 6.0]]]
+    """
+    name = "all_gather_coalesced"
+    _check(name, "input_tensor_list", input_tensor_list)
+    found = _group(group, name)
+    n = found.size()
+    if not isinstance(output_tensor_lists, list | tuple) or len(output_tensor_lists) != n:
+        raise ValueError(f"{name}: output_tensor_lists needs a list for each of {n} ranks")
+    shapes = [tensor.shape for tensor in input_tensor_list]
+    for rank, row in enumerate(output_tensor_lists):
+        _check(name, f"output_tensor_lists[{rank}]", row)
+        if [tensor.shape for tensor in row] != shapes:
+            got = [tuple(tensor.shape) for tensor in row]
+            raise ValueError(
+                f"{name}: output_tensor_lists[{rank}] has shapes {got}, the inputs {[tuple(s) for s in shapes]}"
+            )
+        for i, (output, given) in enumerate(zip(row, input_tensor_list, strict=True)):
+            if output.dtype != given.dtype:
+                raise TypeError(
+                    f"{name}: output_tensor_lists[{rank}][{i}] has dtype {output.dtype}, its input {given.dtype}"
+                )
+    works: list[Any] = []
+    places: list[tuple[Tensor, list[list[Tensor]]]] = []
+    for dtype in dict.fromkeys(tensor.dtype for tensor in input_tensor_list):
+        chosen = [i for i, tensor in enumerate(input_tensor_list) if tensor.dtype == dtype]
+        with oneflow.no_grad():
+            mine = oneflow.cat([input_tensor_list[i].reshape(-1) for i in chosen])
+        whole = mine.new_empty(mine.numel() * n)
+        works.append(found.issue("all_gather", whole, mine))
+        places.append((whole, [[row[i] for i in chosen] for row in output_tensor_lists]))
+
+    def hand_out() -> None:
+        with oneflow.no_grad():
+            for whole, rows in places:
+                for part, row in zip(whole.chunk(n), rows, strict=True):
+                    for piece, place in zip(part.split([t.numel() for t in row]), row, strict=True):
+                        place.copy_(piece.view(place.shape))
+
+    return _end(_Steps(works, hand_out, [tensor for row in output_tensor_lists for tensor in row]), async_op)
+
+
+def _check(name: str, argument: str, tensors: Any) -> None:
+    if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, Tensor) for tensor in tensors):
+        raise TypeError(f"Invalid function argument. {name}: {argument} must be a list of tensors")
+    if not tensors:
+        raise ValueError(f"{name}: {argument} is empty")
+
+
+def _end(work: _Steps, async_op: bool) -> Any:
+    if async_op:
+        return work.get_future()
+    work.wait()
+    return None
