@@ -502,6 +502,7 @@ pub static TABLE: &[&OpDef] = &[
     &reduce::var_mean::STD_MEAN,
     &reduce::var_mean::STD_MEAN_UNBIASED,
     &reduce::var_mean::STD_MEAN_DIM,
+    &view::straight::OP,
     &elementwise::sub::OP,
     &reduce::sum::OP,
     &view::sum_to_size::OP,

@@ -29,6 +29,7 @@ Example::
         f: |c, out| out.set(hardsigmoid::INPUT, || c.g()?.hardsigmoid_backward(c.x(hardsigmoid::INPUT)?)),
     },
     faces: Faces::NN.or(Faces::INPLACE),
+    traits: unary::FLOAT.traits.or(Traits::FLAT),
     ..unary::FLOAT
 };
 

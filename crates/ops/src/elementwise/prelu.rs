@@ -92,5 +92,6 @@ pub static PRELU_KERNEL: OpDef = OpDef {
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::f32(&[3])])],
+    traits: super::binary::ARITH.traits.or(Traits::FLAT),
     ..super::binary::ARITH
 };

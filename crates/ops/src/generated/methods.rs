@@ -1568,6 +1568,8 @@ pub trait TensorOps {
     fn std_mean_dim<'a>(&self, dim: impl Into<OptInts<'a>>, unbiased: bool, keepdim: bool) -> Result<[Tensor; 2]>;
     /// `std_mean.unbiased(Tensor input, bool unbiased) -> (Tensor, Tensor)`
     fn std_mean_unbiased(&self, unbiased: bool) -> Result<[Tensor; 2]>;
+    /// `straight(Tensor(a) input) -> Tensor(a)`
+    fn straight(&self) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
     fn sub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
     /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
@@ -7554,6 +7556,12 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         many(&call)
+    }
+
+    #[inline]
+    fn straight(&self) -> Result<Tensor> {
+        let call = Call { op: &crate::view::straight::OP, ins: &[Some(self)], args: &[], dest: Dest::Fresh };
+        one(&call)
     }
 
     #[inline]

@@ -4733,6 +4733,13 @@ pub mod std_mean_unbiased {
     pub const RESULT_1: Out = Out::nth(1);
 }
 
+/// `straight(Tensor(a) input) -> Tensor(a)`
+pub mod straight {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `sub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
 pub mod sub {
     use super::*;

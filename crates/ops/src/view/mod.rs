@@ -39,6 +39,7 @@ pub mod split;
 pub mod split_with_sizes;
 pub mod squeeze;
 pub mod stack;
+pub mod straight;
 pub mod sum_to_size;
 pub mod swapaxes;
 pub mod t;

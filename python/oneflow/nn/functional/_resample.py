@@ -202,6 +202,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for dim, before, after in widths:
         _check_width(mode, input, dim, before, after)
     order = _channels_last(input) if mode != "circular" else oneflow.contiguous_format
+    if mode != "circular":
+        input = _oneflow._C.straight(input)
     # Cuts first: what is joined last is dense.
     for dim, before, after in sorted(widths, key=lambda w: max(w[1:]) > 0):
         input = extend(input, dim, before, after)

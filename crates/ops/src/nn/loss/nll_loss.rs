@@ -95,7 +95,8 @@ Example::
             if target.dtype() == DType::I64 { target } else { &target.to_copy_with(Some(DType::I64), None)? };
         let ignored = target.eq(ignore)?;
         let class = target.masked_fill(&ignored, 0i64)?;
-        let picked = x.gather(dim as i64, &class.unsqueeze(dim as i64)?).map_err(|e| no_class(e, x.sizes()[dim]))?;
+        let picked =
+            x.straight()?.gather(dim as i64, &class.unsqueeze(dim as i64)?).map_err(|e| no_class(e, x.sizes()[dim]))?;
         let picked = picked.squeeze_dim(&[dim as i64])?.neg()?;
         let weights = match c.opt(nll_loss::WEIGHT) {
             Some(w) => {
