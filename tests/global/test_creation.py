@@ -271,3 +271,18 @@ def test_sizes_and_ranges_are_read_from_global_tensors() -> None:
 
     for n in (1, 2):
         run_ranks(n, rank)
+
+
+@pytest.mark.parametrize("layout", [sbp.broadcast, sbp.split(0), sbp.partial_sum], ids=str)
+def test_new_and_type_as_take_the_layout_of_the_other(layout: Any) -> None:
+    placement = torch.placement("cpu", [0])
+    x = torch.ones(4, dtype=torch.float64, placement=placement, sbp=layout)
+    for made, sizes in ((x.new(), (0,)), (x.new(2, 3), (2, 3)), (x.new([1, 2]), (2,)), (x.new(size=(3,)), (3,))):
+        assert made.shape == sizes and made.dtype == x.dtype
+        assert made.placement == placement and made.sbp == x.sbp
+    local = torch.arange(4)
+    as_global = local.type_as(x)
+    assert as_global.dtype == x.dtype and as_global.placement == placement and as_global.sbp == x.sbp
+    assert as_global.to_local().tolist() == [0, 1, 2, 3]
+    as_local = x.type_as(local)
+    assert not as_local.is_global and as_local.dtype == torch.int64 and as_local.tolist() == [1, 1, 1, 1]

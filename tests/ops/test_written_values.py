@@ -73,6 +73,61 @@ def test_numbers(name, dtype):
         check_same(*results, f"{name} of {value!r} into {dtype}")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn", "int8"])
+def test_one_element(dtype):
+    """One element alone of a narrow float dtype becomes infinite where several are refused."""
+    writers = {
+        "integer": lambda fw, x, v: x.__setitem__(0, v) or x,
+        "slice": lambda fw, x, v: x.__setitem__(slice(1), v) or x,
+        "slice of two": lambda fw, x, v: x.__setitem__(slice(2), v) or x,
+        "fill_": lambda fw, x, v: x[:1].fill_(v),
+        "fill_ of no dimension": lambda fw, x, v: x[0].fill_(v),
+        "full": lambda fw, x, v: fw.full((1, 1), v, dtype=x.dtype),
+        "full_like": lambda fw, x, v: fw.full_like(x[:1], v),
+        "new_full": lambda fw, x, v: x.new_full((), v),
+    }
+    for (name, write), value in itertools.product(writers.items(), [1e6, -1e300, 448.5, math.nan, 300]):
+        ours, theirs = (
+            outcome(lambda fw=fw: write(fw, fw.zeros(3, dtype=getattr(fw, dtype)), value).double())  # noqa: B023
+            for fw in (oneflow, torch)
+        )
+        check_same(ours, theirs, f"{name} of {value!r} into {dtype}")
+
+
+@pytest.mark.parametrize("value", [2**63, 2**63 + 1, 2**64 - 1, 2**64, -(2**63) - 1])
+def test_uint64_beyond_int64(value):
+    calls = {
+        "fill_": lambda fw, x: x.fill_(value),
+        "setitem": lambda fw, x: x.__setitem__(0, value) or x,
+        "full": lambda fw, x: fw.full((2,), value, dtype=fw.uint64),
+        "full_like": lambda fw, x: fw.full_like(x, value),
+        "new_full": lambda fw, x: x.new_full((2,), value),
+        "where": lambda fw, x: fw.where(fw.tensor([True, False]), x, value),
+        "eq": lambda fw, x: x.fill_(value) == value,
+        "int64": lambda fw, x: x.to(fw.int64).fill_(value),
+    }
+    for name, call in calls.items():
+        ours, theirs = (
+            outcome(lambda fw=fw: call(fw, fw.zeros(2, dtype=fw.uint64)).tolist())  # noqa: B023
+            for fw in (oneflow, torch)
+        )
+        if isinstance(theirs, Exception):
+            assert isinstance(ours, (RuntimeError, OverflowError)), (name, ours, theirs)
+        else:
+            assert ours == theirs, (name, ours, theirs)
+
+
+def test_fills_of_expanded_tensors():
+    """A fill writes one value, so it may write an expanded tensor, whose elements are one in memory."""
+    for fw in (oneflow, torch):
+        for base, strides in ((fw.zeros(3), (0, 1)), (fw.zeros(4, 3)[:, 1], (1, 0)), (fw.zeros(2), (0, 0))):
+            x = base.as_strided((2, 2), strides, base.storage_offset())
+            assert x.fill_(2.0).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+            assert x.zero_().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        with pytest.raises(RuntimeError, match="single memory location"):
+            fw.zeros(1).expand(3).add_(1.0)
+
+
 MASKED = {
     "masked_fill": lambda fw, x, m: x.masked_fill(m, 2.0),
     "masked_fill_": lambda fw, x, m: x.masked_fill_(m, 2.0),
@@ -96,6 +151,21 @@ def test_masks(name, dtype):
         if name != "where":
             with pytest.raises(RuntimeError, match="conventions"):
                 call(oneflow)
+
+
+def test_masks_of_floats_under_oneflows_conventions():
+    mask = oneflow.tensor([0.0, 0.5, math.nan])
+    with oneflow.conventions("oneflow"):
+        assert oneflow.arange(3.0).masked_select(mask).tolist() == [1.0, 2.0]
+    with pytest.raises(RuntimeError, match="BoolTensor"):
+        oneflow.arange(3.0).masked_select(mask)
+
+
+@pytest.mark.filterwarnings("default")
+def test_masks_of_bytes_are_deprecated():
+    for fw in (oneflow, torch):
+        with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+            assert fw.arange(3.0)[fw.tensor([1, 0, 1], dtype=fw.uint8)].tolist() == [0.0, 2.0]
 
 
 # Each writes by index into `x` and reads `i` and `s`.

@@ -317,7 +317,7 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
         let order = matches!(c.op.kernel, Kernel::Elementwise(_)).then(|| shell.strides());
         resize(d, shell.sizes(), order)?;
     }
-    if has_internal_overlap(d) {
+    if has_internal_overlap(d) && !c.op.traits.has(Traits::FILLS) {
         return Err(Error::runtime(format!(
             "{}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
             c.name()

@@ -231,6 +231,8 @@ impl Traits {
     pub const ANY_OUT: Traits = Traits(32768);
     /// Linear at each input; a gradient that is to be differentiated is still tied to the inputs, by derivatives of zeros.
     pub const FLAT: Traits = Traits(65536);
+    /// Writes one value everywhere: several elements of the destination may be one in memory, and it writes that once.
+    pub const FILLS: Traits = Traits(131072);
 
     pub const fn or(self, other: Traits) -> Traits {
         Traits(self.0 | other.0)

@@ -7,10 +7,11 @@ use crate::object::{self_tensor, tensor_of, wrap};
 use crate::operators as ops;
 use crate::parse::Given;
 use crate::{classes, value};
-use oneflow_core::Tensor;
 use oneflow_core::base::{Arg, DType, Device, DeviceType, Error, Result, contiguous_strides, intern};
+use oneflow_core::{Tensor, bit};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 
 pub const METHODS: &[(&str, &str, HandFn)] = &[
     (
@@ -262,9 +263,26 @@ unsafe fn type_as(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyO
     // SAFETY: a method call.
     unsafe {
         let [other] = bind("type_as", ["other"], 1, 1, g)?;
+        let object = other;
         let other = tensor_of(other).ok_or_else(|| wrong(py, "type_as", "other", "Tensor", other))?;
+        if self_tensor(o)?.has_key(bit::GLOBAL) != other.has_key(bit::GLOBAL) {
+            return as_global(&Bound::from_borrowed_ptr(py, o), &Bound::from_borrowed_ptr(py, object)).pend(py);
+        }
         wrap(py, moved(py, self_tensor(o)?, Some(other.dtype()), Some(other.device()))?)
     }
+}
+
+/// `x.type_as(other)` of a local and a global tensor: the result is where the other one is.
+#[cold]
+fn as_global(x: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<*mut PyObject> {
+    let dtype = other.getattr("dtype")?;
+    let made = if other.getattr("is_global")?.is_truthy()? {
+        let to = [("placement", other.getattr("placement")?), ("sbp", other.getattr("sbp")?)].into_py_dict(x.py())?;
+        x.call_method1("to", (dtype,))?.call_method("to_global", (), Some(&to))?
+    } else {
+        x.call_method0("to_local")?.call_method1("to", (other.getattr("device")?, dtype))?
+    };
+    Ok(made.into_ptr())
 }
 
 unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {

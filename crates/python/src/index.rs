@@ -250,6 +250,11 @@ fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut 
             x.dtype()
         )));
     }
+    if x.dtype() == DType::U8 && !oneflow_core::oneflow_conventions() {
+        oneflow_core::warn(
+            "indexing with dtype oneflow.uint8 is now deprecated, please use a dtype oneflow.bool instead.",
+        )?;
+    }
     if x.ndim() == 0 && x.keys() & (1 << bit::LAZY | 1 << bit::BATCH) == 0 {
         let s = scalar::read(&x)?;
         if !mask {
@@ -429,7 +434,11 @@ pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut
             }
             let t = self_tensor(o)?;
             let p = plan(py, t, index)?;
-            let number = if tensor_of(v).is_some() { None } else { value::scalar(py, v)? };
+            let is_wide = || t.dtype() == DType::U64;
+            let number = match tensor_of(v) {
+                Some(_) => None,
+                None => value::scalar(py, v).or_else(|e| value::unsigned(py, v, e, is_wide))?,
+            };
             let whole = p.steps.is_empty() && !p.tensors.is_empty();
             let viewed = if whole { t.clone() } else { view(py, t, &p)? };
             if p.tensors.is_empty() {

@@ -8,7 +8,7 @@ use crate::object::{is_tensor, tensor_of};
 use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
 use crate::overrides::answers;
 use crate::{classes, scalar, value};
-use oneflow_core::base::{Arg, Error, Result, Scalar, intern};
+use oneflow_core::base::{Arg, DType, Error, Result, Scalar, intern};
 use oneflow_core::{Generator, Tensor, Traits, Ty, default_dtype, default_generator};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -314,7 +314,7 @@ impl<'a> Frame<'a> {
                     }
                     None => {
                         self.ins.push(None);
-                        match value::scalar(py, object)? {
+                        match self.number(py, object)? {
                             Some(s) => {
                                 self.args[p.arg as usize] = s.into();
                                 true
@@ -347,6 +347,21 @@ impl<'a> Frame<'a> {
     }
 
     /// Everything that takes one argument slot.
+    /// A number; one beyond int64 beside a tensor or a dtype of uint64 is one of those.
+    #[inline]
+    unsafe fn number(&self, py: Python<'_>, object: *mut PyObject) -> Result<Option<Scalar>> {
+        // SAFETY: live objects, the interpreter is held.
+        unsafe {
+            value::scalar(py, object).or_else(|e| {
+                let is_unsigned = |x: &*mut PyObject| match tensor_of(*x) {
+                    Some(t) => t.dtype() == DType::U64,
+                    None => classes::dtype_of(&Bound::from_borrowed_ptr(py, *x)) == Some(DType::U64),
+                };
+                value::unsigned(py, object, e, || self.slots.iter().filter(|x| !x.is_null()).any(is_unsigned))
+            })
+        }
+    }
+
     #[inline]
     unsafe fn plain(&mut self, py: Python<'_>, p: &P, object: *mut PyObject) -> Result<Option<Arg<'a>>> {
         // SAFETY: live objects, the interpreter is held.
@@ -359,7 +374,7 @@ impl<'a> Frame<'a> {
                     self.passed_over = true;
                     None
                 }
-                Ty::Scalar => value::scalar(py, object)?.map(Arg::from),
+                Ty::Scalar => self.number(py, object)?.map(Arg::from),
                 Ty::Ints => return self.int_list(py, p, object),
                 Ty::Floats => return self.float_list(py, p, object),
                 Ty::Str => value::text(object)?.map(|s| Arg::Sym(intern(s))),
@@ -560,13 +575,15 @@ impl<'a> Frame<'a> {
                     self.ins.extend([Some(a), Some(t)]);
                     None
                 }
-                None => match value::scalar(py, b)? {
-                    Some(s) => {
-                        self.ins.extend([Some(a), None]);
-                        Some(s)
+                None => {
+                    match value::scalar(py, b).or_else(|e| value::unsigned(py, b, e, || a.dtype() == DType::U64))? {
+                        Some(s) => {
+                            self.ins.extend([Some(a), None]);
+                            Some(s)
+                        }
+                        None => return Ok(false),
                     }
-                    None => return Ok(false),
-                },
+                }
             }
         };
         self.args.extend_from_slice(&o.defaults);

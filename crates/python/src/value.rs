@@ -166,6 +166,34 @@ pub unsafe fn scalar(py: Python<'_>, o: *mut PyObject) -> Result<Option<Scalar>>
     }
 }
 
+/// A number beyond int64 as an element of uint64, by its bits, if the number stands beside that dtype; it takes the place of the
+/// error of `scalar`.
+///
+/// # Safety
+/// As for `int`.
+#[cold]
+pub unsafe fn unsigned(
+    py: Python<'_>,
+    o: *mut PyObject,
+    error: Error,
+    is_beside: impl FnOnce() -> bool,
+) -> Result<Option<Scalar>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ffi::PyLong_Check(o) == 0 || ffi::PyErr_ExceptionMatches(ffi::PyExc_OverflowError) == 0 || !is_beside() {
+            return Err(error);
+        }
+        let overflow = PyErr::fetch(py);
+        let bits = ffi::PyLong_AsUnsignedLongLong(o);
+        if ffi::PyErr_Occurred().is_null() {
+            return Ok(Some(Scalar::Int(bits as i64)));
+        }
+        ffi::PyErr_Clear();
+        overflow.restore(py);
+        Err(error)
+    }
+}
+
 #[cold]
 unsafe fn numpy_number(py: Python<'_>, o: *mut PyObject) -> Result<Option<Scalar>> {
     // SAFETY: a live object, the interpreter is held.

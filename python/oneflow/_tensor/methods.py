@@ -267,6 +267,8 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """Return a tensor of this dtype: of the given sizes, uninitialised, or with the given data or storage.
 
+    That of a global tensor is global, with its placement and sbp.
+
     Example::
 
         >>> oneflow.ones(1).new(2).shape
@@ -274,7 +276,11 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     """
     import oneflow
 
-    device = self.device if device is None else device
+    where: Any
+    if self.is_global and device is None:
+        where = {"placement": self.placement, "sbp": self.sbp}
+    else:
+        where = {"device": self.device if device is None else device}
     if size is not None:
         args = (*args, oneflow.Size(size))
     if len(args) == 1 and isinstance(args[0], (oneflow.UntypedStorage, oneflow.TypedStorage)):
@@ -282,15 +288,15 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
             raise RuntimeError(f"new(): expected a storage of {self.dtype}, but got one of {args[0].dtype}")
         return oneflow.empty((0,), dtype=self.dtype, device=args[0].device).set_(args[0])
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], oneflow.Size):
-        return oneflow.tensor(args[0], dtype=self.dtype, device=device)
+        return oneflow.tensor(args[0], dtype=self.dtype, **where)
     if len(args) == 1 and isinstance(args[0], Tensor):
         if args[0].dtype != self.dtype:
             raise TypeError(f"new(): expected a tensor of {self.dtype}, but got one of {args[0].dtype}")
         return args[0].detach()
     if len(args) == 1 and hasattr(args[0], "__array__"):
-        return oneflow.tensor(args[0], dtype=self.dtype, device=device)
+        return oneflow.tensor(args[0], dtype=self.dtype, **where)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], oneflow.Size) else args or (0,)
-    return oneflow.empty(tuple(sizes), dtype=self.dtype, device=device)
+    return oneflow.empty(tuple(sizes), dtype=self.dtype, **where)
 
 
 def apply_(self: Tensor, callable: Any) -> Tensor:

@@ -1,6 +1,6 @@
 //! `copy`: Copies the elements of `src`, broadcast and cast, into the tensor.
 
-use crate::named::copy;
+use crate::named::{copy, zero};
 use crate::prelude::*;
 
 /// The result has the input's meta, whatever is written.
@@ -15,6 +15,16 @@ pub fn forgotten(c: &GradCall<'_>, out: &mut Grads) -> Result<()> {
 }
 
 pub(super) const WRITE: OpDef = OpDef { faces: Faces::INPLACE, infer, traits: Traits::ALIAS_OK, ..OpDef::BASE };
+
+/// The sizes of what a tensor has in memory: what is expanded is one element.
+pub fn once(to: &Tensor) -> Dims {
+    to.sizes().iter().zip(to.strides()).map(|(n, s)| if *s == 0 { 1.min(*n) } else { *n }).collect()
+}
+
+/// The result of a fill, each element of its memory once.
+pub fn write_once(l: &mut Lowered, to: &Tensor) {
+    l.output_as(zero::RESULT, once(to), Dims::from_slice(to.strides()), to.offset());
+}
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor"),

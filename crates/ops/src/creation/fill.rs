@@ -22,19 +22,24 @@ Example::
             )));
         }
         if let Some(s) = c.arg(fill::VALUE_SCALAR).scalar() {
-            scalar_range::check(c, c.t(fill::INPUT)?.dtype(), s)?;
+            let x = c.t(fill::INPUT)?;
+            scalar_range::check_many(c, x.dtype(), s, x.numel())?;
         }
         super::copy::infer(c, outs)
     },
     kernel: Kernel::Prim {
         prim: &FILL,
-        lower: |c, outs, l| match c.arg(fill::VALUE_SCALAR).scalar() {
-            Some(s) => super::lower_fill(l, scalar_range::written(outs[fill::RESULT].dtype(), s)),
-            None => {
-                l.prim = &COPY;
-                l.input_expanded(fill::VALUE, c.t(fill::VALUE)?, outs[fill::RESULT].sizes()).output(fill::RESULT);
-                Ok(())
+        lower: |c, outs, l| {
+            let to = &outs[fill::RESULT];
+            match c.arg(fill::VALUE_SCALAR).scalar() {
+                Some(s) => super::fill_params(l, scalar_range::written(to.dtype(), s)),
+                None => {
+                    l.prim = &COPY;
+                    l.input_expanded(fill::VALUE, c.t(fill::VALUE)?, &super::copy::once(to));
+                }
             }
+            super::copy::write_once(l, to);
+            Ok(())
         },
     },
     grad: Grad::Rule {
@@ -47,5 +52,6 @@ Example::
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.5)])],
+    traits: super::copy::WRITE.traits.or(Traits::FILLS),
     ..super::copy::WRITE
 };

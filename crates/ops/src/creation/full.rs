@@ -23,8 +23,9 @@ fn full_dtype(c: &Call<'_>, given: Arg<'_>, value: Arg<'_>) -> Result<DType> {
 }
 
 /// The number to fill with fits the dtype.
-pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>) -> Result<()> {
-    c.arg(value).scalar().map_or(Ok(()), |s| scalar_range::check(c, dtype, s))
+pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>, sizes: &[i64]) -> Result<()> {
+    let is_one = sizes.iter().all(|n| *n == 1);
+    c.arg(value).scalar().map_or(Ok(()), |s| scalar_range::check_many(c, dtype, s, if is_one { 1 } else { 2 }))
 }
 
 pub static OP: OpDef = OpDef {
@@ -39,7 +40,7 @@ Example::
     tensor([7, 7])",
     infer: |c, outs| {
         let dtype = full_dtype(c, c.arg(full::DTYPE), c.arg(full::FILL_VALUE))?;
-        fill_fits(c, dtype, full::FILL_VALUE)?;
+        fill_fits(c, dtype, full::FILL_VALUE, c.ints(full::SIZE)?)?;
         super::push(c, c.ints(full::SIZE)?, Arg::DType(dtype), c.arg(full::DEVICE), outs)
     },
     kernel: Kernel::Prim {
@@ -79,7 +80,8 @@ Example::
     >>> oneflow.full_like(oneflow.zeros(2), 3)
     tensor([3., 3.])",
     infer: |c, outs| {
-        fill_fits(c, c.dtype_or(full_like::DTYPE, c.t(full_like::INPUT)?.dtype()), full_like::FILL_VALUE)?;
+        let x = c.t(full_like::INPUT)?;
+        fill_fits(c, c.dtype_or(full_like::DTYPE, x.dtype()), full_like::FILL_VALUE, x.sizes())?;
         like(c, full_like::DTYPE, full_like::DEVICE, full_like::MEMORY_FORMAT, outs)
     },
     kernel: Kernel::Prim {

@@ -46,12 +46,17 @@ pub fn push(c: &Call<'_>, sizes: &[i64], dtype: Arg<'_>, device: Arg<'_>, outs: 
 /// A constant fill.
 pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
     l.output(zeros_at::RESULT);
+    fill_params(l, value);
+    Ok(())
+}
+
+/// The number, as a fill takes it.
+fn fill_params(l: &mut Lowered, value: Scalar) {
     match value {
         Scalar::Float(v) => l.param(true).param(v),
         Scalar::Complex(v, imag) => l.param(true).param(v).param(imag),
         v => l.param(false).param(v.to_i64()),
     };
-    Ok(())
 }
 
 /// Rows of ops that read their input's meta and not its values: the result of the input's size follows a split, and nothing is

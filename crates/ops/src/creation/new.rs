@@ -102,7 +102,8 @@ Example::
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_full((2,), 7).dtype
     oneflow.int64",
     infer: |c, outs| {
-        super::full::fill_fits(c, c.dtype_or(new_full::DTYPE, c.t(new_full::INPUT)?.dtype()), new_full::FILL_VALUE)?;
+        let dtype = c.dtype_or(new_full::DTYPE, c.t(new_full::INPUT)?.dtype());
+        super::full::fill_fits(c, dtype, new_full::FILL_VALUE, c.ints(new_full::SIZE)?)?;
         sized(c, new_full::DTYPE, new_full::DEVICE, outs)
     },
     kernel: Kernel::Prim {

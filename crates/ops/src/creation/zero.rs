@@ -11,7 +11,15 @@ Example::
 
     >>> oneflow.ones(2).zero_()
     tensor([0., 0.])",
-    kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
+    kernel: Kernel::Prim {
+        prim: &FILL,
+        lower: |_, outs, l| {
+            super::fill_params(l, Scalar::Int(0));
+            super::copy::write_once(l, &outs[zero::RESULT]);
+            Ok(())
+        },
+    },
+    traits: super::copy::WRITE.traits.or(Traits::FILLS),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: super::copy::forgotten },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[zero::INPUT])] }),
     samples: crate::elementwise::unary::samples,

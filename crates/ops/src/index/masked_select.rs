@@ -22,7 +22,10 @@ Example::
     shape: ShapeOf::Data,
     compose: Some(|c, outs| {
         let (x, m) = (c.t(masked_select::INPUT)?, c.t(masked_select::MASK)?);
-        check_mask(m, "masked_select: expected BoolTensor for mask, but got mask with dtype")?;
+        // OneFlow's takes floats too, true where they are not zero.
+        if !(m.dtype().is_float() && oneflow_conventions()) {
+            check_mask(m, "masked_select: expected BoolTensor for mask, but got mask with dtype")?;
+        }
         let sizes = broadcast_shapes(x.sizes(), m.sizes())?;
         let (x, m) = (x.expand(&sizes)?.reshape(&[-1])?, m.expand(&sizes)?.reshape(&[-1])?);
         outs.give(x.index_select(0, &m.nonzero()?.reshape(&[-1])?)?);

@@ -64,8 +64,9 @@ pub static COMBINE: OpDef = OpDef {
 
 /// How many sources went to each place of the output, and the place itself if it counts.
 fn counts(like: &Tensor, index: &Tensor, dim: i64, include: bool) -> Result<Tensor> {
-    let start = if include { like.new_ones(like.sizes())? } else { like.new_zeros(like.sizes())? };
-    start.scatter_add(dim, index, &like.new_ones(index.sizes())?)
+    let dtype = Some(like.dtype().to_real());
+    let filled = |sizes: &[i64], of: i64| like.new_full_with(sizes, of, dtype, None, false);
+    filled(like.sizes(), include.into())?.scatter_add(dim, index, &filled(index.sizes(), 1)?)
 }
 
 pub static OP: OpDef = OpDef {
@@ -101,7 +102,7 @@ Example::
                 let n = counts(x, index, dim, include)?;
                 let n = n.clamp(Some(Scalar::Int(1)), None)?;
                 let sum = start.scatter_add(dim, index, src)?;
-                if x.dtype().is_float() { sum.div(&n)? } else { sum.div_with(&n, Some("floor"))? }
+                if x.dtype().is_differentiable() { sum.div(&n)? } else { sum.div_with(&n, Some("floor"))? }
             }
             _ => start.scatter_combine(dim, index, src, how)?,
         };
