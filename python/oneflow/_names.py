@@ -85,6 +85,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "range",
     ),
     "_functions.gamma_draws": ("_sample_dirichlet",),
+    "_functions.storages": ("from_file", "split_copy"),
     "_ops": ("ops",),
     "_functions.segments": ("segment_reduce",),
     "_functions.sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
@@ -101,6 +102,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "sym_sqrt",
         "sym_sum",
     ),
+    "amp.grad_scaler": ("GradScaler",),
     "amp._switches": (
         "autocast",
         "get_autocast_cpu_dtype",

@@ -1,6 +1,7 @@
 """Storages by dtype, as older programs name them; storages of meta tensors; storages as data."""
 
 import io
+import itertools
 
 import oneflow
 import pytest
@@ -90,3 +91,58 @@ def test_arrays_and_capsules():
         assert (x <= array).tolist() == (np.arange(3.0) <= array).tolist()
     assert oneflow.asarray(x.__dlpack__()).data_ptr() == x.data_ptr()
     assert list(oneflow.empty(0)) == list(oneflow.empty(0, 3)) == list(oneflow.empty(2, 0).unbind(1)) == []
+
+
+def test_a_vector_on_a_file(tmp_path):
+    path = tmp_path / "numbers"
+    first = oneflow.from_file(path, True, 5, dtype=oneflow.float32)
+    first.copy_(oneflow.arange(5.0))
+    second = oneflow.from_file(str(path), True, 5, dtype=oneflow.float32)
+    second[0] = 7.0
+    assert first.tolist() == [7.0, 1.0, 2.0, 3.0, 4.0] and path.stat().st_size == 20
+    apart = oneflow.from_file(path, False, 5)
+    apart.zero_()
+    assert second.tolist() == first.tolist() == torch.from_file(str(path), False, 5).tolist()
+    for wrong in (
+        lambda: oneflow.from_file(path, False, 6),
+        lambda: oneflow.from_file(tmp_path / "none", False, 1),
+        lambda: oneflow.from_file(path, True, -1),
+        lambda: oneflow.from_file(path, True, 2**62, dtype=oneflow.float64),
+    ):
+        with pytest.raises((RuntimeError, OSError, OverflowError)):
+            wrong()
+
+
+def test_copies_of_parts():
+    for fw in (oneflow, torch):
+        x = fw.arange(6.0).reshape(2, 3)
+        parts = fw.split_copy(x, 2, 1)
+        assert [p.tolist() for p in parts] == [[[0, 1], [3, 4]], [[2], [5]]]
+        parts[0].zero_()
+        assert x.sum() == 15
+        out = [fw.zeros(2, 2), fw.zeros(2, 1)]
+        assert fw.split_copy(x, 2, 1, out=out) is None and [p.tolist() for p in out] == [[[0, 1], [3, 4]], [[2], [5]]]
+        with pytest.raises(RuntimeError):
+            fw.split_copy(x, 2, 1, out=out[:1])
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5, 7), (2, 3, 4), (3,), (), (2, 3, 2, 2, 4)])
+def test_the_order_of_dimensions(sizes):
+    formats = [None, True, ("contiguous_format", "channels_last")]
+    for order in itertools.permutations(range(len(sizes))):
+        for check in formats:
+            results = []
+            for fw in (oneflow, torch):
+                given = [getattr(fw, f) for f in check] if isinstance(check, tuple) else bool(check)
+                results.append(fw.empty(sizes).permute(order).dim_order(ambiguity_check=given))
+            assert results[0] == results[1], (sizes, order, check)
+
+
+def test_an_order_that_is_not_the_only_one():
+    for fw in (oneflow, torch):
+        x = fw.empty(2, 2, 1, 2).to(memory_format=fw.channels_last)
+        with pytest.raises(RuntimeError, match="unique"):
+            x.dim_order(ambiguity_check=True)
+        assert x.dim_order(ambiguity_check=[fw.contiguous_format, fw.channels_last]) == (0, 2, 3, 1)
+        with pytest.raises(TypeError):
+            x.dim_order(ambiguity_check="all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow._base.overridable import overridable_method
-from oneflow._functions import aliases, native, sparse, spectrogram
+from oneflow._functions import aliases, native, sparse, spectrogram, storages
 from oneflow._linalg import decompositions
 from oneflow._oneflow import Tensor
 from oneflow._tensor import mesh_views, methods, older_methods, views
@@ -16,6 +16,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     native.METHODS,
     sparse.METHODS,
     spectrogram.METHODS,
+    storages.METHODS,
     decompositions.METHODS,
     methods.METHODS,
     views.METHODS,
