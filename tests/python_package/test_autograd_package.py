@@ -229,3 +229,69 @@ def test_gradients_of_many_inputs_reach_each_that_wants_one():
     (oneflow.cat(inputs) * oneflow.arange(200.0)).sum().backward()
     assert [i for i, x in enumerate(inputs) if x.grad is not None] == [i for i in range(200) if i % 3 == 1]
     assert all(inputs[i].grad.item() == i for i in range(1, 200, 3))
+
+
+def test_defaults_of_forward_are_inputs_of_setup_context():
+    results = []
+    for fw in (oneflow, torch):
+
+        class Power(fw.autograd.Function):
+            @staticmethod
+            def forward(x, y=3, z=1.0):
+                return x**y * z
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                x, ctx.y, ctx.z = inputs
+                ctx.save_for_backward(x)
+
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_tensors
+                return g * ctx.y * x ** (ctx.y - 1) * ctx.z, None, None
+
+        class OfClass(Power):
+            @classmethod
+            def forward(cls, x, y=4, z=1.0):
+                return x**y * z
+
+        for function in (Power, OfClass):
+            for arguments in ((), (2,), (2, 0.5)):
+                x = fw.tensor(2.0, requires_grad=True)
+                function.apply(x, *arguments).backward()
+                results.append((fw is torch, x.grad.item()))
+    half = len(results) // 2
+    assert [g for _, g in results[:half]] == [g for _, g in results[half:]]
+
+
+def test_hooks_after_accumulation_return_nothing():
+    for fw in (oneflow, torch):
+        x = fw.ones(2, requires_grad=True)
+        x.register_post_accumulate_grad_hook(lambda t: t.grad)
+        with pytest.raises(RuntimeError, match="hooks should return None"):
+            x.sum().backward()
+
+
+def test_switches_of_gradients_on_classes_and_threads():
+    for fw in (oneflow, torch):
+        with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+
+            @fw.no_grad()
+            class Made:
+                def __init__(self, fw):
+                    self.was_on = fw.is_grad_enabled()
+
+                def is_on(self, fw):
+                    return fw.is_grad_enabled()
+
+        made = Made(fw)
+        assert not made.was_on and made.is_on(fw)
+        ag = fw.autograd
+        with ag.set_multithreading_enabled(False):
+            assert not ag.is_multithreading_enabled()
+            ag.set_multithreading_enabled(True)
+            assert ag.is_multithreading_enabled()
+        assert ag.is_multithreading_enabled()
+        ag.set_multithreading_enabled(False)
+        assert not ag.is_multithreading_enabled()
+        ag.set_multithreading_enabled(True)

@@ -216,7 +216,13 @@ pub fn register_hook(tensor: &Bound<'_, PyAny>, hook: Bound<'_, PyAny>, after: b
     };
     let handle = run(|| {
         if after {
-            ag::register_post_accumulate_hook(t, Arc::new(move |t| f.call(Some(t)).map(|_| ())))
+            ag::register_post_accumulate_hook(
+                t,
+                Arc::new(move |t| match f.call(Some(t))? {
+                    None => Ok(()),
+                    Some(_) => Err(Error::runtime("Tensor post accumulate grad hooks should return None.")),
+                }),
+            )
         } else {
             ag::register_hook(t, Arc::new(move |g| f.call(g)))
         }

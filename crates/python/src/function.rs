@@ -236,6 +236,12 @@ fn overrides(class: &Bound<'_, PyType>, method: &str) -> PyResult<bool> {
 
 fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
+    let has_setup = overrides(class, "setup_context")?;
+    // Where forward's defaults are used, they are inputs as well.
+    let args = &match has_setup {
+        true => py.import("oneflow.autograd._rules")?.call_method1("with_defaults", (class, args))?.cast_into()?,
+        false => args.clone(),
+    };
     let objects: Vec<Bound<'py, PyAny>> = args.iter().collect();
     let ins: Vec<Option<&Tensor>> = objects.iter().map(get).collect();
     let needs: Vec<bool> = ins.iter().map(|t| t.is_some_and(ag::requires_grad)).collect();
@@ -261,14 +267,13 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
     let ctx = Bound::new(py, Context(Mutex::new(state)))?;
     let output = {
         let _no_grad = ag::GradGuard::new(false);
-        let own_setup = class.getattr("setup_context")?;
-        if own_setup.eq(py.get_type::<Function>().getattr("setup_context")?)? {
+        if !has_setup {
             let mut all = vec![ctx.clone().into_any()];
             all.extend(objects.iter().cloned());
             class.call_method1("forward", PyTuple::new(py, all)?)?
         } else {
             let output = class.call_method1("forward", args.clone())?;
-            own_setup.call1((&ctx, args, &output))?;
+            class.call_method1("setup_context", (&ctx, args, &output))?;
             output
         }
     };

@@ -273,12 +273,18 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     return dense if dtype is None else dense.to(dtype)
 
 
-def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> Tensor:
+def to_sparse(
+    self: Tensor, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+) -> Tensor:
     """The entries that are not zero.
 
     Args:
         sparse_dim: number of leading dimensions that become sparse; all of them if left out.
         layout: sparse_coo.
+        blocksize, dense_dim: of other layouts; None.
+
+    Raises:
+        NotImplementedError: another layout, or what belongs to one.
 
     Example::
 
@@ -287,6 +293,8 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
     """
     if layout is not None and layout is not oneflow.sparse_coo:
         raise NotImplementedError(f"to_sparse(): layout {layout} is not implemented, only sparse_coo")
+    if blocksize is not None or dense_dim is not None:
+        raise NotImplementedError("to_sparse(): blocksize and dense_dim belong to layouts that are not implemented")
     if self.is_sparse:
         return self
     n = self.dim() if sparse_dim is None else sparse_dim

@@ -12,6 +12,7 @@ from oneflow.autograd.function import Function
 from oneflow.autograd.grad_mode import (
     enable_grad,
     inference_mode,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -40,6 +41,7 @@ __all__ = [
     "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "is_multithreading_enabled",
     "set_multithreading_enabled",
 ]
 

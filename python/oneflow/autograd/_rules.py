@@ -52,6 +52,17 @@ def batched(cls: Any, args: tuple[Any, ...]) -> Any:
     return tree_unflatten(samples, out_spec)
 
 
+def with_defaults(cls: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of ``cls.forward``, with its defaults for those that are not given."""
+    function = getattr(cls.forward, "__func__", cls.forward)
+    defaults = getattr(function, "__defaults__", None)
+    if not defaults:
+        return args
+    n_params = function.__code__.co_argcount - (function is not cls.forward)
+    n_missing = n_params - len(args)
+    return (*args, *defaults[len(defaults) - n_missing :]) if 0 < n_missing <= len(defaults) else args
+
+
 def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
     """Apply ``cls`` where tangents are computed: the backward is the transpose of its ``jvp``."""
     contexts: list[Any] = []

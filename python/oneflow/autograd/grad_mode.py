@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
+import warnings
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -11,6 +13,7 @@ from typing import Any, TypeVar
 from oneflow import _oneflow
 
 F = TypeVar("F", bound=Callable[..., Any])
+_local = threading.local()
 
 
 class _GradContext:
@@ -30,7 +33,13 @@ class _GradContext:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate the class's methods")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self.clone, function)
 
@@ -195,16 +204,21 @@ class inference_mode(_GradContext):
 
 
 class set_multithreading_enabled(_GradContext):
-    """Accepted: backward runs on the thread that calls it.
+    """Say whether a backward may use several threads: here it runs on the thread that calls it, either way.
+
+    Takes effect at once, and for a ``with`` block where it is one.
 
     Example::
 
         >>> with oneflow.autograd.set_multithreading_enabled(False):
-        ...     pass
+        ...     oneflow.autograd.is_multithreading_enabled()
+        False
     """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
+        self._previous = is_multithreading_enabled()
+        _local.multithreading = mode
 
     def clone(self) -> set_multithreading_enabled:
         return type(self)(self.mode)
@@ -215,4 +229,15 @@ class set_multithreading_enabled(_GradContext):
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        pass
+        _local.multithreading = self._previous
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what :class:`set_multithreading_enabled` said last in this thread; True at first.
+
+    Example::
+
+        >>> oneflow.autograd.is_multithreading_enabled()
+        True
+    """
+    return getattr(_local, "multithreading", True)

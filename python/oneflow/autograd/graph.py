@@ -114,7 +114,10 @@ class saved_tensors_hooks:
         _C._push_saved_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None:
         _C._pop_saved_hooks()
 
