@@ -7,12 +7,13 @@ a placeholder raises wherever it is used, so no case passes because of one.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 _loading = False
@@ -35,9 +36,12 @@ class Placeholder(ModuleType):
         self._check()
         return Placeholder(f"{self.__name__}.{name}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Placeholder:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._check()
-        return Placeholder(f"{self.__name__}()")
+        called = Placeholder(f"{self.__name__}()")
+        if len(args) == 1 and not kwargs and isinstance(args[0], FunctionType):
+            return _decorated(args[0], called)
+        return called
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return ()
@@ -71,6 +75,16 @@ class Placeholder(ModuleType):
         return False
 
     __le__ = __gt__ = __ge__ = __lt__
+
+
+def _decorated(function: FunctionType, missing: Placeholder) -> FunctionType:
+    """A function under a missing decorator: tools may look at it, and a call raises."""
+
+    @functools.wraps(function)
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        missing._check()
+
+    return refuse  # type: ignore[return-value]
 
 
 def load(action: Callable[[], Any], known: Sequence[str] = (), limit: int = 200) -> tuple[Any, list[str]]:
