@@ -14,6 +14,7 @@ fn activate(act: Activation, x: f64) -> f64 {
         }
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::Hardswish => x * (x + 3.0).clamp(0.0, 6.0) / 6.0,
+        Activation::Relu6 => x.clamp(0.0, 6.0),
     }
 }
 

@@ -405,7 +405,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
     /// registers that lie in two lines.
     fn reads_b(&self, rows: usize, cols: usize) -> bool {
         let register = self.kernels.lanes * size_of::<M::S>();
-        let whole = (self.b.ptr as usize | self.b.rs as usize * size_of::<M::S>()).is_multiple_of(register);
+        let whole = (self.b.ptr as usize | (self.b.rs as usize * size_of::<M::S>())).is_multiple_of(register);
         let near = is_near::<M>(self.k * cols) && (whole || rows <= 4 * self.kernels.mr);
         M::DIRECT
             && self.packed.is_null()
