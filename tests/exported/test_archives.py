@@ -8,7 +8,7 @@ import zipfile
 import oneflow
 import pytest
 import torch
-from export.models import MODELS
+from exported.models import MODELS
 from oneflow import nn
 from oneflow.export import export, load, save
 from oneflow.utils import _pytree
