@@ -13,6 +13,7 @@ MODULES = (
     "amp",
     "asyncs",
     "autograd",
+    "auto_parallel",
     "autoprof",
     "backends",
     "boxing",

@@ -61,7 +61,8 @@ pub fn choose(
     if let Some(found) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
         return Ok(found);
     }
-    let chosen = decide(c, spreads, outs, &placement.placement.hierarchy, dest, fixed)?.map(Rc::new);
+    let now: Layouts = spreads.iter().map(|s| s.map(|s| s.sbp)).collect();
+    let chosen = decide(c, &now, outs, &placement.placement.hierarchy, dest, fixed)?.map(Rc::new);
     CACHE.with_borrow_mut(|cache| {
         if cache.len() >= CACHE_LIMIT {
             cache.clear();
@@ -85,9 +86,18 @@ fn key_attrs(c: &Call<'_>) -> Attrs {
     Attrs::new(&args)
 }
 
+/// The layouts that the eager rule chooses for a call over a mesh of these sizes; no rank needs to be there. `now`: those
+/// that the inputs have.
+pub fn rule(c: &Call<'_>, now: &[Option<&[Sbp]>], outs: &[Tensor], hierarchy: &[i64]) -> Result<Choice> {
+    decide(c, now, outs, hierarchy, &[], 0)?.ok_or_else(|| Error::runtime(format!("{}(): no layout fits", c.name())))
+}
+
+/// The layout of each input, where there is one.
+type Layouts<'a> = SmallVec<[Option<&'a [Sbp]>; 4]>;
+
 fn decide(
     c: &Call<'_>,
-    spreads: &[Option<Spread>],
+    layouts: &[Option<&[Sbp]>],
     outs: &[Tensor],
     hierarchy: &[i64],
     dest: &[NdSbpId],
@@ -102,7 +112,7 @@ fn decide(
     let mut ins: Vec<Vec<Sbp>> = vec![Vec::new(); c.ins.len()];
     let mut to: Vec<Vec<Sbp>> = vec![Vec::new(); outs.len()];
     for (axis, &n) in hierarchy.iter().enumerate() {
-        let now = |i: usize| spreads[i].map_or(Sbp::B, |s| s.sbp[axis]);
+        let now = |i: usize| layouts[i].map_or(Sbp::B, |s| s[axis]);
         // On one rank nothing costs anything: it chooses as two do, so that results have the layouts they have on many.
         let of = n.max(2);
         let mut best: Option<(f64, &Candidate)> = None;
@@ -141,7 +151,7 @@ fn decide(
             if !dest.is_empty() {
                 return Ok(None);
             }
-            return Err(nothing_fits(c, spreads, &rows));
+            return Err(nothing_fits(c, layouts, &rows));
         };
         for (i, s) in cand.row.ins.iter().enumerate() {
             shrink(&mut in_sizes[i], *s, n);
@@ -179,8 +189,8 @@ fn bytes(dtype: DType, sizes: &[i64]) -> f64 {
 }
 
 #[cold]
-fn nothing_fits(c: &Call<'_>, spreads: &[Option<Spread>], rows: &[Candidate]) -> Error {
-    let have: Vec<_> = spreads.iter().flatten().map(|s| s.sbp).collect();
+fn nothing_fits(c: &Call<'_>, layouts: &[Option<&[Sbp]>], rows: &[Candidate]) -> Error {
+    let have: Vec<_> = layouts.iter().flatten().collect();
     let offered: Vec<String> = rows.iter().map(|r| format!("{:?} -> {:?}", r.row.ins, r.row.outs)).collect();
     Error::runtime(format!(
         "{}(): no SBP signature fits inputs with sbp {have:?} ({}); it offers {}",

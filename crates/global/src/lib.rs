@@ -16,6 +16,7 @@ mod rows;
 mod tensor;
 mod update;
 
+pub use choose::{Choice, rule};
 pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;

@@ -5,13 +5,15 @@
 
 mod ir;
 mod layer;
+mod layouts;
 mod lowering;
 mod passes;
 mod print;
 mod split;
 mod trace;
 
-pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId};
+pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
+pub use layouts::{Estimate, Mesh, Move, estimate};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::pipeline::{Half, Turn};

@@ -7,7 +7,7 @@
 use crate::ir::{Graph, Kind, Node, Section, Value, ValueId, Variable, Write};
 use oneflow_base::{Arg, Attrs, Dims, Error, Meta, Result, contiguous_strides};
 use oneflow_core::kernels::mt19937;
-use oneflow_core::{Ext, OpDef, Storage, Tensor, bit, default_generator, tls, with_tls};
+use oneflow_core::{Ext, OpDef, Rows, Storage, Tensor, bit, default_generator, ops, tls, with_tls};
 use oneflow_ops::creation;
 use oneflow_ops::view::as_strided;
 use smallvec::{SmallVec, smallvec};
@@ -269,6 +269,12 @@ impl Tracer {
             t.expanded.extend(names);
             Ok(())
         })
+    }
+
+    /// From now on calls are traced as global tensors run them: as compositions where an op has no layouts of its own.
+    pub fn expand_as_global(&self) -> Result<()> {
+        let placed = ops().into_iter().filter(|op| matches!(op.sbp.rows, Rows::Compose));
+        self.expand(placed.map(|op| op.name().to_owned()).collect())
     }
 
     /// Says that a micro-batch begins here, or that the last one has ended.

@@ -185,9 +185,19 @@ impl GraphTrace {
         let traced = run(|| tracer.finish(&outputs))?;
         crate::traced::logical(py, &traced.graph)
     }
+    /// Ends the trace with these results, for estimates of layouts.
+    fn finish_layouts(&mut self, outputs: &Bound<'_, PyList>) -> PyResult<crate::layouts::Layouts> {
+        let outputs = tensors(outputs)?;
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        Ok(crate::layouts::Layouts::new(run(|| tracer.finish(&outputs))?.graph))
+    }
     /// From now on calls of these ops are traced as their compositions, where they have one.
     fn expand(&self, names: Vec<String>) -> PyResult<()> {
         run(|| self.tracer()?.expand(names))
+    }
+    /// From now on calls are traced as global tensors run them: as compositions where an op has no layouts of its own.
+    fn expand_as_global(&self) -> PyResult<()> {
+        run(|| self.tracer()?.expand_as_global())
     }
     /// Gives the trace up.
     fn abort(&mut self) {

@@ -29,6 +29,7 @@ mod halves;
 mod hand;
 mod index;
 mod inspect;
+mod layouts;
 mod loaded;
 mod logging;
 mod methods;

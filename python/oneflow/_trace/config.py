@@ -275,8 +275,8 @@ def _refuse(name: str, off: tuple[Any, ...], why: str) -> Any:
 
 
 _SOLVER = (
-    "layouts are those that the eager rule chooses, and there is no search whose costs could be weighed: "
-    "lay tensors out with to_global()"
+    "layouts are those that the eager rule chooses, and no search runs inside a graph: search with "
+    "oneflow.auto_parallel.plan(), or lay tensors out with to_global()"
 )
 _MEMORY = (
     "memory is saved by module.to(nn.graph.GraphModule).activation_checkpointing and by "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import oneflow
@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
 
 
-def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Program, float, float]:
+def trace_program(
+    graph: Graph,
+    args: Any,
+    kwargs: Any,
+    tensors: list[Tensor],
+    finish: Callable[[Any, list[Tensor]], Any] | None = None,
+) -> Any:
     """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
+
+    With ``finish`` nothing is compiled: calls are traced as global tensors run them, it is called with the trace
+    and its results, and what it returns is returned.
 
     Everything outside of the program is restored afterwards: gradients, states, and the generator.
     """
@@ -56,6 +65,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
     locations = SourceLocations(paths_of(graph._modules), graph._stack_depth, graph._only_user)
     trace = _oneflow._GraphTrace(graph._name, locations)
     try:
+        if finish is not None:
+            trace.expand_as_global()
         for name, tensor in graph._parameters():
             trace.name(tensor, name)
         for i, optimizer in enumerate(graph._stepping()):
@@ -84,6 +95,8 @@ def trace_program(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor]) -
         n_places = len(building.kept.places)
         outputs += [made for state in states.values() for made in state.settle(building.kept)]
         once = len(building.kept.places) > n_places
+        if finish is not None:
+            return finish(trace, outputs)
         traced = time.perf_counter()
         after = stages_after(graph._modules.values())
         turns = [] if table is None else pipeline.row_of(table, modules, graph._name)

@@ -1,0 +1,27 @@
+"""Layouts chosen by cost: a graph's step is traced on one rank; its parameters and inputs are laid out on a cluster.
+
+The planner searches meshes of the cluster's devices, and for each the splits of parameters and inputs. Ops follow by
+the rule that also runs them, so a plan runs as it was estimated. It chooses no pipeline stages, recomputation or ZeRO.
+
+Example::
+
+    >>> class Step(oneflow.nn.Graph):
+    ...     def __init__(self, model):
+    ...         super().__init__()
+    ...         self.model = model
+    ...         self.add_optimizer(oneflow.optim.SGD(model.parameters(), lr=0.1))
+    ...     def build(self, x):
+    ...         loss = self.model(x).square().mean()
+    ...         loss.backward()
+    ...         return loss
+    >>> step = Step(oneflow.nn.Linear(64, 64))
+    >>> found = oneflow.auto_parallel.plan(step, oneflow.ones(4096, 64), cluster="4xcpu")
+    >>> found.inputs
+    [('S(0)',)]
+"""
+
+from oneflow.auto_parallel._plan import Plan
+from oneflow.auto_parallel._search import plan
+from oneflow.auto_parallel.cluster import Cluster, Link
+
+__all__ = ["Cluster", "Link", "Plan", "plan"]

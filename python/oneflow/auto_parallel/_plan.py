@@ -1,0 +1,216 @@
+"""A plan: a mesh, layouts, what they cost and what others would; as a table, as a page, as a file, and applied."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import oneflow
+from oneflow import Tensor, sbp
+
+__all__ = ["Plan"]
+
+_VERSION = 1
+
+
+@dataclass
+class Plan:
+    """Layouts of a graph's parameters and inputs over a mesh, with their costs.
+
+    Attributes:
+        mesh: the number of devices on each axis.
+        layouts: by the name of a parameter or buffer, ``"B"`` or ``"S(dim)"`` for each axis.
+        inputs: the layouts of the graph's tensor arguments, in order.
+        seconds: estimated of a step, ``compute_seconds`` and ``move_seconds`` their parts, which do not overlap.
+        peak: estimated bytes of a device; ``memory`` what it may take.
+        bytes: that a device sends in a step, for each axis.
+        moves: changes of layout: op, line of Python, sizes, from, to, bytes and seconds.
+        others: for each mesh that was tried: its sizes, and seconds and peak of its best layouts.
+        reasons: by groups of parameters of one shape: their layout, the next best and the seconds that it would add.
+
+    Example::
+
+        >>> oneflow.auto_parallel.Plan("c", [2], {}, [("S(0)",)], 1e-3, 1e-3, 0.0, 1e6, 1e9, [0.0]).mesh
+        [2]
+    """
+
+    cluster: str
+    mesh: list[int]
+    layouts: dict[str, tuple[str, ...]]
+    inputs: list[tuple[str, ...]]
+    seconds: float
+    compute_seconds: float
+    move_seconds: float
+    peak: float
+    memory: float
+    bytes: list[float]
+    moves: list[Any] = field(default_factory=list)
+    others: list[Any] = field(default_factory=list)
+    reasons: list[Any] = field(default_factory=list)
+
+    def table(self) -> str:
+        """Return the plan as text: layouts with their reasons, the costliest moves, other meshes.
+
+        Example::
+
+            >>> plan = oneflow.auto_parallel.Plan("c", [2], {}, [], 1e-3, 1e-3, 0.0, 1e6, 1e9, [0.0])
+            >>> plan.table().splitlines()[0]
+            'c, mesh 2: 1.000 ms a step (1.000 compute, 0.000 moves), peak 1.0 of 1,000.0 MB'
+        """
+        lines = [self._head()]
+        lines += ["", *_columns(("parameters", "layout", "next best", "adds"), self._reason_rows())]
+        lines += ["", *_columns(("move", "sizes", "from", "to", "MB", "ms", "where"), self._move_rows(12))]
+        lines += ["", *_columns(("mesh", "ms a step", "peak MB"), self._other_rows())]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan as a page for a browser; it needs no other file and no network."""
+
+        def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+            def line(cells: Any, tag: str) -> str:
+                return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+            return "<table>" + line(heads, "th") + "".join(line(row, "td") for row in rows) + "</table>"
+
+        style = (
+            "body{font:14px sans-serif;margin:2em}td,th{padding:2px 10px;text-align:left;border-bottom:1px solid #ddd}"
+        )
+        parts = [
+            f"<h1>{html.escape(self._head())}</h1>",
+            "<h2>Layouts, and what the next best would add</h2>",
+            table(("parameters", "layout", "next best", "adds"), self._reason_rows()),
+            "<h2>Changes of layout</h2>",
+            table(("move", "sizes", "from", "to", "MB", "ms", "where"), self._move_rows(len(self.moves))),
+            "<h2>Meshes</h2>",
+            table(("mesh", "ms a step", "peak MB"), self._other_rows()),
+        ]
+        page = f"<!doctype html><meta charset=utf-8><title>Plan</title><style>{style}</style>" + "".join(parts)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan as JSON; its layouts may be edited."""
+        Path(path).write_text(json.dumps({"version": _VERSION, **asdict(self)}, indent=1), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Return the plan of a file that :meth:`save` wrote.
+
+        Raises:
+            ValueError: the file is something else, or a layout is none.
+        """
+        try:
+            text = json.loads(Path(path).read_text(encoding="utf-8"))
+            if text.pop("version") != _VERSION:
+                raise ValueError("of another version")
+            plan = cls(**text)
+            plan.layouts = {str(name): tuple(layout) for name, layout in plan.layouts.items()}
+            plan.inputs = [tuple(layout) for layout in plan.inputs]
+            for layout in [*plan.layouts.values(), *plan.inputs]:
+                if len(layout) != len(plan.mesh):
+                    raise ValueError(f"layout {layout} on a mesh of {len(plan.mesh)} axes")
+                plan._sbp(layout)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path} is no plan: {error}") from None
+        return plan
+
+    # ---- use
+
+    def placement(self, device_type: str = "cpu") -> Any:
+        """Return the mesh as a placement of the first ranks.
+
+        Raises:
+            RuntimeError: the job has fewer ranks.
+        """
+        n = _product(self.mesh)
+        if oneflow.distributed.get_world_size() < n:
+            raise RuntimeError(f"the plan is for {n} ranks, and the job has {oneflow.distributed.get_world_size()}")
+        ranks = oneflow.arange(n).reshape(self.mesh).tolist()
+        return oneflow.placement(device_type, ranks)
+
+    def apply(self, graph: Any, device_type: str = "cpu") -> None:
+        """Lay the parameters and buffers of a graph out, on every rank. Before its first call.
+
+        Args:
+            graph: an ``nn.Graph`` whose modules have the same values on all ranks.
+
+        Raises:
+            ValueError: it has other parameters than the plan.
+        """
+        place = self.placement(device_type)
+        tensors = dict(graph._parameters())
+        if set(tensors) != set(self.layouts):
+            names = sorted(set(tensors) ^ set(self.layouts))
+            raise ValueError(f"the plan and the graph differ in {names[:5]}")
+        whole = [sbp.broadcast] * len(self.mesh)
+        for name, tensor in tensors.items():
+            layout = self._sbp(self.layouts[name])
+            tensor.data = tensor.detach().to_global(place, whole).to_global(sbp=layout, copy=True)
+
+    def place(self, *tensors: Tensor, device_type: str = "cpu") -> Any:
+        """Return inputs, which are the same on all ranks, in the plan's layouts: one, or a tuple.
+
+        Raises:
+            ValueError: there are more or fewer than the graph takes.
+        """
+        if len(tensors) != len(self.inputs):
+            raise ValueError(f"the plan is for {len(self.inputs)} inputs, got {len(tensors)}")
+        place, whole = self.placement(device_type), [sbp.broadcast] * len(self.mesh)
+        placed = tuple(
+            t.to_global(place, whole).to_global(sbp=self._sbp(layout))
+            for t, layout in zip(tensors, self.inputs, strict=True)
+        )
+        return placed[0] if len(placed) == 1 else placed
+
+    # ---- parts
+
+    def _sbp(self, layout: tuple[str, ...]) -> list[Any]:
+        found = []
+        for text in layout:
+            if text == "B":
+                found.append(sbp.broadcast)
+            elif text.startswith("S(") and text.endswith(")") and text[2:-1].isdigit():
+                found.append(sbp.split(int(text[2:-1])))
+            else:
+                raise ValueError(f"{text!r} is no layout: expected 'B' or 'S(dim)'")
+        return found
+
+    def _head(self) -> str:
+        parts = f"{1e3 * self.compute_seconds:.3f} compute, {1e3 * self.move_seconds:.3f} moves"
+        memory = f"peak {self.peak / 1e6:,.1f} of {self.memory / 1e6:,.1f} MB"
+        return f"{self.cluster}, mesh {_mesh(self.mesh)}: {1e3 * self.seconds:.3f} ms a step ({parts}), {memory}"
+
+    def _reason_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (names, " ".join(layout), " ".join(other) if other else "-", f"{1e3 * adds:.3f} ms" if other else "-")
+            for names, layout, other, adds in self.reasons
+        ]
+
+    def _move_rows(self, most: int) -> list[tuple[str, ...]]:
+        moves = sorted(self.moves, key=lambda move: -move[6])[:most]
+        return [
+            (op, str(sizes), source, target, f"{n / 1e6:.3f}", f"{1e3 * seconds:.3f}", where)
+            for op, where, sizes, source, target, n, seconds in moves
+        ]
+
+    def _other_rows(self) -> list[tuple[str, ...]]:
+        return [(_mesh(mesh), f"{1e3 * seconds:.3f}", f"{peak / 1e6:,.1f}") for mesh, seconds, peak in self.others]
+
+
+def _mesh(sizes: list[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _product(sizes: list[int]) -> int:
+    n = 1
+    for size in sizes:
+        n *= size
+    return n
+
+
+def _columns(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in [heads, *rows]]

@@ -1,0 +1,154 @@
+"""Descriptions of clusters: devices, and the links between them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Cluster", "Link"]
+
+_FOLDER = Path(__file__).parent / "clusters"
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a message between two devices takes: ``latency`` seconds, and a second for each ``bandwidth`` bytes.
+
+    Example::
+
+        >>> oneflow.auto_parallel.Link(1e-6, 1e9).bandwidth
+        1000000000.0
+    """
+
+    latency: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Devices and links.
+
+    Args:
+        name: for reports.
+        hosts: the number of machines, each with ``devices_per_host`` devices.
+        flops: that a device reaches in products, operations a second: what is measured rather than the peak.
+        memory_bandwidth: of a device, bytes a second; ``memory`` its bytes.
+        inside: the link between devices of a host, ``between`` that of a device to one of another host.
+
+    Raises:
+        ValueError: a number that no machine has.
+
+    Example::
+
+        >>> oneflow.auto_parallel.Cluster.load("8xh100").n_devices
+        8
+    """
+
+    name: str
+    hosts: int
+    devices_per_host: int
+    flops: float
+    memory_bandwidth: float
+    memory: float
+    inside: Link
+    between: Link
+
+    def __post_init__(self) -> None:
+        for key in ("hosts", "devices_per_host"):
+            value = getattr(self, key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"cluster {self.name!r}: {key} must be a positive integer, got {value!r}")
+        numbers = {key: getattr(self, key) for key in ("flops", "memory_bandwidth", "memory")}
+        for where in ("inside", "between"):
+            link = getattr(self, where)
+            numbers[f"{where}.bandwidth"] = link.bandwidth
+            if not _is_number(link.latency) or link.latency < 0:
+                raise ValueError(f"cluster {self.name!r}: {where}.latency must be seconds, got {link.latency!r}")
+        for key, value in numbers.items():
+            if not _is_number(value) or value <= 0:
+                raise ValueError(f"cluster {self.name!r}: {key} must be a positive number, got {value!r}")
+
+    @property
+    def n_devices(self) -> int:
+        """Of all hosts."""
+        return self.hosts * self.devices_per_host
+
+    @staticmethod
+    def names() -> list[str]:
+        """Return the clusters that the package describes.
+
+        Example::
+
+            >>> "8xh100" in oneflow.auto_parallel.Cluster.names()
+            True
+        """
+        return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+    @classmethod
+    def load(cls, source: str | Path) -> Cluster:
+        """Return a cluster that the package describes, by name, or that of a toml file.
+
+        Raises:
+            ValueError: the file is no description of a cluster.
+            FileNotFoundError: neither a name nor a file.
+            NotImplementedError: this Python (3.10) has no reader of toml.
+        """
+        path = _FOLDER / f"{source}.toml"
+        if not path.is_file():
+            path = Path(source)
+            if not path.is_file():
+                raise FileNotFoundError(
+                    f"there is no cluster and no file {str(source)!r}: known are {', '.join(cls.names())}"
+                )
+        try:
+            toml = importlib.import_module("tomllib")
+        except ImportError:
+            raise NotImplementedError(
+                "Cluster.load() needs Python 3.11 or later: make a Cluster(...) instead"
+            ) from None
+        try:
+            return cls.from_dict(toml.loads(path.read_text(encoding="utf-8")), path.stem)
+        except toml.TOMLDecodeError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, text: dict[str, Any], name: str = "cluster") -> Cluster:
+        """Return the cluster of a description as toml files have it.
+
+        Raises:
+            ValueError: an entry is missing or unknown.
+        """
+        known = {"name", "hosts", "devices_per_host", "device", "inside", "between"}
+        unknown = sorted(set(text) - known)
+        if unknown:
+            raise ValueError(f"cluster {name!r}: unknown entry {unknown[0]!r}")
+        device, inside = _table(name, text, "device"), _table(name, text, "inside")
+        between = _table(name, text, "between") if "between" in text else inside
+        fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"))
+        links = [
+            Link(*_fields(name, where, table, ("latency", "bandwidth")))
+            for where, table in (("inside", inside), ("between", between))
+        ]
+        return cls(text.get("name", name), text.get("hosts", 1), text.get("devices_per_host", 1), *fields, *links)
+
+
+def _table(name: str, text: dict[str, Any], key: str) -> dict[str, Any]:
+    table = text.get(key)
+    if not isinstance(table, dict):
+        raise ValueError(f"cluster {name!r}: the table [{key}] is missing")
+    return table
+
+
+def _fields(name: str, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> list[Any]:
+    if set(table) != set(keys):
+        raise ValueError(
+            f"cluster {name!r}: [{where}] needs {', '.join(keys)}, and has {', '.join(sorted(table)) or 'nothing'}"
+        )
+    return [table[key] for key in keys]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
