@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +57,8 @@ def test_a_failed_job_leaves_records_that_tell_who_differs(tmp_path: Path) -> No
     assert flight.main([str(logs / "flight.0"), "--html", str(page)]) == 0
     found = flight.report([json.loads(path.read_text()) for path in records])
     assert found.findings[0].startswith("group 'world': the ranks differ in operation 1: "), found.text()
-    # Rank 0 may learn of it before it begins.
-    assert "2 in #1 all_reduce(float32, 5 elements, sum)" in found.findings[0]
+    # One of ranks 0 and 2 may learn of it before it begins.
+    assert re.search(r"[02] in #1 all_reduce\(float32, 5 elements, sum\)", found.findings[0]), found.findings
     assert "rank 1 in #1 broadcast(float32, 4 elements, root 0)" in found.findings[0]
     assert "differ in operation 1" in page.read_text() and found.lost == [] and found.world_size == 3
     # torchrun reads the same files.
