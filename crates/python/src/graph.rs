@@ -485,6 +485,7 @@ fn _n_allocs() -> PyResult<u64> {
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_graph::register();
     m.add_class::<GraphTrace>()?;
+    m.add_class::<crate::layouts::Layouts>()?;
     m.add_class::<CompiledGraph>()?;
     m.add_class::<GraphFeed>()?;
     m.add_function(wrap_pyfunction!(_is_tracing, m)?)?;

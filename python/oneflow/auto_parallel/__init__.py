@@ -16,8 +16,8 @@ Example::
     ...         return loss
     >>> step = Step(oneflow.nn.Linear(64, 64))
     >>> found = oneflow.auto_parallel.plan(step, oneflow.ones(4096, 64), cluster="4xcpu")
-    >>> found.inputs
-    [('S(0)',)]
+    >>> found.layouts["model.weight"]
+    ('S(0)',)
 """
 
 from oneflow.auto_parallel._plan import Plan

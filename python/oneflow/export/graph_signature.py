@@ -234,7 +234,7 @@ class ExportGraphSignature:
 
         >>> program = oneflow.export.export(oneflow.nn.Linear(3, 2), (oneflow.ones(1, 3),))
         >>> program.graph_signature.parameters, program.graph_signature.user_inputs
-        (('weight', 'bias'), ('input',))
+        (('weight', 'bias'), ('input_1',))
     """
 
     input_specs: list[InputSpec]

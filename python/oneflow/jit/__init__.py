@@ -56,7 +56,10 @@ def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, 
 
     Example::
 
-        >>> oneflow.jit.script(lambda x: x + 1)(1)
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     oneflow.jit.script(lambda x: x + 1)(1)
         2
     """
     if not _said:
