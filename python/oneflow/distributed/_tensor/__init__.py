@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
+from oneflow.distributed import tensor
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
-from oneflow.distributed.tensor import (
-    DTensor,
-    Partial,
-    Placement,
-    Replicate,
-    Shard,
-    distribute_module,
-    distribute_tensor,
-    empty,
-    full,
-    ones,
-    rand,
-    randn,
-    zeros,
-)
+from oneflow.distributed.tensor import *  # noqa: F403
 
-__all__ = [
-    "DTensor",
-    "DeviceMesh",
-    "Partial",
-    "Placement",
-    "Replicate",
-    "Shard",
-    "distribute_module",
-    "distribute_tensor",
-    "empty",
-    "full",
-    "init_device_mesh",
-    "ones",
-    "rand",
-    "randn",
-    "zeros",
-]
+__all__ = ["DeviceMesh", "init_device_mesh"]
+__all__ += tensor.__all__

@@ -15,6 +15,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
+from oneflow.distributed.fsdp import api
 from oneflow.distributed.fsdp._fully_shard import FSDPModule, fully_shard
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
 from oneflow.distributed.fsdp._state import state_of
@@ -39,23 +40,8 @@ from oneflow.distributed.tensor._api import shard_of_whole
 from oneflow.nn import Module
 from oneflow.nn.utils import clip_grad_norm_
 
-__all__ = [
-    "BackwardPrefetch",
-    "CPUOffload",
-    "FullOptimStateDictConfig",
-    "FullStateDictConfig",
-    "FullyShardedDataParallel",
-    "LocalOptimStateDictConfig",
-    "LocalStateDictConfig",
-    "MixedPrecision",
-    "OptimStateDictConfig",
-    "ShardedOptimStateDictConfig",
-    "ShardedStateDictConfig",
-    "ShardingStrategy",
-    "StateDictConfig",
-    "StateDictSettings",
-    "StateDictType",
-]
+__all__ = ["FullyShardedDataParallel"]
+__all__ += api.__all__
 
 _PREFIX = "_fsdp_wrapped_module."
 _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import oneflow
 from oneflow import Tensor, distributed
@@ -11,6 +11,9 @@ from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
 from oneflow.distributed.tensor import _layouts
 from oneflow.distributed.tensor.placement_types import Placement, Replicate, to_sbp
 from oneflow.nn import Module, Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "DTensor",
@@ -238,25 +241,37 @@ def _replicate_rest(module: Module, mesh: DeviceMesh) -> None:
             module._buffers[name] = distribute_tensor(buffer.detach(), mesh, whole)
 
 
-def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
+class Options(TypedDict, total=False):
+    """What functions that make a DTensor take besides sizes; a dtype, layout and gradient as usual."""
+
+    requires_grad: bool
+    dtype: Any
+    layout: Any
+    device_mesh: DeviceMesh | None
+    placements: Sequence[Placement] | None
+
+
+def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: Options) -> Tensor:
+    for key in options:
+        if key not in Options.__annotations__:
+            raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
     sizes = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
-    mesh = _mesh(options.pop("device_mesh"), name)
-    layout = to_sbp(options.pop("placements"), mesh.ndim, len(sizes), name)
-    if options.pop("layout", oneflow.strided) not in (None, oneflow.strided):
+    mesh = _mesh(options.get("device_mesh"), name)
+    layout = to_sbp(options.get("placements"), mesh.ndim, len(sizes), name)
+    if options.get("layout") not in (None, oneflow.strided):
         raise NotImplementedError(f"{name}: only strided tensors are distributed")
-    make = getattr(oneflow, name)
-    return make(sizes, *first, placement=mesh.placement, sbp=layout, **options)
+    kept = {"dtype": options.get("dtype"), "requires_grad": options.get("requires_grad", False)}
+    return getattr(oneflow, name)(sizes, *first, placement=mesh.placement, sbp=layout, **kept)
 
 
-def zeros(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def zeros(*size: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor of zeros, of which each rank makes its part.
+
+    Args:
+        size: the sizes of the whole tensor, or one list of them.
+        options: ``device_mesh``, the mesh whose ``with`` block this is if left out; ``placements``, one for each
+            dimension of the mesh, all replicated if left out; ``requires_grad``, ``dtype`` and ``layout`` as
+            :func:`oneflow.zeros` takes them.
 
     Example::
 
@@ -267,17 +282,10 @@ def zeros(
         >>> oneflow.testing.run_ranks(2, rank)
         [oneflow.Size([2, 3]), oneflow.Size([2, 3])]
     """
-    return _made("zeros", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+    return _made("zeros", size, (), options)
 
 
-def ones(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def ones(*size: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor of ones; see :func:`zeros`.
 
     Example::
@@ -288,17 +296,10 @@ def ones(
         >>> oneflow.testing.run_ranks(2, rank)
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _made("ones", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+    return _made("ones", size, (), options)
 
 
-def empty(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def empty(*size: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor whose elements are not set; see :func:`zeros`.
 
     Example::
@@ -309,19 +310,10 @@ def empty(
         >>> oneflow.testing.run_ranks(2, rank)
         [oneflow.Size([2]), oneflow.Size([2])]
     """
-    return _made("empty", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+    return _made("empty", size, (), options)
 
 
-def full(
-    size: Any,
-    fill_value: Any,
-    *,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def full(size: Any, fill_value: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor filled with a number; see :func:`zeros`.
 
     Example::
@@ -332,17 +324,10 @@ def full(
         >>> oneflow.testing.run_ranks(2, rank)
         [[3.0, 3.0], [3.0, 3.0]]
     """
-    return _made("full", (size,), (fill_value,), _options(requires_grad, dtype, layout, device_mesh, placements))
+    return _made("full", (size,), (fill_value,), options)
 
 
-def rand(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def rand(*size: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor of numbers between 0 and 1: those that one rank would draw, whatever the placements.
 
     Example::
@@ -353,17 +338,10 @@ def rand(
         >>> oneflow.testing.run_ranks(2, rank)
         [oneflow.Size([2]), oneflow.Size([2])]
     """
-    return _made("rand", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
+    return _made("rand", size, (), options)
 
 
-def randn(
-    *size: Any,
-    requires_grad: bool = False,
-    dtype: Any = None,
-    layout: Any = None,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> Tensor:
+def randn(*size: Any, **options: Unpack[Options]) -> Tensor:
     """A DTensor of normal numbers; see :func:`rand`.
 
     Example::
@@ -374,20 +352,4 @@ def randn(
         >>> oneflow.testing.run_ranks(2, rank)
         [oneflow.Size([2]), oneflow.Size([2])]
     """
-    return _made("randn", size, (), _options(requires_grad, dtype, layout, device_mesh, placements))
-
-
-def _options(
-    requires_grad: bool,
-    dtype: Any,
-    layout: Any,
-    device_mesh: DeviceMesh | None,
-    placements: Sequence[Placement] | None,
-) -> dict[str, Any]:
-    return {
-        "requires_grad": requires_grad,
-        "dtype": dtype,
-        "layout": layout or oneflow.strided,
-        "device_mesh": device_mesh,
-        "placements": placements,
-    }
+    return _made("randn", size, (), options)

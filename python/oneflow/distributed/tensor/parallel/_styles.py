@@ -72,6 +72,9 @@ class ColwiseParallel(ParallelStyle):
         [oneflow.Size([1, 2]), oneflow.Size([1, 2])]
     """
 
+    # The layouts of inputs and outputs for which none is given.
+    _defaults: tuple[Placement, Placement] = (Replicate(), Shard(-1))
+
     def __init__(
         self,
         *,
@@ -80,10 +83,11 @@ class ColwiseParallel(ParallelStyle):
         use_local_output: bool = True,
     ) -> None:
         super().__init__()
-        self.input_layouts = (input_layouts or Replicate(),)
-        self.output_layouts = (output_layouts or Shard(-1),)
+        self.input_layouts = (input_layouts or self._defaults[0],)
+        self.output_layouts = (output_layouts or self._defaults[1],)
         self.desired_input_layouts: tuple[Placement, ...] = (Replicate(),)
         self.use_local_output = use_local_output
+        self._input_is_given = input_layouts is not None
 
     def _partition(self, name: str, module: Module, mesh: DeviceMesh) -> None:
         if isinstance(module, nn.Linear):
@@ -135,19 +139,7 @@ class RowwiseParallel(ColwiseParallel):
         [oneflow.Size([1, 3]), oneflow.Size([1, 3])]
     """
 
-    def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
-    ) -> None:
-        super().__init__(
-            input_layouts=input_layouts or Shard(-1),
-            output_layouts=output_layouts or Replicate(),
-            use_local_output=use_local_output,
-        )
-        self._input_is_given = input_layouts is not None
+    _defaults = (Shard(-1), Replicate())
 
     def _partition(self, name: str, module: Module, mesh: DeviceMesh) -> None:
         if isinstance(module, nn.Linear):
@@ -205,6 +197,14 @@ class SequenceParallel(ParallelStyle):
 
     def _outputs(self, module: Module, outputs: Any, mesh: DeviceMesh) -> Any:
         return outputs.to_local() if self.use_local_output else outputs
+
+
+def _prepared(value: Any, mesh: DeviceMesh, given: Placement | None, wanted: Placement | None, local: bool) -> Any:
+    """An input or output in the layout ``wanted``, as this rank's part if ``local``; others than tensors stay."""
+    if given is None or not isinstance(value, Tensor):
+        return value
+    value = _laid(value, mesh, given, wanted or given)
+    return value.to_local() if local else value
 
 
 def _tuple(value: Any) -> tuple[Any, ...] | None:
@@ -268,12 +268,6 @@ class PrepareModuleInput(ParallelStyle):
         module.register_forward_pre_hook(prepare, with_kwargs=True)
         return module
 
-    def _one(self, value: Any, mesh: DeviceMesh, given: Placement | None, wanted: Placement | None) -> Any:
-        if given is None or not isinstance(value, Tensor):
-            return value
-        value = _laid(value, mesh, given, wanted or given)
-        return value.to_local() if self.use_local_output else value
-
     def _prepared(self, inputs: Any, mesh: DeviceMesh) -> Any:
         if self.input_layouts is None:
             return inputs
@@ -281,11 +275,13 @@ class PrepareModuleInput(ParallelStyle):
         if len(inputs) != len(self.input_layouts):
             raise ValueError("module inputs and input_layouts should have same length!")
         layouts = zip(self.input_layouts, self.desired_input_layouts or (), strict=True)
-        return tuple(self._one(x, mesh, *pair) for x, pair in zip(inputs, layouts, strict=True))
+        local = self.use_local_output
+        return tuple(_prepared(x, mesh, *pair, local) for x, pair in zip(inputs, layouts, strict=True))
 
     def _prepared_kwargs(self, kwargs: dict[str, Any], mesh: DeviceMesh) -> dict[str, Any]:
         given, wanted = self.input_kwarg_layouts, self.desired_input_kwarg_layouts
-        return {name: self._one(x, mesh, given.get(name), wanted.get(name)) for name, x in kwargs.items()}
+        local = self.use_local_output
+        return {name: _prepared(x, mesh, given.get(name), wanted.get(name), local) for name, x in kwargs.items()}
 
 
 class PrepareModuleOutput(ParallelStyle):
@@ -328,13 +324,9 @@ class PrepareModuleOutput(ParallelStyle):
         outputs = outputs if several else (outputs,)
         if len(outputs) != len(self.output_layouts):
             raise ValueError("module outputs and output_layouts should have same length!")
-        made = []
-        for value, given, wanted in zip(outputs, self.output_layouts, self.desired_output_layouts, strict=True):
-            if given is not None and isinstance(value, Tensor):
-                value = _laid(value, mesh, given, wanted or given)
-                value = value.to_local() if self.use_local_output else value
-            made.append(value)
-        return tuple(made) if several else made[0]
+        layouts = zip(outputs, self.output_layouts, self.desired_output_layouts, strict=True)
+        made = tuple(_prepared(x, mesh, given, wanted, self.use_local_output) for x, given, wanted in layouts)
+        return made if several else made[0]
 
 
 class PrepareModuleInputOutput(ParallelStyle):
