@@ -4,7 +4,7 @@
 
 use crate::{In, Out, Tensor};
 use oneflow_base::Dims;
-use oneflow_kernels_prim::{Expr, Params, Primitive, Word};
+use oneflow_kernels_prim::{Encode, Expr, Params, Primitive};
 use smallvec::SmallVec;
 
 /// A tensor of the call.
@@ -92,8 +92,9 @@ impl Lowered {
         self.outs.push(None);
         self
     }
-    pub fn param(&mut self, w: impl Into<Word>) -> &mut Self {
-        self.params.push(w.into());
+    /// The primitive's parameters.
+    pub fn with(&mut self, params: impl Encode) -> &mut Self {
+        params.encode(&mut self.params);
         self
     }
 }

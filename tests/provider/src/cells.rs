@@ -4,7 +4,7 @@
 
 use crate::Toy;
 use oneflow_base::{DType, Error, Result, bf16, f16};
-use oneflow_kernels_prim::{Launch, View, Word};
+use oneflow_kernels_prim::{Encode, Launch, View};
 use std::cmp::Ordering;
 
 /// A number on its way between dtypes: floats in f64, integers and bools in i64.
@@ -265,23 +265,8 @@ impl<'a> Args<'a> {
     pub fn number(&self, i: usize) -> Result<Option<f64>> {
         Ok(self.opt_input(i)?.map(|c| c.get(&[]).f()))
     }
-    fn word(&self, i: usize) -> Result<Word> {
-        self.launch.param(i)
-    }
-    pub fn float(&self, i: usize) -> Result<f64> {
-        Ok(self.word(i)?.f64())
-    }
-    pub fn int(&self, i: usize) -> Result<i64> {
-        Ok(self.word(i)?.i64())
-    }
-    pub fn index(&self, i: usize) -> Result<usize> {
-        Ok(self.word(i)?.usize())
-    }
-    pub fn bool(&self, i: usize) -> Result<bool> {
-        Ok(self.word(i)?.bool())
-    }
-    /// A number whose class another parameter tells.
-    pub fn val(&self, is_float: bool, i: usize) -> Result<Val> {
-        Ok(if is_float { F(self.float(i)?) } else { I(self.int(i)?) })
+    /// The primitive's parameters.
+    pub fn read<P: Encode>(&self) -> Result<P> {
+        self.launch.read()
     }
 }

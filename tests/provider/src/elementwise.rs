@@ -2,7 +2,7 @@
 
 use crate::cells::{Args, Val, each};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::{Expr, Word};
+use oneflow_kernels_prim::{ArangeParams, Expr, FillParams, TriangleParams, Word};
 
 /// One value of an expression, computed in `dtype`.
 fn eval(e: &Expr, dtype: DType, x: &[Val], p: &[Word]) -> Result<Val> {
@@ -32,10 +32,10 @@ fn eval(e: &Expr, dtype: DType, x: &[Val], p: &[Word]) -> Result<Val> {
 
 pub fn elementwise(a: &Args) -> Result<()> {
     let e = a.launch.expr.ok_or_else(|| Error::runtime("elementwise: no expression"))?;
-    let (out, dtype) = (a.output(0)?, a.launch.param(0)?.dtype());
+    let (out, (dtype, scalars)) = (a.output(0)?, a.launch.scalars()?);
     let ins = (0..a.launch.ins.len()).map(|i| Ok(a.input(i)?.vals())).collect::<Result<Vec<_>>>()?;
     let n = out.numel();
-    let value = |i: usize| eval(e, dtype, &ins.iter().map(|x| x[i]).collect::<Vec<_>>(), &a.launch.params[1..]);
+    let value = |i: usize| eval(e, dtype, &ins.iter().map(|x| x[i]).collect::<Vec<_>>(), scalars);
     out.write((0..n).map(value).collect::<Result<Vec<_>>>()?);
     Ok(())
 }
@@ -47,21 +47,26 @@ pub fn copy(a: &Args) -> Result<()> {
     Ok(())
 }
 
+fn number(is_float: bool, word: Word) -> Val {
+    if is_float { Val::F(word.f64()) } else { Val::I(word.i64()) }
+}
+
 pub fn fill(a: &Args) -> Result<()> {
-    let v = a.val(a.bool(0)?, 1)?;
+    let FillParams { is_float, value, .. } = a.read()?;
+    let v = number(is_float, value);
     a.output(0)?.write(std::iter::repeat(v));
     Ok(())
 }
 
 pub fn arange(a: &Args) -> Result<()> {
-    let is_float = a.bool(0)?;
-    let (start, step) = (a.val(is_float, 1)?, a.val(is_float, 2)?);
+    let ArangeParams { is_float, start, step } = a.read()?;
+    let (start, step) = (number(is_float, start), number(is_float, step));
     a.output(0)?.write((0..).map(|i| start.plus(step.times(Val::I(i)))));
     Ok(())
 }
 
 pub fn triangle(a: &Args) -> Result<()> {
-    let (x, out, diagonal, upper) = (a.input(0)?, a.output(0)?, a.int(0)?, a.bool(1)?);
+    let (x, out, TriangleParams { diagonal, upper }) = (a.input(0)?, a.output(0)?, a.read()?);
     each(&x.sizes, |i| {
         let along = i[i.len() - 1] as i128 - i[i.len() - 2] as i128;
         let keep = if upper { along >= diagonal as i128 } else { along <= diagonal as i128 };

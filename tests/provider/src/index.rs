@@ -3,6 +3,9 @@
 use crate::cells::{Args, Cells, Val, each, replaced};
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::ScatterKind;
+use oneflow_kernels_prim::{
+    DimParams, EmbeddingBackwardParams, EmbeddingParams, IndexParams, IndexPutParams, ScatterParams,
+};
 
 fn checked(i: i64, dim: usize, size: i64) -> Result<i64> {
     match (i as u64) < size as u64 {
@@ -12,8 +15,7 @@ fn checked(i: i64, dim: usize, size: i64) -> Result<i64> {
 }
 
 /// Row of the local part of the table by position; none where another part holds it.
-fn rows(a: &Args, table: &Cells) -> Result<Vec<Option<i64>>> {
-    let (start, total) = (a.int(0)?, a.int(1)?);
+fn rows(a: &Args, table: &Cells, EmbeddingParams { start, total }: EmbeddingParams) -> Result<Vec<Option<i64>>> {
     let local = |i: i64| Ok(Some(checked(i, 0, total)? - start).filter(|r| (*r as u64) < table.sizes[0] as u64));
     a.input(1)?.ints().into_iter().map(local).collect()
 }
@@ -22,14 +24,15 @@ pub fn embedding(a: &Args) -> Result<()> {
     let table = a.input(0)?;
     let d = table.sizes[1];
     let of_row = |r: Option<i64>| (0..d).map(move |k| (r, k));
-    let cells = rows(a, &table)?.into_iter().flat_map(of_row);
+    let cells = rows(a, &table, a.read()?)?.into_iter().flat_map(of_row);
     a.output(0)?.write(cells.map(|(r, k)| r.map_or(Val::I(0), |r| table.get(&[r, k]))));
     Ok(())
 }
 
 pub fn embedding_backward(a: &Args) -> Result<()> {
-    let (g, out, skipped) = (a.input(0)?.floats(), a.output(0)?, a.int(2)?);
-    let (rows, d, start) = (rows(a, &out)?, out.sizes[1] as usize, a.int(0)?);
+    let (g, out) = (a.input(0)?.floats(), a.output(0)?);
+    let EmbeddingBackwardParams { start, total, padding: skipped } = a.read()?;
+    let (rows, d) = (rows(a, &out, EmbeddingParams { start, total })?, out.sizes[1] as usize);
     let mut sums = vec![0.0; out.numel()];
     for (p, r) in rows.into_iter().enumerate() {
         if let Some(r) = r.filter(|r| r + start != skipped || skipped < 0) {
@@ -42,7 +45,8 @@ pub fn embedding_backward(a: &Args) -> Result<()> {
 
 /// `out[i] = x[i with dim replaced by pick(i)]`.
 fn take(a: &Args, pick: impl Fn(&[i64], &Cells, usize) -> i64) -> Result<()> {
-    let (x, index, out, dim) = (a.input(0)?.with_a_dim(), a.input(1)?.with_a_dim(), a.output(0)?, a.index(0)?);
+    let (x, index, out, DimParams { dim }) =
+        (a.input(0)?.with_a_dim(), a.input(1)?.with_a_dim(), a.output(0)?, a.read()?);
     let mut vals = Ok(Vec::new());
     each(&out.clone().with_a_dim().sizes, |i| {
         if let Ok(v) = &mut vals {
@@ -66,14 +70,14 @@ pub fn gather(a: &Args) -> Result<()> {
 
 pub fn scatter(a: &Args) -> Result<()> {
     let (index, src, out) = (a.input(0)?.with_a_dim(), a.input(1)?.with_a_dim(), a.output(0)?.with_a_dim());
-    let dim = a.index(0)?;
+    let ScatterParams { dim, kind } = a.read()?;
     for i in index.ints() {
         checked(i, dim, out.sizes[dim])?;
     }
     each(&index.sizes, |i| {
         let at = replaced(i, dim, index.get(i).i());
         let (old, new) = (out.get(&at), src.get(i));
-        let is = |k: ScatterKind| a.int(1).is_ok_and(|v| v == k as i64);
+        let is = |k: ScatterKind| kind == k;
         let v = if is(ScatterKind::Add) {
             old.plus(new)
         } else if is(ScatterKind::Mul) {
@@ -89,8 +93,8 @@ pub fn scatter(a: &Args) -> Result<()> {
 }
 
 /// For every index of `picked` the place in `x` that the index tensors `a.ins[1..]` name.
-fn places(a: &Args, x: &Cells, picked: &Cells) -> Result<Vec<Vec<i64>>> {
-    let (position, n_dims) = (a.index(0)?, a.index(1)?);
+fn places(a: &Args, x: &Cells, picked: &Cells, params: IndexParams) -> Result<Vec<Vec<i64>>> {
+    let IndexParams { position, n_dims } = params;
     let tensors = (0..x.sizes.len()).map(|d| a.opt_input(1 + d)).collect::<Result<Vec<_>>>()?;
     let mut all = Ok(Vec::new());
     each(&picked.sizes, |i| {
@@ -113,20 +117,21 @@ fn places(a: &Args, x: &Cells, picked: &Cells) -> Result<Vec<Vec<i64>>> {
 
 pub fn index(a: &Args) -> Result<()> {
     let (x, out) = (a.input(0)?, a.output(0)?);
-    out.write(places(a, &x, &out)?.into_iter().map(|p| x.get(&p)));
+    out.write(places(a, &x, &out, a.read()?)?.into_iter().map(|p| x.get(&p)));
     Ok(())
 }
 
 pub fn index_put(a: &Args) -> Result<()> {
-    let (values, out, accumulate) = (a.input(0)?, a.output(0)?, a.bool(2)?);
-    for (p, v) in places(a, &out, &values)?.into_iter().zip(values.vals()) {
+    let (values, out) = (a.input(0)?, a.output(0)?);
+    let IndexPutParams { index, accumulate } = a.read()?;
+    for (p, v) in places(a, &out, &values, index)?.into_iter().zip(values.vals()) {
         out.set(&p, if accumulate { out.get(&p).plus(v) } else { v });
     }
     Ok(())
 }
 
 pub fn concat(a: &Args) -> Result<()> {
-    let (out, dim) = (a.output(0)?, a.index(0)?);
+    let (out, DimParams { dim }) = (a.output(0)?, a.read()?);
     let mut from = 0;
     for k in 0..a.launch.ins.len() {
         let Some(x) = a.opt_input(k)?.filter(|x| x.numel() > 0) else { continue };

@@ -2,7 +2,7 @@
 
 use crate::cells::{Args, Cells, Val, each, each_line};
 use oneflow_base::{Error, Result};
-use oneflow_kernels_prim::{Activation, Lanes};
+use oneflow_kernels_prim::{Activation, CrossEntropyParams, Lanes, LayerNormParams, MatmulParams, SoftmaxParams};
 
 fn activate(act: Activation, x: f64) -> f64 {
     match act {
@@ -19,9 +19,9 @@ fn activate(act: Activation, x: f64) -> f64 {
 }
 
 pub fn matmul(a: &Args) -> Result<()> {
-    let (x, y, out, alpha) = (a.input(0)?, a.input(1)?, a.output(0)?, a.float(1)?);
+    let (x, y, out) = (a.input(0)?, a.input(1)?, a.output(0)?);
     let (bias, residual) = (a.opt_input(2)?, a.opt_input(3)?);
-    let act = Activation::from_u64(a.int(0)? as u64).ok_or_else(|| Error::runtime("matmul: unknown activation"))?;
+    let MatmulParams { activation: act, alpha } = a.read()?;
     let is_float = out.dtype.is_float();
     each(&out.sizes, |i| {
         let (batch, row, column) = (&i[..i.len() - 2], i[i.len() - 2], i[i.len() - 1]);
@@ -40,9 +40,9 @@ pub fn matmul(a: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes `f` of the lines of the inputs along dimension `params[0]`.
-fn by_lines<const N: usize>(a: &Args, f: impl Fn([Vec<f64>; N]) -> Vec<f64>) -> Result<()> {
-    let (out, dim) = (a.output(0)?.with_a_dim(), a.index(0)?);
+/// Writes `f` of the lines of the inputs along a dimension.
+fn by_lines<const N: usize>(a: &Args, dim: usize, f: impl Fn([Vec<f64>; N]) -> Vec<f64>) -> Result<()> {
+    let out = a.output(0)?.with_a_dim();
     let ins = (0..N).map(|k| Ok(a.input(k)?.with_a_dim())).collect::<Result<Vec<_>>>()?;
     each_line(&out.sizes, dim, |i| {
         let lines = std::array::from_fn(|k| ins[k].line(i, dim).into_iter().map(Val::f).collect());
@@ -57,16 +57,16 @@ fn log_sum_exp(x: &[f64]) -> f64 {
 }
 
 pub fn softmax(a: &Args) -> Result<()> {
-    let log = a.bool(1)?;
-    by_lines(a, |[x]| {
+    let SoftmaxParams { dim, log } = a.read()?;
+    by_lines(a, dim, |[x]| {
         let total = log_sum_exp(&x);
         x.iter().map(|v| if log { v - total } else { (v - total).exp() }).collect()
     })
 }
 
 pub fn softmax_backward(a: &Args) -> Result<()> {
-    let log = a.bool(1)?;
-    by_lines(a, |[g, y]| {
+    let SoftmaxParams { dim, log } = a.read()?;
+    by_lines(a, dim, |[g, y]| {
         if log {
             let sum: f64 = g.iter().sum();
             return g.iter().zip(&y).map(|(g, y)| g - y.exp() * sum).collect();
@@ -81,13 +81,13 @@ fn mean(x: impl Iterator<Item = f64>, n: usize) -> f64 {
 }
 
 /// Elements of a normalised row.
-fn row_len(a: &Args, x: &Cells) -> Result<usize> {
-    Ok(x.sizes[x.sizes.len() - a.index(0)?..].iter().product::<i64>() as usize)
+fn row_len(x: &Cells, normalized_dims: usize) -> usize {
+    x.sizes[x.sizes.len() - normalized_dims..].iter().product::<i64>() as usize
 }
 
 pub fn layer_norm(a: &Args) -> Result<()> {
-    let (x, eps, rms) = (a.input(0)?, a.float(1)?, a.bool(2)?);
-    let n = row_len(a, &x)?;
+    let (x, LayerNormParams { normalized_dims, eps, rms }) = (a.input(0)?, a.read()?);
+    let n = row_len(&x, normalized_dims);
     let weight = a.opt_input(1)?.map_or(vec![1.0; n], |w| w.floats());
     let bias = a.opt_input(2)?.map_or(vec![0.0; n], |b| b.floats());
     let (mut y, mut means, mut rstds) = (Vec::new(), Vec::new(), Vec::new());
@@ -108,8 +108,9 @@ pub fn layer_norm(a: &Args) -> Result<()> {
 }
 
 pub fn layer_norm_backward(a: &Args) -> Result<()> {
-    let (g, x, rms) = (a.input(0)?.floats(), a.input(1)?, a.bool(2)?);
-    let n = row_len(a, &x)?;
+    let (g, x) = (a.input(0)?.floats(), a.input(1)?);
+    let LayerNormParams { normalized_dims, rms, .. } = a.read()?;
+    let n = row_len(&x, normalized_dims);
     let rows = x.numel() / n.max(1);
     let means = a.opt_input(2)?.map_or(vec![0.0; rows], |m| m.floats());
     let rstds = a.input(3)?.floats();
@@ -147,7 +148,8 @@ impl Loss {
     /// `first` is the logits' input; target and weight follow.
     fn new(a: &Args, first: usize) -> Result<Loss> {
         let logits = a.input(first)?;
-        let (c, ignored) = (logits.sizes[1] as usize, a.int(0)?);
+        let CrossEntropyParams { ignore_index: ignored, label_smoothing } = a.read()?;
+        let c = logits.sizes[1] as usize;
         let mut targets = Vec::new();
         for t in a.input(first + 1)?.ints() {
             targets.push(match t {
@@ -158,7 +160,7 @@ impl Loss {
         }
         let weight = a.opt_input(first + 2)?.map_or(vec![1.0; c], |w| w.floats());
         let logits = logits.floats().chunks(c.max(1)).map(<[f64]>::to_vec).collect();
-        Ok(Loss { logits, targets, weight, smoothing: a.float(1)? })
+        Ok(Loss { logits, targets, weight, smoothing: label_smoothing })
     }
     /// What the term of class `k` weighs in the loss of a row with target `t`.
     fn share(&self, t: usize, k: usize) -> f64 {

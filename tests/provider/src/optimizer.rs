@@ -2,14 +2,13 @@
 
 use crate::cells::{Args, Cells, Val};
 use oneflow_base::Result;
-use oneflow_kernels_prim::{MAX_HYPER, MAX_NUMBERS, MAX_STATES, Rule};
+use oneflow_kernels_prim::{MAX_HYPER, MAX_NUMBERS, MAX_STATES, Rule, UnscaleParams, UpdateParams};
 
 pub fn update(a: &Args) -> Result<()> {
-    let (rule, n) = (Rule::by_id(a.launch.param(0)?.0)?, a.index(1)?);
+    let UpdateParams { rule, n, maximize, hyper: given } = a.read()?;
+    let rule = Rule::by_id(rule)?;
     let (mut hyper, mut numbers) = ([0.0; MAX_HYPER], [0.0; MAX_NUMBERS]);
-    for (k, h) in hyper.iter_mut().take(rule.n_hyper).enumerate() {
-        *h = a.float(3 + k)?;
-    }
+    hyper.iter_mut().zip(&given.0).for_each(|(h, v)| *h = *v);
     for (k, x) in numbers.iter_mut().take(rule.n_numbers).enumerate() {
         *x = a.number(n + k)?.unwrap_or(0.0);
     }
@@ -20,7 +19,7 @@ pub fn update(a: &Args) -> Result<()> {
     if a.number(scaling + 1)?.is_some_and(|v| v != 0.0) {
         return Ok(());
     }
-    let factor = if a.bool(2)? { -1.0 } else { 1.0 } / a.number(scaling)?.unwrap_or(1.0);
+    let factor = if maximize { -1.0 } else { 1.0 } / a.number(scaling)?.unwrap_or(1.0);
     let c = (rule.scalars)(&hyper, &numbers);
     for k in 0..n {
         let outs: Vec<Cells> = (0..=rule.n_states).map(|s| a.output(s * n + k)).collect::<Result<_>>()?;
@@ -38,7 +37,7 @@ pub fn update(a: &Args) -> Result<()> {
 }
 
 pub fn unscale(a: &Args) -> Result<()> {
-    let (n, factor) = (a.index(0)?, a.number(0)?.unwrap_or(1.0));
+    let (UnscaleParams { n }, factor) = (a.read()?, a.number(0)?.unwrap_or(1.0));
     for k in 0..n {
         let values = a.output(k)?.floats();
         if values.iter().any(|v| !v.is_finite()) {

@@ -2,6 +2,7 @@
 
 use crate::cells::{Args, Val, each_line};
 use oneflow_base::Result;
+use oneflow_kernels_prim::{SortParams, TopkParams};
 
 /// The first `k` of every sorted line, and where they stood.
 fn sorted(a: &Args, dim: usize, descending: bool, k: Option<usize>) -> Result<()> {
@@ -17,9 +18,11 @@ fn sorted(a: &Args, dim: usize, descending: bool, k: Option<usize>) -> Result<()
 }
 
 pub fn sort(a: &Args) -> Result<()> {
-    sorted(a, a.index(0)?, a.bool(1)?, None)
+    let SortParams { dim, descending } = a.read()?;
+    sorted(a, dim, descending, None)
 }
 
 pub fn topk(a: &Args) -> Result<()> {
-    sorted(a, a.index(1)?, a.bool(2)?, Some(a.index(0)?))
+    let TopkParams { k, dim, largest, .. } = a.read()?;
+    sorted(a, dim, largest, Some(k))
 }

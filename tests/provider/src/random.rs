@@ -4,6 +4,7 @@ use crate::cells::{Args, Val, each};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::RandomKind;
 use oneflow_kernels_prim::philox::{self, Window};
+use oneflow_kernels_prim::{DropoutParams, RandomParams};
 
 /// The words of every element of a shape, row-major.
 fn words(sizes: &[i64], window: &Window, seed: u64, offset: u64) -> Vec<[u32; 4]> {
@@ -21,12 +22,11 @@ fn places(sizes: &[i64], window: &Window) -> Vec<u64> {
 }
 
 pub fn random(a: &Args) -> Result<()> {
-    let (out, p) = (a.output(0)?, a.launch.params);
-    let kind = RandomKind::from_u64(p[0].0).ok_or_else(|| Error::runtime("random: unknown kind"))?;
+    let RandomParams { kind, seed, offset, a: low, b: high, shard } = a.read()?;
+    let out = a.output(0)?;
     if kind.is_in_order_only() {
         return Err(Error::not_implemented(format!("random: {kind:?} by position")));
     }
-    let (low, high) = (a.launch.param(3)?, a.launch.param(4)?);
     let (x, y, wide) = (low.f64(), high.f64(), out.dtype == DType::F64);
     let (xs, ys) = (x as f32, y as f32);
     // As many bits as the dtype holds: rounding cannot reach the upper end.
@@ -35,7 +35,7 @@ pub fn random(a: &Args) -> Result<()> {
         DType::BF16 => 8,
         _ => 24,
     };
-    let window = Window::parse(&p[5..], &out.sizes)?;
+    let window = Window::new(&shard, &out.sizes)?;
     let draw = |w: [u32; 4]| match kind {
         RandomKind::Uniform if wide => Val::F(philox::uniform_f64(w[0], w[1]) * (y - x) + x),
         RandomKind::Uniform => {
@@ -57,14 +57,14 @@ pub fn random(a: &Args) -> Result<()> {
     };
     // A value that rounds to the open end becomes the closed one.
     let end = |v: Val| if kind == RandomKind::Uniform && x < y && v.f() >= y { Val::F(x) } else { v };
-    out.write(words(&out.sizes, &window, p[1].0, p[2].0).into_iter().map(|w| end(draw(w))));
+    out.write(words(&out.sizes, &window, seed, offset).into_iter().map(|w| end(draw(w))));
     Ok(())
 }
 
 pub fn dropout(a: &Args) -> Result<()> {
-    let (x, y, mask, p) = (a.input(0)?, a.output(0)?, a.output(1)?, a.float(0)?);
-    let window = Window::parse(&a.launch.params[3..], &x.sizes)?;
-    let (seed, offset) = (a.int(1)? as u64, a.int(2)? as u64);
+    let (x, y, mask) = (a.input(0)?, a.output(0)?, a.output(1)?);
+    let DropoutParams { p, seed, offset, shard } = a.read()?;
+    let window = Window::new(&shard, &x.sizes)?;
     let drawn = places(&x.sizes, &window).into_iter().map(|at| philox::packed(seed, offset, at));
     let kept: Vec<bool> = drawn.map(|w| w >> 8 >= philox::threshold(p)).collect();
     let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };

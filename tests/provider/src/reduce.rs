@@ -3,6 +3,7 @@
 use crate::cells::{Args, Val, each, each_line};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::ReduceKind;
+use oneflow_kernels_prim::{ArgReduceParams, ReduceParams, ScanParams};
 
 /// How two values become one.
 fn join(kind: ReduceKind, a: Val, b: Val) -> Val {
@@ -18,12 +19,8 @@ fn join(kind: ReduceKind, a: Val, b: Val) -> Val {
     }
 }
 
-fn kind(a: &Args) -> Result<ReduceKind> {
-    ReduceKind::from_u64(a.int(0)? as u64).ok_or_else(|| Error::runtime("unknown kind of reduction"))
-}
-
 pub fn reduce(a: &Args) -> Result<()> {
-    let (x, out, kind) = (a.input(0)?, a.output(0)?, kind(a)?);
+    let (x, out, ReduceParams { kind }) = (a.input(0)?, a.output(0)?, a.read()?);
     let logic = matches!(kind, ReduceKind::Any | ReduceKind::All);
     let compute = if logic { DType::Bool } else { out.dtype };
     let start = Val::I(matches!(kind, ReduceKind::Prod | ReduceKind::All) as i64).of(compute);
@@ -49,7 +46,8 @@ pub fn reduce(a: &Args) -> Result<()> {
 }
 
 pub fn arg_reduce(a: &Args) -> Result<()> {
-    let (x, is_max, dim) = (a.input(0)?.with_a_dim(), a.bool(0)?, a.index(1)?);
+    let x = a.input(0)?.with_a_dim();
+    let ArgReduceParams { is_max, dim } = a.read()?;
     let (values, indices) = (a.opt_output(0)?.map(|o| o.with_a_dim()), a.opt_output(1)?.map(|o| o.with_a_dim()));
     if x.sizes.get(dim).is_none_or(|n| *n == 0) {
         return Err(Error::index(format!("dimension {dim} of shape {:?} has no elements to compare", x.sizes)));
@@ -68,7 +66,8 @@ pub fn arg_reduce(a: &Args) -> Result<()> {
 }
 
 pub fn scan(a: &Args) -> Result<()> {
-    let (x, out, kind, dim) = (a.input(0)?.with_a_dim(), a.output(0)?.with_a_dim(), kind(a)?, a.index(1)?);
+    let (x, out) = (a.input(0)?.with_a_dim(), a.output(0)?.with_a_dim());
+    let ScanParams { kind, dim } = a.read()?;
     each_line(&x.sizes, dim, |i| {
         let mut sum: Option<Val> = None;
         let sums = x.line(i, dim).into_iter().map(|v| {

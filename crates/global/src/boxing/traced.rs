@@ -7,7 +7,7 @@ use super::axis::{Axis, step};
 use crate::mesh::groups_at;
 use crate::named::_box_axis as at;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
-use oneflow_core::kernels::{Launch, Primitive, View};
+use oneflow_core::kernels::{Launch, Primitive, Rest, View};
 use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
 
 /// Whether calls are recorded and not run.
@@ -18,6 +18,11 @@ pub fn tracing() -> bool {
 /// The layers a shard's op goes through: the local one, and above it the trace that is under way.
 pub fn below() -> u32 {
     1 << bit::LOCAL | (tracing() as u32) << bit::LAZY
+}
+
+oneflow_core::kernels::params! {
+    /// Of `STEP`: the words of the layouts, the placement's number, the address of the group of all ranks.
+    StepParams { axis: usize, source: i64, target: i64, placement: i64, world: usize, sizes: Rest<i64> }
 }
 
 static STEP: Primitive = Primitive::new("box_axis");
@@ -33,12 +38,14 @@ pub static BOX_AXIS: OpDef = OpDef {
         prim: &STEP,
         lower: |c, _, l| {
             l.input(at::INPUT).output(at::RESULT);
-            for word in [at::AXIS, at::SOURCE, at::TARGET, at::PLACEMENT, at::WORLD] {
-                l.param(c.int(word)?);
-            }
-            for n in c.ints(at::SIZES)? {
-                l.param(*n);
-            }
+            l.with(StepParams {
+                axis: c.int(at::AXIS)? as usize,
+                source: c.int(at::SOURCE)?,
+                target: c.int(at::TARGET)?,
+                placement: c.int(at::PLACEMENT)?,
+                world: c.int(at::WORLD)? as usize,
+                sizes: c.ints(at::SIZES)?.iter().copied().collect(),
+            });
             Ok(())
         },
     },
@@ -107,11 +114,10 @@ pub(super) unsafe fn over(v: &View<'_>) -> Result<Tensor> {
 }
 
 unsafe fn run(l: &Launch<'_>) -> Result<()> {
-    let word = |i: usize| l.param(i).map(|w| w.i64());
-    let (axis, from, to) = (word(0)? as usize, decode(word(1)?), decode(word(2)?));
-    let placement = PlacementId(word(3)? as u32);
-    let sizes: Dims = l.params.iter().skip(5).map(|w| w.i64()).collect();
-    let groups = groups_at(word(4)? as usize, placement)
+    let StepParams { axis, source, target, placement, world, sizes } = l.read()?;
+    let (from, to, placement) = (decode(source), decode(target), PlacementId(placement as u32));
+    let sizes: Dims = sizes.0.into_iter().collect();
+    let groups = groups_at(world, placement)
         .ok_or_else(|| Error::runtime("boxing in a plan: the process group it was traced with is gone"))?;
     let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
     let group = groups.get(axis).and_then(|g| g.as_deref());

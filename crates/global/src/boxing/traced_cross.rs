@@ -12,10 +12,17 @@ use crate::named::_cross_receive as at;
 use crate::tensor::Spread;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, NdSbpId, PlacementId, Result};
 use oneflow_comm::{ProcessGroup, Work, world};
-use oneflow_core::kernels::{Launch, Primitive};
+use oneflow_core::kernels::{Launch, Primitive, Rest};
 use oneflow_core::{Call, Faces, Kernel, OpDef, Outs, Sig, Tensor, Traits, copy_into, redispatch};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
+
+oneflow_core::kernels::params! {
+    /// A layout by the numbers of its placement and its splits.
+    SpreadWords { placement: i64, sbp: i64 }
+    /// Of `MOVE`: which move of the program this is, and the address of the group of all ranks.
+    MoveParams { source: SpreadWords, target: SpreadWords, number: i64, world: usize, sizes: Rest<i64> }
+}
 
 static MOVE: Primitive = Primitive::new("cross");
 
@@ -29,12 +36,13 @@ const BASE: OpDef = OpDef {
         prim: &MOVE,
         lower: |c, _, l| {
             l.opt_input(at::INPUT, c.opt(at::INPUT).is_some()).output(at::RESULT);
-            for word in [at::SOURCE, at::SOURCE_SBP, at::TARGET, at::TARGET_SBP, at::NUMBER, at::WORLD] {
-                l.param(c.int(word)?);
-            }
-            for n in c.ints(at::SIZES)? {
-                l.param(*n);
-            }
+            l.with(MoveParams {
+                source: SpreadWords { placement: c.int(at::SOURCE)?, sbp: c.int(at::SOURCE_SBP)? },
+                target: SpreadWords { placement: c.int(at::TARGET)?, sbp: c.int(at::TARGET_SBP)? },
+                number: c.int(at::NUMBER)?,
+                world: c.int(at::WORLD)? as usize,
+                sizes: c.ints(at::SIZES)?.iter().copied().collect(),
+            });
             Ok(())
         },
     },
@@ -129,13 +137,13 @@ pub fn flush(world: &Arc<dyn ProcessGroup>) {
 }
 
 unsafe fn run(l: &Launch<'_>) -> Result<()> {
-    let word = |i: usize| l.param(i).map(|w| w.i64());
+    let MoveParams { source, target, number, world, sizes } = l.read()?;
     // A plan may come from a file: its words are checked against its operands.
-    let spread = |at: usize| Spread::new(PlacementId(word(at)? as u32), NdSbpId(word(at + 1)? as u32));
-    let (from, to, number) = (spread(0)?, spread(2)?, word(4)? as u32);
-    let sizes: Dims = l.params.iter().skip(6).map(|w| w.i64()).collect();
+    let spread = |s: SpreadWords| Spread::new(PlacementId(s.placement as u32), NdSbpId(s.sbp as u32));
+    let (from, to, number) = (spread(source)?, spread(target)?, number as u32);
+    let sizes: Dims = sizes.0.into_iter().collect();
     let world = traffic()
-        .get(&(word(5)? as usize))
+        .get(&world)
         .and_then(|t| t.world.upgrade())
         .ok_or_else(|| Error::runtime("a move in a plan: the process group it was traced with is gone"))?;
     let rank = world.rank() as u32;

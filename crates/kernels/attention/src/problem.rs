@@ -4,7 +4,7 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_gemm::micro::Matrix;
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Acc, Launch, View, mt19937};
+use oneflow_kernels_prim::{Acc, AttentionParams, Launch, View, mt19937};
 
 /// A [batch, head, row, column] tensor.
 #[derive(Clone, Copy)]
@@ -102,7 +102,7 @@ impl<T: Copy> Problem<T> {
                 return Err(Error::runtime(format!("attention: four dimensions are needed, got {:?}", view.sizes)));
             }
         }
-        let (scale, causal, p) = (l.param(0)?.f64(), l.param(1)?.bool(), l.param(2)?.f64());
+        let AttentionParams { scale, causal, p, seed, offset, shard } = l.read()?;
         let size = |v: &View, d: usize| v.sizes[d] as usize;
         let mask = match m {
             None => Mask::None,
@@ -115,13 +115,13 @@ impl<T: Copy> Problem<T> {
         };
         let scores = [q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]];
         let dropout = if p > 0.0 {
-            let window = Window::parse(&l.params[5..], &scores)?;
+            let window = Window::new(&shard, &scores)?;
             let strides = std::array::from_fn(|d| window.strides()[d] as u64);
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
-            if l.param(4)?.0 == mt19937::IN_ORDER {
+            if offset == mt19937::IN_ORDER {
                 return Err(mt19937::only_in_order("attention", "a fused kernel"));
             }
-            let (seed, offset, first) = (l.param(3)?.0, l.param(4)?.0, window.first());
+            let first = window.first();
             Some(Dropout { seed, offset, first, strides, bound: threshold(p), scale })
         } else {
             None

@@ -10,7 +10,9 @@ use crate::sliding_window::{Plane, line_len, n_slots};
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{self as prim, Acc, Launch, Num, Reg, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{
+    self as prim, Acc, AvgPoolParams, Launch, MaxPoolAxis, Num, Reg, Register, Simd, WithSimd, dispatch,
+};
 
 struct AvgPool {
     x: Image,
@@ -28,12 +30,12 @@ pub enum Divisor {
 }
 
 impl Divisor {
-    fn of(l: &Launch<'_>) -> Result<Divisor> {
-        Ok(match (l.param(2)?.i64(), l.param(1)?.bool()) {
+    fn of(params: &AvgPoolParams) -> Divisor {
+        match (params.divisor, params.count_include_pad) {
             (0, true) => Divisor::WithPadding,
             (0, false) => Divisor::Elements,
             (n, _) => Divisor::Fixed(n as f64),
-        })
+        }
     }
 
     /// One dimension's part of the number that a sum is divided by.
@@ -64,13 +66,14 @@ impl Divisor {
 /// The contract of `prim::KernelFn`.
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (x, y) = (l.input(0)?, l.output(0)?);
-    let spatial = l.param(0)?.usize();
+    let params: AvgPoolParams = l.read()?;
+    let spatial = params.axes.len();
     let (xi, yi) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
-    let axes = axes(l.params, 3, 3, &xi, &yi, spatial)?;
+    let axes = axes(params.axes.iter().map(MaxPoolAxis::from), &xi, &yi)?;
     if yi.numel() == 0 {
         return Ok(());
     }
-    let pool = AvgPool { x: xi, y: yi, axes, divisor: Divisor::of(l)? };
+    let pool = AvgPool { x: xi, y: yi, axes, divisor: Divisor::of(&params) };
     by_float!("avg_pool", x.dtype, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe { pool.run::<T>() };
@@ -255,10 +258,11 @@ impl<T: GemmFloat> WithSimd for Channels<'_, T> {
 /// The contract of `prim::KernelFn`.
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let (g, gx) = (l.input(0)?, l.output(0)?);
-    let spatial = l.param(0)?.usize();
+    let params: AvgPoolParams = l.read()?;
+    let spatial = params.axes.len();
     let (gi, gxi) = (Image::new(&g, spatial)?, Image::new(&gx, spatial)?);
-    let axes = axes(l.params, 3, 3, &gxi, &gi, spatial)?;
-    let backward = Backward { g: gi, gx: gxi, axes, divisor: Divisor::of(l)? };
+    let axes = axes(params.axes.iter().map(MaxPoolAxis::from), &gxi, &gi)?;
+    let backward = Backward { g: gi, gx: gxi, axes, divisor: Divisor::of(&params) };
     by_float!("avg_pool_backward", g.dtype, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe { backward.run::<T>() };

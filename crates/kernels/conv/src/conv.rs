@@ -10,7 +10,7 @@ use crate::packed_weights::{Tap, Weight};
 use crate::weight_grad::WeightGrad;
 use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_gemm::micro::GemmFloat;
-use oneflow_kernels_prim::{Activation, Launch, View, Word};
+use oneflow_kernels_prim::{Activation, ConvActivationParams, ConvParams, Launch, View};
 
 /// All operands of one dtype.
 fn one_dtype(views: &[Option<View>]) -> Result<()> {
@@ -30,21 +30,20 @@ fn bias(v: Option<View>) -> Option<(*const u8, isize)> {
 /// The contract of `prim::KernelFn`.
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the contract is the same.
-    unsafe { convolve(l, l.params, Activation::None) }
+    unsafe { convolve(l, &l.read()?, Activation::None) }
 }
 
 /// # Safety
 /// The contract of `prim::KernelFn`.
 pub unsafe fn forward_activation(l: &Launch<'_>) -> Result<()> {
-    let unknown = || Error::runtime("conv_activation: unknown activation");
-    let activation = Activation::from_u64(l.param(0)?.0).ok_or_else(unknown)?;
+    let ConvActivationParams { activation, conv } = l.read()?;
     // SAFETY: the contract is the same.
-    unsafe { convolve(l, &l.params[1..], activation) }
+    unsafe { convolve(l, &conv, activation) }
 }
 
 /// # Safety
 /// The contract of `prim::KernelFn`.
-unsafe fn convolve(l: &Launch<'_>, params: &[Word], activation: Activation) -> Result<()> {
+unsafe fn convolve(l: &Launch<'_>, params: &ConvParams, activation: Activation) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
     let (x, w, y) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&w, w.ndim() - 2)?;
@@ -130,7 +129,7 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_input(2), l.opt_output(0)])?;
     let (g, w, gx) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&w, w.ndim() - 2)?;
-    let (spatial, window) = Window::of_conv(l.params, &weight)?;
+    let (spatial, window) = Window::of_conv(&l.read()?, &weight)?;
     let (src, dst) = (Image::new(&g, spatial)?, Image::new(&gx, spatial)?);
     if dst.numel() == 0 {
         return Ok(());
@@ -235,7 +234,7 @@ pub unsafe fn backward_weight(l: &Launch<'_>) -> Result<()> {
     one_dtype(&[l.opt_input(0), l.opt_input(1), l.opt_output(0)])?;
     let (g, x, gw) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let weight = Image::new(&gw, gw.ndim() - 2)?;
-    let (spatial, mut window) = Window::of_conv(l.params, &weight)?;
+    let (spatial, mut window) = Window::of_conv(&l.read()?, &weight)?;
     let (grad, mut src) = (Image::new(&g, spatial)?, Image::new(&x, spatial)?);
     window.skip_lines(&mut src, grad.spatial());
     by_float!("conv_backward_weight", g.dtype, T => {

@@ -3,7 +3,7 @@
 //! One and two spatial dimensions are three with sizes of one in front. Reads no element.
 
 use oneflow_base::{Error, Result};
-use oneflow_kernels_prim::{View, Word};
+use oneflow_kernels_prim::{ConvParams, View};
 
 /// Three spatial numbers: depth, height, width.
 pub type Three = [isize; 3];
@@ -87,21 +87,23 @@ pub struct Window {
 
 impl Window {
     /// From `CONV`'s parameters and the weight.
-    pub fn of_conv(params: &[Word], weight: &Image) -> Result<(usize, Window)> {
-        let word = |i: usize| params.get(i).copied().ok_or_else(|| Error::runtime("conv: a parameter is missing"));
-        let spatial = word(0)?.usize();
+    pub fn of_conv(params: &ConvParams, weight: &Image) -> Result<(usize, Window)> {
+        let spatial = params.axes.len();
+        if spatial > 3 {
+            return Err(Error::runtime(format!("conv: {spatial} dimensions")));
+        }
         let mut w = Window {
-            groups: word(1)?.usize(),
+            groups: params.groups as usize,
             kernel: weight.spatial(),
             stride: [1; 3],
             padding: [0; 3],
             dilation: [1; 3],
         };
-        for d in 0..spatial {
+        for (d, axis) in params.axes.iter().enumerate() {
             let at = d + 3 - spatial;
-            w.stride[at] = word(2 + 3 * d)?.i64() as isize;
-            w.padding[at] = word(3 + 3 * d)?.i64() as isize;
-            w.dilation[at] = word(4 + 3 * d)?.i64() as isize;
+            w.stride[at] = axis.stride as isize;
+            w.padding[at] = axis.padding as isize;
+            w.dilation[at] = axis.dilation as isize;
         }
         Ok((spatial, w))
     }

@@ -10,7 +10,9 @@ use crate::sliding_window::{Plane, line_len, n_slots};
 use oneflow_base::{DType, Error, Result, by_float};
 use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{self as prim, Acc, Float, Launch, Num, Reg, Register, Simd, WithSimd, dispatch};
+use oneflow_kernels_prim::{
+    self as prim, Acc, Float, Launch, MaxPoolParams, Num, Reg, Register, Simd, WithSimd, dispatch,
+};
 
 struct MaxPool {
     x: Image,
@@ -23,10 +25,11 @@ struct MaxPool {
 /// The contract of `prim::KernelFn`.
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (x, y) = (l.input(0)?, l.output(0)?);
-    let spatial = l.param(0)?.usize();
+    let params: MaxPoolParams = l.read()?;
+    let spatial = params.axes.len();
     let (xi, yi) = (Image::new(&x, spatial)?, Image::new(&y, spatial)?);
     let indices = l.opt_output(1).map(|v| Image::new(&v, spatial)).transpose()?;
-    let axes = axes(l.params, 1, 4, &xi, &yi, spatial)?;
+    let axes = axes(params.axes.iter().cloned(), &xi, &yi)?;
     if yi.numel() == 0 {
         return Ok(());
     }

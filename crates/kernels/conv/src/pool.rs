@@ -2,7 +2,7 @@
 
 use crate::geometry::Image;
 use oneflow_base::{Error, Result};
-use oneflow_kernels_prim::Word;
+use oneflow_kernels_prim::MaxPoolAxis;
 
 /// Windows along one dimension.
 #[derive(Clone, Copy, Debug)]
@@ -64,36 +64,25 @@ impl Axis {
     }
 }
 
-/// The three axes of a pooling from `input` to `output`, whose parameters start at `first`: `fields` numbers a dimension,
-/// kernel, stride, padding and perhaps dilation.
-pub fn axes(
-    params: &[Word],
-    first: usize,
-    fields: usize,
-    input: &Image,
-    output: &Image,
-    spatial: usize,
-) -> Result<[Axis; 3]> {
+/// The three axes of a pooling of images from `input` to `output`.
+pub fn axes(windows: impl ExactSizeIterator<Item = MaxPoolAxis>, input: &Image, output: &Image) -> Result<[Axis; 3]> {
     let mut axes = [Axis::WHOLE; 3];
-    for d in 0..spatial {
-        let word = |i: usize| {
-            let word = params.get(first + fields * d + i).copied();
-            word.ok_or_else(|| Error::runtime("pooling: a parameter is missing"))
-        };
+    let spatial = windows.len();
+    for (d, window) in windows.enumerate().take(3) {
         let at = d + 3 - spatial;
         // Positions are sums and products of two of these.
-        let number = |i: usize| match word(i)?.i64() {
+        let number = |n: i64| match n {
             n @ 0..=0x7fff_ffff => Ok(n as usize),
             n => Err(Error::runtime(format!("pooling: {n}: integer out of range"))),
         };
         axes[at] = Axis {
             input: input.sizes[2 + at],
             output: output.sizes[2 + at],
-            kernel: number(0)?,
+            kernel: number(window.kernel)?,
             // Of a single window the stride is never used.
-            stride: if output.sizes[2 + at] > 1 { number(1)?.max(1) as isize } else { 1 },
-            padding: number(2)? as isize,
-            dilation: if fields > 3 { number(3)?.max(1) } else { 1 },
+            stride: if output.sizes[2 + at] > 1 { number(window.stride)?.max(1) as isize } else { 1 },
+            padding: number(window.padding)? as isize,
+            dilation: number(window.dilation)?.max(1),
         };
     }
     Ok(axes)

@@ -7,7 +7,7 @@ use crate::text::{Builder, c_type, float};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::{Grid, Text};
 use oneflow_kernels_prim::philox::{Window, threshold};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{AttentionParams, Launch, View};
 
 /// The widest rows a block's registers hold, in steps of 16.
 const MOST_TILES: u64 = 16;
@@ -90,7 +90,7 @@ impl Problem {
     /// Query, key, value and mask from input `at` on; `out` and the log-sum-exps.
     fn new(l: &Launch<'_>, at: usize, out: &View<'_>, lse: &View<'_>) -> Result<(Problem, Kind)> {
         let (q, k, v, mask) = (l.input(at)?, l.input(at + 1)?, l.input(at + 2)?, l.opt_input(at + 3));
-        let (scale, causal, p) = (l.param(0)?.f64(), l.param(1)?.bool(), l.param(2)?.f64());
+        let AttentionParams { scale, causal, p, seed, offset, shard } = l.read()?;
         let dtype = float("attention", q.dtype)?;
         let mask_dtype = mask.map_or(DType::Bool, |m| m.dtype);
         if ![DType::Bool, DType::F32, dtype].contains(&mask_dtype) || [k.dtype, v.dtype, out.dtype] != [dtype; 3] {
@@ -113,8 +113,8 @@ impl Problem {
             causal: causal as i64,
             scale,
             drop_scale: if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 },
-            seed: l.param(3)?.0,
-            offset: l.param(4)?.0,
+            seed,
+            offset,
             first: 0,
             window: [0; 4],
             threshold: 0,
@@ -142,7 +142,7 @@ impl Problem {
             stat: strides(lse)?,
         };
         if p > 0.0 {
-            let window = Window::parse(&l.params[5..], &[q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]])?;
+            let window = Window::new(&shard, &[q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]])?;
             problem.first = window.first();
             problem.window.copy_from_slice(window.strides());
             problem.threshold = threshold(p) as i64;

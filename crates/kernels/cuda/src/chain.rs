@@ -28,12 +28,9 @@ pub struct Program {
 /// The program and the scalars of a launch.
 fn decode(l: &Launch<'_>) -> Result<(Program, SmallVec<[u64; 16]>)> {
     let bad = |what: String| Error::runtime(format!("elementwise_chain: {what}"));
-    let mut at = 0;
-    let mut next = || {
-        at += 1;
-        l.param(at - 1)
-    };
-    let compute = next()?.dtype();
+    let (compute, words) = l.scalars()?;
+    let mut words = words.iter();
+    let mut next = || words.next().copied().ok_or_else(|| bad("a parameter is missing".into()));
     let dtypes = |views: &[Option<View<'_>>]| views.iter().flatten().map(|v| v.dtype).collect::<SmallVec<[DType; 8]>>();
     let (ins, outs) = (dtypes(l.ins), dtypes(l.outs));
     if ins.len() != l.ins.len() || outs.len() != l.outs.len() || outs.is_empty() {

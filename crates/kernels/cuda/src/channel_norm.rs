@@ -10,7 +10,9 @@ use crate::text::{Builder, float};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{
+    BatchNormBackwardParams, BatchNormParams, GroupNormBackwardParams, GroupNormParams, Launch, View,
+};
 
 /// `part`: see the template.
 pub fn text(part: u8, dtype: DType, weight: DType) -> Result<Text> {
@@ -207,8 +209,8 @@ fn apply(l: &Launch<'_>, by: &Rows, x: &View<'_>, y: &View<'_>, stats: [*mut u8;
 }
 
 pub unsafe fn batch_norm(l: &Launch<'_>) -> Result<()> {
-    let (x, y, training) = (l.input(0)?, l.output(0)?, l.param(0)?.bool());
-    let (momentum, eps) = (l.param(1)?.f64(), l.param(2)?.f64());
+    let (x, y) = (l.input(0)?, l.output(0)?);
+    let BatchNormParams { training, momentum, eps } = l.read()?;
     weight_dtype(l.opt_input(1), l.opt_input(2), float("batch_norm", x.dtype)?)?;
     let by = Rows { groups: 1, of_channels: true };
     let own = Scratch::new(l.queue, 2 * x.sizes[1], x.dtype.compute().size())?;
@@ -229,7 +231,8 @@ pub unsafe fn batch_norm(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn group_norm(l: &Launch<'_>) -> Result<()> {
-    let (x, y, groups, eps) = (l.input(0)?, l.output(0)?, l.param(0)?.i64(), l.param(1)?.f64());
+    let (x, y, GroupNormParams { groups, eps }) = (l.input(0)?, l.output(0)?, l.read()?);
+    let groups = groups as i64;
     weight_dtype(l.opt_input(1), l.opt_input(2), float("group_norm", x.dtype)?)?;
     let by = Rows { groups, of_channels: false };
     let stats = [l.output(1)?.ptr, l.output(2)?.ptr];
@@ -350,7 +353,7 @@ impl<'a> Backward<'a> {
 }
 
 pub unsafe fn batch_norm_backward(l: &Launch<'_>) -> Result<()> {
-    let (b, training) = (Backward::of(l)?, l.param(0)?.bool());
+    let (b, BatchNormBackwardParams { training }) = (Backward::of(l)?, l.read()?);
     let (out, grads) = (l.opt_output(0), [l.opt_output(1), l.opt_output(2)]);
     let by = Rows { groups: 1, of_channels: true };
     let sums = Scratch::new(l.queue, 2 * by.n(&b.x), b.x.dtype.compute().size())?;
@@ -364,7 +367,8 @@ pub unsafe fn batch_norm_backward(l: &Launch<'_>) -> Result<()> {
 pub unsafe fn group_norm_backward(l: &Launch<'_>) -> Result<()> {
     let b = Backward::of(l)?;
     let (out, grads) = (l.output(0)?, [l.opt_output(1), l.opt_output(2)]);
-    let groups = l.param(0)?.i64();
+    let GroupNormBackwardParams { groups } = l.read()?;
+    let groups = groups as i64;
     let by = Rows { groups, of_channels: false };
     let sums = Scratch::new(l.queue, 2 * by.n(&b.x), b.x.dtype.compute().size())?;
     b.sums(&by, &by, b.weight, sums.ptr(), [None, None])?;

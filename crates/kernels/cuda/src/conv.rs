@@ -7,7 +7,7 @@ use crate::reduce;
 use crate::text::{Builder, float};
 use oneflow_base::{Error, Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Launch, ReduceKind, View, Word};
+use oneflow_kernels_prim::{Activation, ConvParams, Launch, MatmulParams, ReduceKind, View, words};
 
 const FORWARD: u8 = 0;
 const INPUT: u8 = 1;
@@ -70,19 +70,18 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 impl Conv {
     /// `x`, weight and `y` as in the forward, whatever their roles.
-    fn new(params: &[Word], x: &View<'_>, w: &View<'_>, y: &View<'_>, bias: Option<View<'_>>) -> Result<Conv> {
-        let word = |i: usize| params.get(i).copied().ok_or_else(|| Error::runtime("conv: a parameter is missing"));
+    fn new(params: &ConvParams, x: &View<'_>, w: &View<'_>, y: &View<'_>, bias: Option<View<'_>>) -> Result<Conv> {
         if let Some(other) = [Some(*w), Some(*y), bias].iter().flatten().find(|v| v.dtype != x.dtype) {
             return Err(Error::not_implemented(format!("conv: no CUDA kernel mixes {} and {}", x.dtype, other.dtype)));
         }
-        let spatial = word(0)?.usize();
+        let spatial = params.axes.len();
         let ((xs, x_strides), (ws, w_strides), (ys, y_strides)) =
             (image(x, spatial)?, image(w, spatial)?, image(y, spatial)?);
         let mut g = Conv {
             n: xs[0],
             c: xs[1],
             o: ys[1],
-            groups: word(1)?.i64(),
+            groups: params.groups,
             parts: 1,
             bias_stride: bias.and_then(|b| b.strides.first().copied()).unwrap_or(0),
             input: [xs[2], xs[3], xs[4]],
@@ -98,11 +97,11 @@ impl Conv {
             y: y_strides,
             last: 0,
         };
-        for d in 0..spatial {
+        for (d, axis) in params.axes.iter().enumerate() {
             let at = d + 3 - spatial;
-            g.stride[at] = word(2 + 3 * d)?.i64();
-            g.padding[at] = word(3 + 3 * d)?.i64();
-            g.dilation[at] = word(4 + 3 * d)?.i64();
+            g.stride[at] = axis.stride;
+            g.padding[at] = axis.padding;
+            g.dilation[at] = axis.dilation;
             g.tap_step[at] = g.stride[at] / gcd(g.dilation[at], g.stride[at]);
             g.out_step[at] = g.tap_step[at] * g.dilation[at] / g.stride[at];
         }
@@ -185,7 +184,7 @@ unsafe fn one_tap(
     let bias_strides = [0, m * g.bias_stride, g.bias_stride, 0];
     let bias = bias.map(|v| View { sizes: &d_sizes, strides: &bias_strides, ..v });
     let (ins, outs) = ([Some(a), Some(b), bias], [Some(d)]);
-    let params = [0u64.into(), 1.0f64.into()];
+    let params = words(&MatmulParams { activation: Activation::None, alpha: 1.0 });
     // SAFETY: the views are parts of the launch's.
     Some(unsafe {
         crate::matmul::matmul(&Launch { outs: &outs, ins: &ins, params: &params, expr: None, queue: l.queue })
@@ -194,7 +193,7 @@ unsafe fn one_tap(
 
 pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
     let (x, w, bias, y) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
-    let mut g = Conv::new(l.params, &x, &w, &y, bias)?;
+    let mut g = Conv::new(&l.read()?, &x, &w, &y, bias)?;
     if y.numel() == 0 {
         return Ok(());
     }
@@ -218,7 +217,7 @@ pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
     let (y, w, bias, x) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
-    let mut g = Conv::new(l.params, &x, &w, &y, bias)?;
+    let mut g = Conv::new(&l.read()?, &x, &w, &y, bias)?;
     if x.numel() == 0 {
         return Ok(());
     }
@@ -244,7 +243,7 @@ pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn conv_backward_weight(l: &Launch<'_>) -> Result<()> {
     let (y, x, w) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let mut g = Conv::new(l.params, &x, &w, &y, None)?;
+    let mut g = Conv::new(&l.read()?, &x, &w, &y, None)?;
     let n_weights = w.numel() as i64;
     if n_weights == 0 {
         return Ok(());

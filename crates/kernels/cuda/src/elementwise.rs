@@ -6,7 +6,7 @@ use crate::text::{Builder, bits_type, c_type, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Expr, Launch, View};
+use oneflow_kernels_prim::{ArangeParams, Expr, FillParams, Launch, TriangleParams, View, words};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -23,13 +23,13 @@ struct Function<'a> {
 
 pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     let expr = l.expr.ok_or_else(|| Error::runtime("elementwise: the launch has no expression"))?;
-    let (out, compute) = (l.output(0)?, l.param(0)?.dtype());
+    let (out, (compute, scalars)) = (l.output(0)?, l.scalars()?);
     let ins = l.ins[..expr.arity.min(l.ins.len())].iter().flatten().copied().collect::<SmallVec<[View; 4]>>();
     if ins.len() != expr.arity {
         return Err(Error::runtime(format!("{}: {} inputs, got {}", expr.name, expr.arity, ins.len())));
     }
     let mut params = [0u64; N_PARAMS];
-    for (p, w) in params.iter_mut().zip(&l.params[1..]) {
+    for (p, w) in params.iter_mut().zip(scalars) {
         // Scalars come in the compute dtype's own width.
         *p = if compute == DType::F32 { (w.f64() as f32).to_bits() as u64 } else { w.0 };
     }
@@ -203,13 +203,25 @@ unsafe fn sequence(queue: Queue, out: &View<'_>, is_float: bool, start: u64, ste
 }
 
 pub unsafe fn fill(l: &Launch<'_>) -> Result<()> {
+    let FillParams { is_float, value, .. } = l.read()?;
     // SAFETY: the launch's contract.
-    unsafe { sequence(l.queue, &l.output(0)?, l.param(0)?.bool(), l.param(1)?.0, 0) }
+    unsafe { sequence(l.queue, &l.output(0)?, is_float, value.0, 0) }
+}
+
+/// Zeros in the output.
+///
+/// # Safety
+/// The output is valid for writes.
+pub unsafe fn zero(outs: &[Option<View<'_>>], queue: Queue) -> Result<()> {
+    let params = words(&FillParams { is_float: false, value: 0i64.into(), imaginary: None });
+    // SAFETY: the caller's.
+    unsafe { fill(&Launch { outs, ins: &[], params: &params, expr: None, queue }) }
 }
 
 pub unsafe fn arange(l: &Launch<'_>) -> Result<()> {
+    let ArangeParams { is_float, start, step } = l.read()?;
     // SAFETY: the launch's contract.
-    unsafe { sequence(l.queue, &l.output(0)?, l.param(0)?.bool(), l.param(1)?.0, l.param(2)?.0) }
+    unsafe { sequence(l.queue, &l.output(0)?, is_float, start.0, step.0) }
 }
 
 /// TRIANGLE: the lower or upper triangle of the last two dimensions.
@@ -219,7 +231,8 @@ pub fn triangle_text(dtype: DType) -> Text {
 }
 
 pub unsafe fn triangle(l: &Launch<'_>) -> Result<()> {
-    let (x, out, diagonal, upper) = (l.input(0)?, l.output(0)?, l.param(0)?.i64(), l.param(1)?.bool() as i32);
+    let (x, out, TriangleParams { diagonal, upper }) = (l.input(0)?, l.output(0)?, l.read()?);
+    let upper = upper as i32;
     let nd = out.ndim();
     if nd < 2 {
         return Err(Error::runtime("triangle: the input must have at least 2 dimensions"));

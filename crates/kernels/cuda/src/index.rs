@@ -11,7 +11,7 @@ use crate::text::{Builder, MAX_DIMS, bits_type, c_type};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, ScatterKind, View};
+use oneflow_kernels_prim::{DimParams, IndexParams, IndexPutParams, Launch, ScatterKind, ScatterParams, View};
 
 /// `part`: see the template.
 pub fn text(part: u8, dtype: DType, index: DType) -> Result<Text> {
@@ -41,7 +41,7 @@ fn without(v: &View<'_>, dim: usize) -> Vec<i64> {
 }
 
 pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
-    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (x, index, out, DimParams { dim }) = (l.input(0)?, l.input(1)?, l.output(0)?, l.read()?);
     let (size, stride) = extent(&x, dim);
     let along: Vec<i64> =
         (0..out.ndim()).map(|d| if d == dim { index.strides.first().copied().unwrap_or(0) } else { 0 }).collect();
@@ -60,7 +60,7 @@ pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
-    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (x, index, out, DimParams { dim }) = (l.input(0)?, l.input(1)?, l.output(0)?, l.read()?);
     let (size, stride) = extent(&x, dim);
     let geo = Nest::new(index.sizes, &[out.strides, index.strides, &without(&x, dim)]).geo("gather")?;
     let (i, dim) = (index_dtype(&index)?, dim as i64);
@@ -77,8 +77,8 @@ pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
-    let (index, src, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
-    let kind = ScatterKind::from_u64(l.param(1)?.0).ok_or_else(|| Error::runtime("scatter: unknown kind"))?;
+    let (index, src, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let ScatterParams { dim, kind } = l.read()?;
     let (size, stride) = extent(&out, dim);
     let geo = Nest::new(index.sizes, &[&without(&out, dim), index.strides, src.strides]).geo("scatter")?;
     let (i, dim, fault) = (index_dtype(&index)?, dim as i64, faults(l.queue)?);
@@ -189,8 +189,8 @@ struct Indices {
 impl Argument for Indices {}
 
 /// The picked side's geometry (picked, indexed) and the index tensors over it.
-fn plan(x: &View<'_>, picked: &View<'_>, l: &Launch<'_>) -> Result<(Geo, Indices)> {
-    let (pos, n_dims, ins) = (l.param(0)?.usize(), l.param(1)?.usize(), &l.ins[1..]);
+fn plan(x: &View<'_>, picked: &View<'_>, l: &Launch<'_>, params: IndexParams) -> Result<(Geo, Indices)> {
+    let (IndexParams { position: pos, n_dims }, ins) = (params, &l.ins[1..]);
     if pos + n_dims > picked.ndim() || ins.len() > x.ndim() {
         return Err(Error::index(format!("too many indices for tensor of dimension {}", x.ndim())));
     }
@@ -229,7 +229,7 @@ fn plan(x: &View<'_>, picked: &View<'_>, l: &Launch<'_>) -> Result<(Geo, Indices
 
 pub unsafe fn index(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let (geo, table) = plan(&x, &out, l)?;
+    let (geo, table) = plan(&x, &out, l, l.read()?)?;
     let none = std::ptr::null_mut::<i64>();
     let k = key(3, out.dtype, DType::I64);
     // SAFETY: the arguments are the template's.
@@ -245,8 +245,9 @@ pub unsafe fn index(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
-    let (value, out, accumulate) = (l.input(0)?, l.output(0)?, l.param(2)?.bool());
-    let (geo, table) = plan(&out, &value, l)?;
+    let (value, out) = (l.input(0)?, l.output(0)?);
+    let IndexPutParams { index, accumulate } = l.read()?;
+    let (geo, table) = plan(&out, &value, l, index)?;
     let (fault, part) = (faults(l.queue)?, if accumulate { 7 } else { 4 });
     let destinations = |to: *mut u8, from: *mut u8| {
         let k = key(part, out.dtype, DType::I64);
@@ -269,7 +270,7 @@ pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn concat(l: &Launch<'_>) -> Result<()> {
-    let (out, dim) = (l.output(0)?, l.param(0)?.usize());
+    let (out, DimParams { dim }) = (l.output(0)?, l.read()?);
     let mut start = 0;
     for x in l.ins.iter().flatten() {
         // An empty input takes no room and may have any rank.

@@ -1,6 +1,6 @@
 //! MATMUL: cuBLASLt with cached plans; what it does not take goes through contiguous copies, integers through a tiled kernel.
 
-use crate::elementwise::{copy_views, fill};
+use crate::elementwise::{copy_views, zero};
 use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, linear, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type};
@@ -8,7 +8,7 @@ use oneflow_base::{DType, Dims, Error, Result, contiguous_strides};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::lt::{self, Lt, Owned, Product};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Activation, Launch, View};
+use oneflow_kernels_prim::{Activation, Launch, MatmulParams, View};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,8 +27,7 @@ pub fn epilogue_text(dtype: DType, act: Activation) -> Result<Text> {
 pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
     let (a, b, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let (bias, residual) = (l.opt_input(2), l.opt_input(3));
-    let act = Activation::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("matmul: unknown activation"))?;
-    let alpha = l.param(1)?.f64();
+    let MatmulParams { activation: act, alpha } = l.read()?;
     c_type("matmul", out.dtype)?;
     for v in [Some(b), Some(out), bias, residual].iter().flatten() {
         if v.dtype != a.dtype {
@@ -44,7 +43,7 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the launch's contract.
     unsafe {
         let done = if a.sizes[a.ndim() - 1] == 0 {
-            fill(&Launch { outs: l.outs, ins: &[], params: &[false.into(), 0i64.into()], expr: None, queue: l.queue })?;
+            zero(l.outs, l.queue)?;
             false
         } else if out.dtype.is_float() {
             product(l.queue, &a, &b, &out, alpha, vector(&bias, &out), act, residual.is_none())?

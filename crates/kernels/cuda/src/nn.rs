@@ -7,7 +7,10 @@ use crate::reduce;
 use crate::text::{Builder, bits_type, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Launch, ReduceKind, ScatterKind, View};
+use oneflow_kernels_prim::{
+    CrossEntropyParams, CrossEntropyReducedParams, EmbeddingBackwardParams, EmbeddingParams, Launch, LayerNormParams,
+    ReduceKind, ScatterKind, SoftmaxParams, View,
+};
 
 pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
     let b = Builder::new("softmax").compute("C", float("softmax", dtype)?.compute())?.dtype("T", dtype)?;
@@ -16,7 +19,7 @@ pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
 }
 
 pub unsafe fn softmax(l: &Launch<'_>) -> Result<()> {
-    let (x, out, dim, log) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), l.param(1)?.bool());
+    let (x, out, SoftmaxParams { dim, log }) = (l.input(0)?, l.output(0)?, l.read()?);
     let mut nest = Nest::of(&[&out, &x]);
     let (n, stride) = nest.take(dim);
     let kept = nest.merged();
@@ -41,7 +44,7 @@ pub unsafe fn softmax(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn softmax_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, y, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let (dim, log) = (l.param(0)?.usize(), l.param(1)?.bool());
+    let SoftmaxParams { dim, log } = l.read()?;
     let mut nest = Nest::of(&[&out, &grad, &y]);
     let (n, stride) = nest.take(dim);
     let kept = nest.merged();
@@ -95,7 +98,7 @@ fn weight_dtype(name: &str, weight: Option<View<'_>>, bias: Option<View<'_>>, x:
 
 pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
     let (x, weight, bias, y) = (l.input(0)?, l.opt_input(1), l.opt_input(2), l.output(0)?);
-    let (n_dims, eps, rms) = (l.param(0)?.usize(), l.param(1)?.f64(), l.param(2)?.bool());
+    let LayerNormParams { normalized_dims: n_dims, eps, rms } = l.read()?;
     without_residual("layer_norm", l.opt_input(3))?;
     let w = weight_dtype("layer_norm", weight, bias, x.dtype)?;
     let (outer, inner) = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
@@ -117,7 +120,7 @@ pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, x, mean, rstd, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.input(3)?, l.opt_input(4));
-    let (n_dims, rms) = (l.param(0)?.usize(), l.param(2)?.bool());
+    let LayerNormParams { normalized_dims: n_dims, rms, .. } = l.read()?;
     without_residual("layer_norm_backward", l.opt_input(5))?;
     let at = x.ndim().saturating_sub(n_dims);
     let mean = address(mean);
@@ -195,13 +198,13 @@ fn step(v: Option<View<'_>>) -> i64 {
 pub unsafe fn cross_entropy(l: &Launch<'_>) -> Result<()> {
     let loss = l.output(0)?;
     // SAFETY: the launch's contract.
-    unsafe { row_losses(l, &loss, std::ptr::null_mut()) }
+    unsafe { row_losses(l, &l.read()?, &loss, std::ptr::null_mut()) }
 }
 
 /// Losses of the rows, and their weights where these are wanted (contiguous, of the compute dtype).
-unsafe fn row_losses(l: &Launch<'_>, loss: &View<'_>, row_weights: *mut u8) -> Result<()> {
+unsafe fn row_losses(l: &Launch<'_>, params: &CrossEntropyParams, loss: &View<'_>, row_weights: *mut u8) -> Result<()> {
     let (x, target, weight, lse) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(1)?);
-    let (ignore, smoothing) = (l.param(0)?.i64(), Number::new(x.dtype.compute(), l.param(1)?.f64()));
+    let (ignore, smoothing) = (params.ignore_index, Number::new(x.dtype.compute(), params.label_smoothing));
     if target.dtype != DType::I64 {
         return Err(unsupported("cross_entropy target", target.dtype));
     }
@@ -239,7 +242,9 @@ unsafe fn row_losses(l: &Launch<'_>, loss: &View<'_>, row_weights: *mut u8) -> R
 }
 
 pub unsafe fn cross_entropy_reduced(l: &Launch<'_>) -> Result<()> {
-    let (x, loss, total, mean) = (l.input(0)?, l.output(0)?, l.output(2)?, l.param(2)?.bool() as i32);
+    let (x, loss, total) = (l.input(0)?, l.output(0)?, l.output(2)?);
+    let CrossEntropyReducedParams { rows: params, mean } = l.read()?;
+    let mean = mean as i32;
     let (n, compute) = (x.sizes[0], float("cross_entropy", x.dtype)?.compute());
     let room = Scratch::new(l.queue, 2 * n + 1, compute.size())?;
     let at = |i: i64| room.ptr().wrapping_add(i as usize * compute.size());
@@ -249,7 +254,7 @@ pub unsafe fn cross_entropy_reduced(l: &Launch<'_>) -> Result<()> {
     let (total, key) = (vector(total.ptr, &one), Key::new(Family::Loss).small(2).dtype(x.dtype));
     // SAFETY: the scratch holds two numbers a row and one more; it lives until the launches were issued.
     unsafe {
-        row_losses(l, &losses, weights.ptr)?;
+        row_losses(l, &params, &losses, weights.ptr)?;
         reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &losses, &sum)?;
         reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &weights, &total)?;
         let text = || loss_text(2, x.dtype, x.dtype, x.dtype);
@@ -259,8 +264,8 @@ pub unsafe fn cross_entropy_reduced(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn cross_entropy_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, x, target, weight, lse) = (l.input(0)?, l.input(1)?, l.input(2)?, l.opt_input(3), l.input(4)?);
-    let (out, ignore) = (l.output(0)?, l.param(0)?.i64());
-    let smoothing = Number::new(x.dtype.compute(), l.param(1)?.f64());
+    let CrossEntropyParams { ignore_index: ignore, label_smoothing } = l.read()?;
+    let (out, smoothing) = (l.output(0)?, Number::new(x.dtype.compute(), label_smoothing));
     let (n, c) = (x.sizes[0], x.sizes[1]);
     let w = weight.map_or(x.dtype, |w| w.dtype);
     let key = Key::new(Family::Loss).small(0).dtype(x.dtype).dtype(w);
@@ -315,7 +320,7 @@ fn along_rows(v: &View<'_>, last: i64) -> Vec<i64> {
 
 pub unsafe fn embedding(l: &Launch<'_>) -> Result<()> {
     let (weight, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let (start, total) = (l.param(0)?.i64(), l.param(1)?.i64());
+    let EmbeddingParams { start, total } = l.read()?;
     let i = index_dtype("embedding", &index)?;
     let column: Vec<i64> = (0..out.ndim()).map(|d| (d + 1 == out.ndim()) as i64).collect();
     let geo = Nest::new(out.sizes, &[out.strides, &along_rows(&index, 0), &column]).geo("embedding")?;
@@ -340,13 +345,11 @@ pub fn embedding_keys_text(index: DType) -> Result<Text> {
 
 pub unsafe fn embedding_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let (start, total, padding) = (l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64());
+    let EmbeddingBackwardParams { start, total, padding } = l.read()?;
     let i = index_dtype("embedding_backward", &index)?;
     c_type("embedding_backward", out.dtype)?;
-    let zero =
-        Launch { outs: &[Some(out)], ins: &[], params: &[false.into(), 0i64.into()], expr: None, queue: l.queue };
     // SAFETY: the output is valid by the launch's contract.
-    unsafe { crate::elementwise::fill(&zero)? };
+    unsafe { crate::elementwise::zero(&[Some(out)], l.queue)? };
     let (n_rows, width) = (out.sizes[0], out.sizes[1]);
     let last = grad.ndim() - 1;
     let geo = Nest::new(index.sizes, &[index.strides, &grad.strides[..last]]).geo("embedding_backward")?;

@@ -5,7 +5,9 @@ use crate::launch::{Argument, Family, Key, Scratch, args, ceil_div, run};
 use crate::text::{Builder, float};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, View};
+use oneflow_kernels_prim::{
+    Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UnscaleParams, UpdateParams, View,
+};
 
 /// Tensors a launch takes: tables of eight bytes each stay well below the four kilobytes of parameters.
 const MAX_TENSORS: usize = 64;
@@ -79,7 +81,8 @@ fn same_strides(a: &View<'_>, b: &View<'_>) -> bool {
 }
 
 pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
-    let (rule, n) = (Rule::by_id(l.param(0)?.0)?, l.param(1)?.usize());
+    let UpdateParams { rule, n, maximize, hyper } = l.read()?;
+    let rule = Rule::by_id(rule)?;
     let absent = number(None)?;
     let mut step = Step {
         numbers: [absent; MAX_NUMBERS],
@@ -87,7 +90,7 @@ pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
         found_inf: number(l.opt_input(n + rule.n_numbers + 1))?,
         hyper: [0.0; MAX_HYPER],
         live: std::ptr::null(),
-        maximize: l.param(2)?.bool() as i64,
+        maximize: maximize as i64,
     };
     for k in 0..rule.n_numbers {
         step.numbers[k] = number(Some(l.input(n + k)?))?;
@@ -98,9 +101,10 @@ pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
         }
         step.live = v.ptr;
     }
-    for k in 0..rule.n_hyper {
-        step.hyper[k] = l.param(3 + k)?.f64();
+    if hyper.0.len() != rule.n_hyper {
+        return Err(Error::runtime(format!("optimizer update: {} of {} options", hyper.0.len(), rule.n_hyper)));
     }
+    step.hyper[..rule.n_hyper].copy_from_slice(&hyper.0);
     let mut ready: Vec<Operands<'_>> = Vec::with_capacity(n);
     for i in 0..n {
         let p = l.output(i)?;
@@ -190,7 +194,7 @@ unsafe fn launch(l: &Launch<'_>, rule: &Rule, step: &Step, tensors: &[Operands<'
 }
 
 pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
-    let n = l.param(0)?.usize();
+    let UnscaleParams { n } = l.read()?;
     let (factor, flag) = (l.input(0)?, l.output(n)?);
     if flag.dtype != DType::F32 {
         return Err(Error::not_implemented("unscale: found_inf must be float32"));

@@ -10,7 +10,7 @@ use crate::launch::{Argument, Family, Key, address, args, linear, run};
 use crate::text::{Builder, c_type, float};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, ScatterKind, View};
+use oneflow_kernels_prim::{AvgPoolParams, Launch, MaxPoolAxis, MaxPoolParams, ScatterKind, View};
 
 /// `part`: see the template.
 pub fn text(part: u8, dtype: DType) -> Result<Text> {
@@ -65,20 +65,19 @@ impl Pool {
         })
     }
 
-    /// Windows: `fields` numbers a dimension (kernel, stride, padding and perhaps dilation) from parameter `first` on.
-    fn windows(mut self, l: &Launch<'_>, first: usize, fields: usize) -> Result<Pool> {
-        let spatial = l.param(0)?.usize();
-        for d in 0..spatial.min(3) {
+    fn windows(mut self, windows: impl ExactSizeIterator<Item = MaxPoolAxis>) -> Result<Pool> {
+        let spatial = windows.len();
+        for (d, window) in windows.enumerate().take(3) {
             let axis = &mut self.axes[d + 3 - spatial];
-            let number = |i: usize| match l.param(first + fields * d + i)?.i64() {
+            let number = |n: i64| match n {
                 n @ 0..=0x7fff_ffff => Ok(n),
                 n => Err(Error::runtime(format!("pooling: {n}: integer out of range"))),
             };
-            axis.kernel = number(0)?;
+            axis.kernel = number(window.kernel)?;
             // Of a single window the stride is never used.
-            axis.stride = if axis.output > 1 { number(1)?.max(1) } else { 1 };
-            axis.padding = number(2)?;
-            axis.dilation = if fields > 3 { number(3)?.max(1) } else { 1 };
+            axis.stride = if axis.output > 1 { number(window.stride)?.max(1) } else { 1 };
+            axis.padding = number(window.padding)?;
+            axis.dilation = number(window.dilation)?.max(1);
         }
         Ok(self)
     }
@@ -97,7 +96,8 @@ fn key(part: u8, dtype: DType) -> Key {
 pub unsafe fn max_pool(l: &Launch<'_>) -> Result<()> {
     let (x, y, indices) = (l.input(0)?, l.output(0)?, l.opt_output(1));
     c_type("max_pool", x.dtype)?;
-    let g = Pool::new(&x, &y, indices)?.windows(l, 1, 4)?;
+    let MaxPoolParams { axes } = l.read()?;
+    let g = Pool::new(&x, &y, indices)?.windows(axes.into_iter())?;
     let (g, grid) = (g.along(g.y), linear(y.numel() as i64));
     // SAFETY: the arguments are the template's.
     unsafe { run(l.queue, key(0, x.dtype), || text(0, x.dtype), grid, args![x.ptr, y.ptr, address(indices), g]) }
@@ -110,10 +110,8 @@ pub unsafe fn max_pool_backward(l: &Launch<'_>) -> Result<()> {
     if low < 0 {
         return Err(Error::not_implemented("max_pool_backward: no CUDA kernel for negative strides"));
     }
-    let zero =
-        Launch { outs: &[Some(out)], ins: &[], params: &[false.into(), 0i64.into()], expr: None, queue: l.queue };
     // SAFETY: the output is valid by the launch's contract.
-    unsafe { crate::elementwise::fill(&zero)? };
+    unsafe { crate::elementwise::zero(&[Some(out)], l.queue)? };
     let g = Pool::new(&out, &grad, Some(index))?;
     let (n, skip) = (grad.numel() as i64, high as u64 + 1);
     let keys = |to: *mut u8, numbers: *mut u8, from: *mut u8| {
@@ -135,8 +133,9 @@ pub unsafe fn max_pool_backward(l: &Launch<'_>) -> Result<()> {
 
 fn average(l: &Launch<'_>, x: &View<'_>, y: &View<'_>) -> Result<Pool> {
     float("avg_pool", x.dtype)?;
-    let mut g = Pool::new(x, y, None)?.windows(l, 3, 3)?;
-    (g.count_padding, g.divisor) = (l.param(1)?.bool() as i64, l.param(2)?.i64());
+    let AvgPoolParams { count_include_pad, divisor, axes } = l.read()?;
+    let mut g = Pool::new(x, y, None)?.windows(axes.iter().map(MaxPoolAxis::from))?;
+    (g.count_padding, g.divisor) = (count_include_pad as i64, divisor);
     Ok(g)
 }
 

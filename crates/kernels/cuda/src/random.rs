@@ -3,11 +3,11 @@
 use crate::launch::{Family, Key, Number, args, linear, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{Window, threshold};
-use oneflow_kernels_prim::{Launch, RandomKind};
+use oneflow_kernels_prim::{DropoutParams, Launch, RandomKind, RandomParams};
 
 /// The generator's functions, which a host compiler understands too.
 pub const PHILOX: &str = include_str!("text/random.cu");
@@ -26,17 +26,16 @@ pub fn text(part: u64, dtype: DType) -> Result<Text> {
 }
 
 pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
-    let (out, kind, seed, offset) = (l.output(0)?, l.param(0)?.0, l.param(1)?.0, l.param(2)?.0);
-    let (a, b) = (l.param(3)?, l.param(4)?);
+    let RandomParams { kind: known, seed, offset, a, b, shard } = l.read()?;
+    let (out, kind) = (l.output(0)?, known as u64);
     if offset == mt19937::IN_ORDER {
         return Err(mt19937::only_in_order("random", "a CUDA device"));
     }
-    let known = RandomKind::from_u64(kind).ok_or_else(|| Error::runtime("random: unknown kind"))?;
     c_type("random", out.dtype)?;
     if !matches!(known, RandomKind::Bernoulli | RandomKind::Integers) {
         float("random", out.dtype)?;
     }
-    let window = Window::parse(&l.params[5..], out.sizes)?;
+    let window = Window::new(&shard, out.sizes)?;
     let geo = Nest::new(out.sizes, &[out.strides, window.strides()]).geo("random")?;
     let (low, span) = (a.i64(), b.i64().wrapping_sub(a.i64()));
     let key = Key::new(Family::Random).small(kind).dtype(out.dtype);
@@ -54,12 +53,12 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
-    let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
+    let DropoutParams { p, seed, offset, shard } = l.read()?;
     if offset == mt19937::IN_ORDER {
         return Err(mt19937::only_in_order("dropout", "a CUDA device"));
     }
     let compute = float("dropout", x.dtype)?.compute();
-    let window = Window::parse(&l.params[3..], x.sizes)?;
+    let window = Window::new(&shard, x.sizes)?;
     let geo = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).geo("dropout")?;
     let scale = Number::new(compute, if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 });
     let key = Key::new(Family::Random).small(DROPOUT).dtype(x.dtype);

@@ -3,10 +3,10 @@
 use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, rows, rows_shape, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float, unsupported};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, ReduceKind, View};
+use oneflow_kernels_prim::{ArgReduceParams, DimParams, Launch, ReduceKind, ReduceParams, ScanParams, View};
 
 /// The kernel's number of COUNT_NONZERO; the others are `ReduceKind`'s.
 pub const COUNT: u64 = 8;
@@ -28,7 +28,7 @@ fn accumulator(from: DType, to: DType) -> DType {
 }
 
 pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
-    let kind = ReduceKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("reduce: unknown kind"))?;
+    let ReduceParams { kind } = l.read()?;
     let (x, out) = (l.input(0)?, l.output(0)?);
     c_type("reduce", x.dtype)?;
     if kind == ReduceKind::NanSum {
@@ -119,7 +119,7 @@ pub fn arg_text(dtype: DType, is_max: bool) -> Result<Text> {
 
 pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
     let (x, values, indices) = (l.input(0)?, l.opt_output(0), l.opt_output(1));
-    let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
+    let ArgReduceParams { is_max, dim } = l.read()?;
     let strides = |v: Option<View<'_>>| v.map_or_else(|| vec![0; x.ndim()], |v| v.strides.to_vec());
     let mut nest = Nest::new(x.sizes, &[x.strides, &strides(values), &strides(indices)]);
     let (n, stride) = nest.take(dim);
@@ -158,7 +158,8 @@ pub fn logcumsumexp_text(dtype: DType) -> Result<Text> {
 }
 
 pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
-    let (x, out, kind, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.0, l.param(1)?.usize());
+    let (x, out, ScanParams { kind, dim }) = (l.input(0)?, l.output(0)?, l.read()?);
+    let kind = kind as u64;
     if kind > ReduceKind::Min as u64 {
         return Err(unsupported("scan of this kind", x.dtype));
     }
@@ -168,7 +169,7 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn logcumsumexp(l: &Launch<'_>) -> Result<()> {
-    let (x, out, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.usize());
+    let (x, out, DimParams { dim }) = (l.input(0)?, l.output(0)?, l.read()?);
     let key = Key::new(Family::LogCumSumExp).dtype(x.dtype);
     // SAFETY: the launch's contract.
     unsafe { along(l, &x, &out, dim, key, || logcumsumexp_text(x.dtype)) }

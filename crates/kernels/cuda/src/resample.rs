@@ -4,10 +4,10 @@ use crate::elementwise::copy_views;
 use crate::launch::{Family, Key, Scratch, args, linear, run};
 use crate::nest::Nest;
 use crate::text::{Builder, float};
-use oneflow_base::{DType, Error, Result, contiguous_strides};
+use oneflow_base::{DType, Result, contiguous_strides};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, ResampleMode, View};
+use oneflow_kernels_prim::{Launch, ResampleMode, ResampleParams, View};
 
 const TABLE: u8 = 0;
 const SUMS: u8 = 1;
@@ -120,9 +120,8 @@ fn pass(queue: Queue, dim: usize, t: &Table, x: &View<'_>, out: &View<'_>, trans
 pub unsafe fn resample(l: &Launch<'_>) -> Result<()> {
     let (x, y) = (l.input(0)?, l.output(0)?);
     let compute = float("resample", x.dtype)?.compute();
-    let mode = ResampleMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("resample: unknown mode"))?;
-    let (align, antialias, transposed) = (l.param(1)?.bool(), l.param(2)?.bool(), l.param(3)?.bool());
-    let k = l.param(4)?.usize();
+    let ResampleParams { mode, align_corners: align, antialias, transposed, scales } = l.read()?;
+    let k = scales.len();
     let lead = x.ndim().saturating_sub(k);
     if y.numel() == 0 {
         return Ok(());
@@ -131,7 +130,7 @@ pub unsafe fn resample(l: &Launch<'_>) -> Result<()> {
     for i in (0..k).rev() {
         let (from, to) = (x.sizes[lead + i], y.sizes[lead + i]);
         let (d_in, d_out) = if transposed { (to, from) } else { (from, to) };
-        let map = Map { mode, align, antialias, scale: l.param(5 + i)?.f64(), d_in, d_out };
+        let map = Map { mode, align, antialias, scale: scales[i], d_in, d_out };
         if !map.is_identity() {
             maps.push((lead + i, map));
         }

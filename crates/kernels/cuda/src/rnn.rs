@@ -7,7 +7,7 @@ use crate::text::{Builder, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Launch, RnnMode, View};
+use oneflow_kernels_prim::{Activation, Launch, MatmulParams, RnnMode, RnnParams, View, words};
 
 /// `part`: see the template.
 pub fn text(part: u8, mode: RnnMode, dtype: DType) -> Result<Text> {
@@ -59,7 +59,7 @@ struct Seq {
 
 impl Layer {
     fn new(l: &Launch<'_>, seq: &View<'_>, h_0: &View<'_>, w_hh: &View<'_>) -> Result<Layer> {
-        let mode = RnnMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("rnn: unknown kind"))?;
+        let RnnParams { mode, reverse, packed } = l.read()?;
         let dtype = seq.dtype;
         if ![DType::F32, DType::F64].contains(&dtype) {
             return Err(unsupported("rnn", dtype));
@@ -67,7 +67,7 @@ impl Layer {
         let (rows, offsets) = if seq.ndim() == 3 {
             (vec![seq.sizes[1]; seq.sizes[0] as usize], None)
         } else {
-            let rows: Vec<i64> = l.params[2..].iter().map(|w| w.i64()).collect();
+            let rows = packed.0.to_vec();
             let starts = rows.iter().scan(0, |at, n| {
                 *at += n;
                 Some(*at - n)
@@ -81,7 +81,7 @@ impl Layer {
             return Err(Error::runtime(format!("rnn: steps of {rows:?} rows do not make a sequence {:?}", seq.sizes)));
         }
         let hidden = w_hh.sizes[0] / mode.n_gates() as i64;
-        Ok(Layer { queue: l.queue, dtype, mode, reverse: l.param(1)?.bool(), rows, offsets, batch, hidden, out })
+        Ok(Layer { queue: l.queue, dtype, mode, reverse, rows, offsets, batch, hidden, out })
     }
 
     /// The step computed `i`-th.
@@ -127,9 +127,8 @@ impl Layer {
             match first {
                 Some(v) => copy_views(self.queue, &to, &v)?,
                 None => {
-                    let params = [false.into(), 0i64.into()];
-                    let l = Launch { outs: &[Some(to)], ins: &[], params: &params, expr: None, queue: self.queue };
-                    crate::elementwise::fill(&l)?
+                    let to = [Some(to)];
+                    crate::elementwise::zero(&to, self.queue)?
                 }
             }
         }
@@ -163,7 +162,7 @@ impl Layer {
         let b = View { sizes: &w_sizes, strides: &w_strides, ..*w };
         let out = View { ptr: to.0, dtype: self.dtype, sizes: &d, strides: &d_strides };
         let own = own.map(|ptr| View { ptr, strides: &own_strides, ..out });
-        let params = [0u64.into(), 1.0f64.into()];
+        let params = words(&MatmulParams { activation: Activation::None, alpha: 1.0 });
         let ins = [Some(a), Some(b), None, own];
         // SAFETY: the operands are parts of the launch's views and of the states.
         unsafe { matmul(&Launch { outs: &[Some(out)], ins: &ins, params: &params, expr: None, queue: self.queue }) }

@@ -9,7 +9,9 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::Window;
-use oneflow_kernels_prim::{BagMode, Launch, RandomByKind, View};
+use oneflow_kernels_prim::{
+    BagMode, DeviationsParams, EmbeddingBagParams, Launch, RandomByKind, RandomByParams, SearchsortedParams, View,
+};
 
 pub fn bag_text(mode: BagMode, dtype: DType, index: DType, offsets: DType) -> Result<Text> {
     let b = Builder::new("embedding_bag").variant("MODE", mode as u8);
@@ -29,9 +31,7 @@ fn down_right(v: Option<View<'_>>) -> [i64; 2] {
 pub unsafe fn embedding_bag(l: &Launch<'_>) -> Result<()> {
     let (weight, index, offsets, factors) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.opt_input(3));
     let (out, chosen) = (l.output(0)?, l.opt_output(1));
-    let mode = BagMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("embedding_bag: unknown mode"))?;
-    let (padding, last_is_end) = (l.param(1)?.i64(), l.param(2)?.bool());
-    let (start, total) = (l.param(3)?.i64(), l.param(4)?.i64());
+    let EmbeddingBagParams { mode, padding, last_offset_is_end: last_is_end, start, total } = l.read()?;
     if mode == BagMode::Max && chosen.is_none() {
         return Err(Error::runtime("embedding_bag: a maximum without a place for its indices"));
     }
@@ -97,7 +97,8 @@ pub fn search_text(dtype: DType, out: DType) -> Result<Text> {
 
 pub unsafe fn searchsorted(l: &Launch<'_>) -> Result<()> {
     let (sorted, values, sorter, out) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
-    let right = l.param(0)?.bool() as i32;
+    let SearchsortedParams { right } = l.read()?;
+    let right = right as i32;
     if sorted.dtype != values.dtype {
         let (a, b) = (sorted.dtype, values.dtype);
         return Err(Error::not_implemented(format!("searchsorted: {b} values in a {a} sequence are cast before")));
@@ -134,12 +135,11 @@ pub fn random_by_text(kind: RandomByKind, dtype: DType) -> Result<Text> {
 pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let (out, a) = (l.output(0)?, l.input(0)?);
     let b = l.opt_input(1).unwrap_or(a);
-    let kind = RandomByKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("random_by: unknown kind"))?;
-    let (seed, offset) = (l.param(1)?.0, l.param(2)?.0);
+    let RandomByParams { kind, seed, offset, shard } = l.read()?;
     if offset == mt19937::IN_ORDER {
         return Err(mt19937::only_in_order("random_by", "a CUDA device"));
     }
-    let window = Window::parse(&l.params[3..], out.sizes)?;
+    let window = Window::new(&shard, out.sizes)?;
     if a.dtype != DType::F64 || b.dtype != DType::F64 {
         return Err(Error::not_implemented(format!("random_by: {kind:?} of {} into {}", a.dtype, out.dtype)));
     }
@@ -158,11 +158,12 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
 }
 
 pub unsafe fn square_deviations(l: &Launch<'_>) -> Result<()> {
+    let DeviationsParams { divisor, root } = l.read()?;
     let (x, out) = (l.input(0)?, l.output(0)?);
     if x.dtype != out.dtype || ![DType::F32, DType::F64].contains(&x.dtype) {
         return Err(unsupported("square_deviations", x.dtype));
     }
     let (reduced, kept) =
         Nest::new(x.sizes, &[x.strides, out.strides]).partition(|d| out.sizes[d] == 1 && x.sizes[d] != 1);
-    channel_norm::deviations(l.queue, &x, &out, kept, reduced, (l.param(0)?.f64(), l.param(1)?.bool()))
+    channel_norm::deviations(l.queue, &x, &out, kept, reduced, (divisor, root))
 }

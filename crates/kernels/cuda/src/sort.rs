@@ -6,7 +6,7 @@ use crate::text::{Builder, c_type};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, SortParams, TopkParams, View};
 
 /// Pairs a tile of the radix sort holds.
 const TILE: i64 = 8 * 256;
@@ -73,13 +73,15 @@ pub fn rows_text() -> Text {
 }
 
 pub unsafe fn sort(l: &Launch<'_>) -> Result<()> {
+    let SortParams { dim, descending } = l.read()?;
     // SAFETY: the launch's contract.
-    unsafe { first_k(l, None, l.param(0)?.usize(), l.param(1)?.bool()) }
+    unsafe { first_k(l, None, dim, descending) }
 }
 
 pub unsafe fn topk(l: &Launch<'_>) -> Result<()> {
+    let TopkParams { k, dim, largest, .. } = l.read()?;
     // SAFETY: the launch's contract.
-    unsafe { first_k(l, Some(l.param(0)?.i64()), l.param(1)?.usize(), l.param(2)?.bool()) }
+    unsafe { first_k(l, Some(k as i64), dim, largest) }
 }
 
 /// The first `k` of every row (all of them where `k` is absent) in order.

@@ -4,14 +4,14 @@ use crate::io::{Load, Store, by_compute, unsupported};
 use crate::vector::{Max, Min, Reduce};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Grid, Shared};
-use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{ArgReduceParams, Launch, Simd, View, WithSimd, dispatch, isa};
 
 /// Columns (or elements of a run) held at a time.
 const STRIP: usize = 256;
 
 pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
     let x = l.input(0)?;
-    let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
+    let ArgReduceParams { is_max, dim } = l.read()?;
     let n = x.sizes.get(dim).copied().unwrap_or(1);
     if dim >= x.ndim().max(1) || n == 0 {
         return Err(Error::index(format!(

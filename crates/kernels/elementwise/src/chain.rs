@@ -82,7 +82,7 @@ pub unsafe fn run_chain(
 }
 
 pub unsafe fn elementwise_chain(l: &Launch<'_>) -> Result<()> {
-    let dtype = l.param(0)?.dtype();
+    let (dtype, _) = l.scalars()?;
     // SAFETY: the launch's contract.
     unsafe { by_compute!(dtype, run(l)) }
 }
@@ -104,11 +104,8 @@ const MAX_SLOTS: usize = MAX_INS + MAX_OUTS + MAX_TEMPORARIES;
 fn decode<T: Io>(l: &Launch<'_>) -> Result<(SmallVec<[Code<T>; 8]>, usize)> {
     let bad = |what: String| Error::runtime(format!("elementwise_chain: {what}"));
     let n_fixed = l.ins.len() + l.outs.len();
-    let mut at = 1;
-    let mut next = || -> Result<Word> {
-        at += 1;
-        l.param(at - 1)
-    };
+    let mut words = l.scalars()?.1.iter();
+    let mut next = || words.next().copied().ok_or_else(|| bad("a parameter is missing".into()));
     let n_steps = next()?.usize();
     let mut codes = SmallVec::new();
     let mut n_temporaries = 0;

@@ -9,7 +9,7 @@ use crate::nest::Nest;
 use crate::vector::{Sum, fold_run};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Launch, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{DeviationsParams, Launch, Register, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Elements that are looked at twice.
@@ -19,7 +19,8 @@ const PIECE: usize = 64 << 10;
 
 pub unsafe fn square_deviations(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let by = (l.param(0)?.f64(), l.param(1)?.bool());
+    let DeviationsParams { divisor, root } = l.read()?;
+    let by = (divisor, root);
     // SAFETY: the launch's contract.
     unsafe {
         match (x.dtype, out.dtype) {

@@ -5,10 +5,12 @@ use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Launch, Register, Simd, View, WithSimd, Word, dispatch, isa};
+use oneflow_kernels_prim::{
+    ArangeParams, FillParams, Launch, LinspaceParams, Register, Simd, View, WithSimd, Word, dispatch, isa,
+};
 
 /// A number of the launch as the bytes of an element.
-fn element(dtype: DType, is_float: bool, value: Word, imag: Option<Word>) -> Result<[u8; 16]> {
+fn element(dtype: DType, is_float: bool, value: Word, imag: Option<f64>) -> Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     let kind = dtype.to_real();
     // SAFETY: one element is at most sixteen bytes.
@@ -19,7 +21,7 @@ fn element(dtype: DType, is_float: bool, value: Word, imag: Option<Word>) -> Res
             <i64 as Io>::store(kind)?(&value.i64(), 1, bytes.as_mut_ptr(), 1);
         }
         if let Some(imag) = imag.filter(|_| dtype.is_complex()) {
-            <f64 as Io>::store(kind)?(&imag.f64(), 1, bytes.as_mut_ptr().add(kind.size()), 1);
+            <f64 as Io>::store(kind)?(&imag, 1, bytes.as_mut_ptr().add(kind.size()), 1);
         }
     }
     Ok(bytes)
@@ -27,7 +29,8 @@ fn element(dtype: DType, is_float: bool, value: Word, imag: Option<Word>) -> Res
 
 pub unsafe fn fill(l: &Launch<'_>) -> Result<()> {
     let out = l.output(0)?;
-    let bytes = element(out.dtype, l.param(0)?.bool(), l.param(1)?, l.params.get(2).copied())?;
+    let FillParams { is_float, value, imaginary } = l.read()?;
+    let bytes = element(out.dtype, is_float, value, imaginary)?;
     // SAFETY: the launch's contract.
     unsafe { fill_view(out, bytes) };
     Ok(())
@@ -143,13 +146,14 @@ pub unsafe fn arange(l: &Launch<'_>) -> Result<()> {
     if out.ndim() != 1 {
         return Err(Error::runtime(format!("arange: expected a 1-D output, got shape {:?}", out.sizes)));
     }
+    let ArangeParams { is_float, start, step } = l.read()?;
     // SAFETY: the launch's contract.
     unsafe {
-        if l.param(0)?.bool() {
-            let (a, s) = (l.param(1)?.f64(), l.param(2)?.f64());
+        if is_float {
+            let (a, s) = (start.f64(), step.f64());
             sequence::<f64>(out, move |first, i| a + (first as f64 + i as f64) * s)
         } else {
-            let (a, s) = (l.param(1)?.i64(), l.param(2)?.i64());
+            let (a, s) = (start.i64(), step.i64());
             sequence::<i64>(out, move |first, i| a.wrapping_add((first as i64).wrapping_add(i as i64).wrapping_mul(s)))
         }
     }
@@ -170,7 +174,8 @@ pub unsafe fn linspace(l: &Launch<'_>) -> Result<()> {
         }
         back
     };
-    let (a, b) = (rounded(l.param(0)?.f64()), rounded(l.param(1)?.f64()));
+    let LinspaceParams { start, end } = l.read()?;
+    let (a, b) = (rounded(start), rounded(end));
     let n = out.numel();
     let last = n.saturating_sub(1) as f64;
     let step = (b - a) / last.max(1.0);

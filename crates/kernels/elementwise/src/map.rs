@@ -20,7 +20,7 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     let Some(expr) = l.expr else {
         return Err(Error::runtime("elementwise launch: the expression is missing"));
     };
-    let (dtype, isa) = (l.param(0)?.dtype(), isa());
+    let ((dtype, scalars), isa) = (l.scalars()?, isa());
     let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
     views.push(l.output(0)?);
     for i in 0..expr.arity {
@@ -49,9 +49,9 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
                     return Ok(());
                 }
             }
-            DType::I64 if all(&is_narrow) && l.params[1..].iter().all(|w| i32::try_from(w.i64()).is_ok()) => {
+            DType::I64 if all(&is_narrow) && scalars.iter().all(|w| i32::try_from(w.i64()).is_ok()) => {
                 let bytes = all(&|d| matches!(d, DType::Bool | DType::U8))
-                    && l.params[1..].iter().all(|w| u8::try_from(w.i64()).is_ok());
+                    && scalars.iter().all(|w| u8::try_from(w.i64()).is_ok());
                 if bytes && let Some(tile) = expr.tile_u8(isa) {
                     let params = params::<i32>(l).map(|p| p as u8);
                     let finish: Option<Finish<u8>> = (views[0].dtype == DType::Bool && !expr.truth).then_some(truths);

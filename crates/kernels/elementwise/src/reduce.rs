@@ -10,7 +10,7 @@ use crate::nest::{Nest, Walk};
 use crate::vector::{All, Any, Fold, MAX_STRIP, Max, Min, NanSum, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Launch, ReduceKind, ReduceParams, Simd, View, WithSimd, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Elements folded in the compute type before they are joined in the wide one.
@@ -27,7 +27,7 @@ const FEW: usize = 16;
 
 pub unsafe fn reduce(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let kind = ReduceKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("reduce: unknown kind"))?;
+    let ReduceParams { kind } = l.read()?;
     if x.ndim() != out.ndim() || x.sizes.iter().zip(out.sizes).any(|(a, b)| a != b && *b != 1) {
         return Err(Error::runtime(format!("reduce: input {:?} and output {:?} do not fit", x.sizes, out.sizes)));
     }

@@ -7,7 +7,7 @@ use crate::io::{Load, Store, by_compute, unsupported};
 use crate::vector::{Fold, Max, Min, Prod, Reduce, Sum};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Grid, Shared};
-use oneflow_kernels_prim::{Launch, ReduceKind, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Launch, ReduceKind, ScanParams, Simd, View, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
 
 /// Columns of a strip, and elements of a run held at a time.
@@ -15,8 +15,7 @@ const STRIP: usize = 256;
 
 pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let kind = ReduceKind::from_u64(l.param(0)?.0);
-    let dim = l.param(1)?.usize();
+    let ScanParams { kind, dim } = l.read()?;
     if x.sizes != out.sizes || dim >= x.ndim().max(1) {
         return Err(Error::runtime(format!(
             "scan: input {:?} and output {:?} do not fit along {dim}",
@@ -27,8 +26,8 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
         // SAFETY: the launch's contract.
         return unsafe {
             match kind {
-                Some(ReduceKind::Sum) => complex::by_parts(x, out, &|x, out| by_compute!(out.dtype, sum(x, out, dim))),
-                Some(ReduceKind::Prod) => complex::cumprod(x, out, dim),
+                ReduceKind::Sum => complex::by_parts(x, out, &|x, out| by_compute!(out.dtype, sum(x, out, dim))),
+                ReduceKind::Prod => complex::cumprod(x, out, dim),
                 _ => Err(unsupported(x.dtype)),
             }
         };
@@ -41,10 +40,10 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
     // SAFETY: the launch's contract.
     unsafe {
         match kind {
-            Some(ReduceKind::Sum) => by_compute!(dtype, sum(x, out, dim)),
-            Some(ReduceKind::Prod) => by_compute!(dtype, prod(x, out, dim)),
-            Some(ReduceKind::Max) => by_compute!(dtype, max(x, out, dim)),
-            Some(ReduceKind::Min) => by_compute!(dtype, min(x, out, dim)),
+            ReduceKind::Sum => by_compute!(dtype, sum(x, out, dim)),
+            ReduceKind::Prod => by_compute!(dtype, prod(x, out, dim)),
+            ReduceKind::Max => by_compute!(dtype, max(x, out, dim)),
+            ReduceKind::Min => by_compute!(dtype, min(x, out, dim)),
             other => Err(Error::runtime(format!("scan: {other:?} is no scan"))),
         }
     }

@@ -2,11 +2,11 @@
 
 use oneflow_base::{Error, Result};
 use oneflow_kernels_prim::rows::{self, Grid, Shared};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, TriangleParams, View};
 
 pub unsafe fn triangle(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let (diagonal, upper) = (l.param(0)?.i64(), l.param(1)?.bool());
+    let TriangleParams { diagonal, upper } = l.read()?;
     if out.ndim() < 2 || x.sizes != out.sizes || x.dtype != out.dtype {
         return Err(Error::runtime(format!(
             "triangle: expected an input of at least 2 dimensions and an output like it, got {:?} {} and {:?} {}",

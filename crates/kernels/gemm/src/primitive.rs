@@ -1,7 +1,7 @@
 //! The driver behind `MATMUL`: from views to [`GemmArgs`], on the CPU provider's threads.
 
 use oneflow_base::{DeviceType, Error, Result};
-use oneflow_kernels_prim::{self as prim, Activation, Launch, View};
+use oneflow_kernels_prim::{self as prim, Launch, MatmulParams, View};
 
 use crate::args::{Batch, BatchDim, Epilogue, GemmArgs, Mat};
 use crate::driver::gemm;
@@ -19,8 +19,7 @@ pub fn register() {
 unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
     let (a, b, c) = (launch.input(0)?, launch.input(1)?, launch.output(0)?);
     let (bias, residual, kept) = (launch.opt_input(2), launch.opt_input(3), launch.opt_output(1));
-    let activation = Activation::from_u64(launch.param(0)?.0).unwrap_or(Activation::None);
-    let alpha = launch.param(1)?.f64();
+    let MatmulParams { activation, alpha } = launch.read()?;
     let Some(dims) = c.ndim().checked_sub(2) else {
         return Err(Error::runtime("matmul: operands need at least two dimensions"));
     };

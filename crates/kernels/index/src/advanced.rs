@@ -6,12 +6,13 @@ use crate::num::{Complex, Num, by_size};
 use crate::select::take;
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{IndexParams, IndexPutParams, Launch, View};
 use smallvec::smallvec;
 
 pub unsafe fn index(l: &Launch<'_>) -> Result<()> {
     let (x, out) = (l.input(0)?, l.output(0)?);
-    let plan = Plan::new(&x, &out, &l.ins[1..], l.param(0)?.usize(), l.param(1)?.usize())?;
+    let IndexParams { position, n_dims } = l.read()?;
+    let plan = Plan::new(&x, &out, &l.ins[1..], position, n_dims)?;
     let lines = plan.lines(&out, &x, |[picked, indexed]| [picked, indexed]);
     // SAFETY: the plan has checked the indices.
     by_size!(out.dtype, T => unsafe { take::<T>(&lines, &out, &x, plan.picked(), Axis::Table(&plan.indexed)) });
@@ -20,7 +21,8 @@ pub unsafe fn index(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
     let (value, out) = (l.input(0)?, l.output(0)?);
-    let plan = Plan::new(&out, &value, &l.ins[1..], l.param(0)?.usize(), l.param(1)?.usize())?;
+    let IndexPutParams { index: IndexParams { position, n_dims }, accumulate } = l.read()?;
+    let plan = Plan::new(&out, &value, &l.ins[1..], position, n_dims)?;
     let lines = plan.lines(&value, &out, |[picked, indexed]| [indexed, picked]);
     let (to, from) = (Axis::Table(&plan.indexed), plan.picked());
     macro_rules! run {
@@ -29,7 +31,7 @@ pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
             unsafe { put::<$T>(&lines, &out, &value, to, from, $f) }
         };
     }
-    match (l.param(2)?.bool(), out.dtype) {
+    match (accumulate, out.dtype) {
         (false, d) => by_size!(d, T => run!(T, |_, v| v)),
         (true, DType::C64) => run!(Complex<f32>, Num::add),
         (true, DType::C128) => run!(Complex<f64>, Num::add),

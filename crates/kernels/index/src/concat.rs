@@ -3,11 +3,11 @@
 use crate::num::by_size;
 use oneflow_base::{DeviceType, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
-use oneflow_kernels_prim::{COPY, Launch, View};
+use oneflow_kernels_prim::{COPY, DimParams, Launch, View};
 use smallvec::SmallVec;
 
 pub unsafe fn concat(l: &Launch<'_>) -> Result<()> {
-    let (out, dim) = (l.output(0)?, l.param(0)?.usize());
+    let (out, DimParams { dim }) = (l.output(0)?, l.read()?);
     if out.numel() == 0 {
         return Ok(());
     }

@@ -2,10 +2,10 @@
 
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Launch, View};
+use oneflow_kernels_prim::{Acc, DimParams, Float, Launch, View};
 
 pub unsafe fn logcumsumexp(l: &Launch<'_>) -> Result<()> {
-    let (x, out, dim) = (l.input(0)?, l.output(0)?, l.param(0)?.usize());
+    let (x, out, DimParams { dim }) = (l.input(0)?, l.output(0)?, l.read()?);
     by_float!("logcumsumexp", x.dtype, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe { scan::<T>(&x, &out, dim) };

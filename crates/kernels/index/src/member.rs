@@ -3,7 +3,7 @@
 use crate::num::Real;
 use oneflow_base::{Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{IsMemberParams, Launch, Simd, View, WithSimd, dispatch, isa};
 
 /// Up to this many others are compared one by one.
 const FEW: usize = 16;
@@ -106,7 +106,7 @@ impl WithSimd for Look<'_> {
 
 pub unsafe fn is_member(l: &Launch<'_>) -> Result<()> {
     let (x, others, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let invert = l.param(0)?.bool();
+    let IsMemberParams { invert } = l.read()?;
     if x.dtype != others.dtype {
         return Err(Error::not_implemented(format!("isin: {} among {} are cast before", x.dtype, others.dtype)));
     }

@@ -7,7 +7,7 @@ use crate::random_in_order;
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Isa, Launch, RandomKind, Simd, View, WithSimd, Word, dispatch, isa, mt19937};
+use oneflow_kernels_prim::{Isa, Launch, RandomKind, RandomParams, Simd, View, WithSimd, Word, dispatch, isa, mt19937};
 
 /// Elements drawn at a time.
 const LANES: usize = 16;
@@ -27,14 +27,14 @@ struct Draw {
 
 pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
     let out = l.output(0)?;
-    let kind = RandomKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("random: unknown kind"))?;
+    let RandomParams { kind, seed, offset, a, b, shard } = l.read()?;
     let digits = match out.dtype {
         DType::F16 => 11,
         DType::BF16 => 8,
         _ => 24,
     };
-    let d = Draw { kind, seed: l.param(1)?.0, offset: l.param(2)?.0, a: l.param(3)?, b: l.param(4)?, digits };
-    let window = Window::parse(&l.params[5..], out.sizes)?;
+    let d = Draw { kind, seed, offset, a, b, digits };
+    let window = Window::new(&shard, out.sizes)?;
     if out.dtype.is_complex() || !(kind.is_of_integers() || out.dtype.is_float()) {
         return Err(Error::not_implemented(format!("random: {kind:?} is not defined for {}", out.dtype)));
     }

@@ -6,7 +6,7 @@ use crate::random_in_order;
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::philox::{self, Window};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Lanes, Launch, RandomByKind, mt19937};
+use oneflow_kernels_prim::{Lanes, Launch, RandomByKind, RandomByParams, mt19937};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Uniform numbers of (0, 1) or [0, 1), and normal ones.
@@ -162,9 +162,8 @@ pub fn bad_rate() -> Error {
 pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
     let (out, a) = (l.output(0)?, l.input(0)?);
     let b = if l.ins.len() > 1 { l.input(1)? } else { a };
-    let kind = RandomByKind::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("random_by: unknown kind"))?;
-    let (seed, offset) = (l.param(1)?.0, l.param(2)?.0);
-    let window = Window::parse(&l.params[3..], out.sizes)?;
+    let RandomByParams { kind, seed, offset, shard } = l.read()?;
+    let window = Window::new(&shard, out.sizes)?;
     if a.dtype != DType::F64 || b.dtype != DType::F64 || out.dtype.is_complex() {
         return Err(Error::not_implemented(format!("random_by: {kind:?} of {} into {}", a.dtype, out.dtype)));
     }

@@ -3,7 +3,7 @@
 use crate::num::Real;
 use oneflow_base::{Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Launch, RunningExtremeParams, Simd, View, WithSimd, dispatch, isa};
 
 /// Columns of a strip.
 const STRIP: usize = 64;
@@ -14,7 +14,7 @@ const CHUNK: usize = 32;
 
 pub unsafe fn running_extreme(l: &Launch<'_>) -> Result<()> {
     let (x, values, places) = (l.input(0)?, l.output(0)?, l.output(1)?);
-    let (is_max, dim) = (l.param(0)?.bool(), l.param(1)?.usize());
+    let RunningExtremeParams { is_max, dim } = l.read()?;
     by_dtype!(x.dtype, reals, T => {
         // SAFETY: the views are valid by the launch's contract.
         unsafe {

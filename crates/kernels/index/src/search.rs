@@ -3,11 +3,11 @@
 use crate::num::Real;
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{Launch, SearchsortedParams, View};
 
 pub unsafe fn searchsorted(l: &Launch<'_>) -> Result<()> {
     let (sorted, values, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let (sorter, right) = (l.opt_input(2), l.param(0)?.bool());
+    let (sorter, SearchsortedParams { right }) = (l.opt_input(2), l.read()?);
     if sorted.dtype != values.dtype {
         let (a, b) = (sorted.dtype, values.dtype);
         return Err(Error::not_implemented(format!("searchsorted: {b} values in a {a} sequence are cast before")));

@@ -6,7 +6,7 @@ use crate::lines::{Axis, Lines};
 use crate::num::{Complex, Num, Real, by_size};
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_kernels_prim::rows::{Shared, copy_run};
-use oneflow_kernels_prim::{Launch, ScatterKind, View, dispatch, isa};
+use oneflow_kernels_prim::{DimParams, Launch, ScatterKind, ScatterParams, View, dispatch, isa};
 use smallvec::smallvec;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -22,7 +22,7 @@ fn as_runtime(name: &str, e: Error) -> Error {
 }
 
 pub unsafe fn index_select(l: &Launch<'_>) -> Result<()> {
-    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (x, index, out, DimParams { dim }) = (l.input(0)?, l.input(1)?, l.output(0)?, l.read()?);
     let (size, stride) = extent(&x, dim);
     if x.ndim() == 1 && out.is_contiguous() && index.dtype == DType::I64 && index.is_contiguous() {
         let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], 0);
@@ -70,7 +70,7 @@ pub unsafe fn take<T: Copy>(lines: &Lines<2>, out: &View, x: &View, to: Axis, fr
 }
 
 pub unsafe fn gather(l: &Launch<'_>) -> Result<()> {
-    let (x, index, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
+    let (x, index, out, DimParams { dim }) = (l.input(0)?, l.input(1)?, l.output(0)?, l.read()?);
     let (size, stride) = extent(&x, dim);
     let lines = Lines::new(index.sizes, [out.strides, index.strides, x.strides], dim);
     let checked = || check(&index, dim, size).map_err(|e| as_runtime("gather", e));
@@ -200,8 +200,8 @@ unsafe fn each_indexed_by<T: Copy, I: Copy + Into<i64>>(
 }
 
 pub unsafe fn scatter(l: &Launch<'_>) -> Result<()> {
-    let (index, src, out, dim) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize());
-    let kind = ScatterKind::from_u64(l.param(1)?.0).ok_or_else(|| Error::runtime("scatter: unknown kind"))?;
+    let (index, src, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let ScatterParams { dim, kind } = l.read()?;
     let (size, stride) = extent(&out, dim);
     let along_dim_alone = (0..index.ndim()).all(|d| d == dim || index.strides[d] == 0 || index.sizes[d] == 1);
     if along_dim_alone && index.ndim() > 1 {

@@ -4,7 +4,7 @@ use crate::num::Real;
 use oneflow_base::{DType, Error, Result, by_dtype};
 use oneflow_ep::cpu;
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Launch, Simd, SortParams, TopkParams, View, WithSimd, dispatch, isa};
 use std::cell::Cell;
 
 /// Most bytes a thread keeps between calls.
@@ -343,14 +343,15 @@ fn radix_sort<P: Packed>(words: &mut [P], room: &mut [P]) {
 }
 
 pub unsafe fn sort(l: &Launch<'_>) -> Result<()> {
-    let rows = Rows::new(l, l.param(0)?.usize())?;
-    rows.dispatch("sort", 10.0, l.param(1)?.bool(), Order::All)
+    let SortParams { dim, descending } = l.read()?;
+    Rows::new(l, dim)?.dispatch("sort", 10.0, descending, Order::All)
 }
 
 pub unsafe fn topk(l: &Launch<'_>) -> Result<()> {
-    let rows = Rows::new(l, l.param(1)?.usize())?;
+    let TopkParams { dim, largest, sorted, .. } = l.read()?;
+    let rows = Rows::new(l, dim)?;
     if rows.k > rows.n {
         return Err(Error::runtime("selected index k out of range"));
     }
-    rows.dispatch("topk", 2.0, l.param(2)?.bool(), Order::First { sorted: l.param(3)?.bool() })
+    rows.dispatch("topk", 2.0, largest, Order::First { sorted })
 }

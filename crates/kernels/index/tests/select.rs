@@ -152,7 +152,7 @@ fn index_and_index_put() {
                     let what = format!("{dtype} {dims:?} {shape:?} {lay:?}");
                     let x = Buf::of(dtype, &sizes, lay, |i| (i % 90) as f64);
                     let out = Buf::new(dtype, &os, lay);
-                    let params = words![pos as i64, shape.len() as i64, false];
+                    let params = words![pos as i64, shape.len() as i64];
                     let mut ins = vec![Some(&x)];
                     ins.extend(index.iter().map(|b| b.as_ref()));
                     run(&INDEX, &[Some(&out)], &ins, params).unwrap();

@@ -3,7 +3,7 @@
 use crate::matrices::{Batch, Status, for_each, with_item};
 use oneflow_base::{Error, Result};
 use oneflow_kernels_decompose::{Failure, Item};
-use oneflow_kernels_prim::{Launch, SingularCheck};
+use oneflow_kernels_prim::{CholeskyParams, EighParams, Launch, LuFactorParams, SingularCheck, TriangularSolveParams};
 
 macro_rules! kernels {
     ($($name:ident = $text:literal: $of:ident;)*) => {$(
@@ -30,7 +30,7 @@ kernels! {
 fn cholesky_of<T: Item>(l: &Launch<'_>) -> Result<()> {
     let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
     let info = Batch::<i32>::scalars(l.output(1)?);
-    let (upper, check) = (l.param(0)?.bool(), l.param(1)?.bool());
+    let CholeskyParams { upper, check } = l.read()?;
     let status = Status::new(a.len());
     for_each(a.len(), (a.rows * a.rows * a.rows) as f64 / 3.0, &|i| {
         // SAFETY: each task has its own items, and outputs overlap no input.
@@ -53,8 +53,7 @@ fn cholesky_of<T: Item>(l: &Launch<'_>) -> Result<()> {
 fn lu_of<T: Item>(l: &Launch<'_>) -> Result<()> {
     let (a, out) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.output(0)?)?);
     let (pivots, info) = (Batch::<i32>::vectors(l.output(1)?)?, Batch::<i32>::scalars(l.output(2)?));
-    let pivoting = l.param(0)?.bool();
-    let check = SingularCheck::from_u64(l.param(1)?.0).unwrap_or(SingularCheck::None);
+    let LuFactorParams { pivot: pivoting, check } = l.read()?;
     let (m, n) = (a.rows, a.cols);
     let status = Status::new(a.len());
     for_each(a.len(), (m * n * m.min(n)) as f64, &|i| {
@@ -121,7 +120,7 @@ pub(crate) unsafe fn lu_permutation(l: &Launch<'_>) -> Result<()> {
 fn triangular_of<T: Item>(l: &Launch<'_>) -> Result<()> {
     let (a, b) = (Batch::<T>::matrices(l.input(0)?)?, Batch::<T>::matrices(l.input(1)?)?);
     let out = Batch::<T>::matrices(l.output(0)?)?;
-    let (upper, unit) = (l.param(0)?.bool(), l.param(1)?.bool());
+    let TriangularSolveParams { upper, unitriangular: unit } = l.read()?;
     for_each(out.len(), (a.rows * a.rows * out.cols) as f64, &|i| {
         // SAFETY: each task has its own items, and the output overlaps no input.
         let (a, b, mut out) = unsafe { (a.get(i), b.get(i), out.get_mut(i)) };
@@ -182,7 +181,7 @@ fn eigh_of<T: Item>(l: &Launch<'_>) -> Result<()> {
     let a = Batch::<T>::matrices(l.input(0)?)?;
     let w = Batch::<T::Real>::vectors(l.output(0)?)?;
     let v = l.opt_output(1).map(Batch::<T>::matrices).transpose()?;
-    let upper = l.param(0)?.bool();
+    let EighParams { upper } = l.read()?;
     let status = Status::new(a.len());
     for_each(a.len(), 9.0 * (a.rows * a.rows * a.rows) as f64, &|i| {
         // SAFETY: each task has its own items, and outputs overlap no input.

@@ -3,7 +3,7 @@
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cpu;
 use oneflow_kernels_decompose::fft::{Kind, Line, Pass};
-use oneflow_kernels_prim::{Launch, View};
+use oneflow_kernels_prim::{FftParams, Launch, View};
 
 /// # Safety
 /// The contract of `prim::KernelFn`.
@@ -26,9 +26,7 @@ pub(crate) unsafe fn fft(l: &Launch<'_>) -> Result<()> {
 }
 
 fn transform<R: Line>(l: &Launch<'_>, x: View<'_>, y: View<'_>) -> Result<()> {
-    let (inverse, scale) = (l.param(0)?.bool(), l.param(1)?.f64());
-    let n_dims = l.param(2)?.usize();
-    let dims: Vec<usize> = (0..n_dims).map(|i| Ok(l.param(3 + i)?.usize())).collect::<Result<_>>()?;
+    let FftParams { inverse, scale, dims } = l.read()?;
     let scale = R::from_f64(scale).unwrap_or_else(R::one);
     let one = R::one();
     if x.numel() == 0 || y.numel() == 0 {

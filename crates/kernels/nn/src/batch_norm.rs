@@ -8,7 +8,10 @@ use crate::channel_rows::{ApplyRow, BackwardRow, Moments, RowMoments, RowSums, R
 use crate::mem::{Run, by_register, read, with_scratch};
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Isa, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, BatchNormBackwardParams, BatchNormParams, Float, Isa, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd,
+    dispatch, isa,
+};
 use std::ops::Range;
 
 /// Rows whose moments are taken together: with a cache line of channels they stay in the first cache.
@@ -91,7 +94,8 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 }
 
 unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (y, training, isa) = (l.output(0)?, l.param(0)?.bool(), isa());
+    let (y, isa) = (l.output(0)?, isa());
+    let BatchNormParams { training, momentum, eps } = l.read()?;
     let (n_channels, n) = (x.sizes[1] as usize, x.numel());
     // Statistics that nobody wants are kept here.
     let mut own = [vec![T::Acc::of(0.0); n_channels], vec![T::Acc::of(0.0); n_channels]];
@@ -106,8 +110,8 @@ unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
             bias: Run::new(l.opt_input(2))?,
             mean,
             rstd,
-            momentum: l.param(1)?.f64(),
-            eps: l.param(2)?.f64(),
+            momentum,
+            eps,
         }
     };
     let ch = &Together(ch);
@@ -378,7 +382,8 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 }
 
 unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (g, gx, training, isa) = (l.input(0)?, l.opt_output(0), l.param(0)?.bool(), isa());
+    let (g, gx, isa) = (l.input(0)?, l.opt_output(0), isa());
+    let BatchNormBackwardParams { training } = l.read()?;
     let (n_channels, n) = (x.sizes[1] as usize, x.numel());
     let each = (n / n_channels.max(1)) as f64;
     // SAFETY: the views outlive the launch.

@@ -4,7 +4,10 @@ use crate::mem::{Run, STREAM_BYTES, aligned, by_register, fence, greatest, total
 use crate::row::Row;
 use oneflow_base::{DType, Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, CrossEntropyParams, CrossEntropyReducedParams, Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd,
+    dispatch, isa,
+};
 
 /// Logits a chunk: they stay in the first cache between its maximum and its sum.
 const CHUNK: usize = 4096;
@@ -57,7 +60,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     by_float!("cross_entropy", x.dtype, T => {
         let loss = Shared::<T>::new(loss.ptr);
         // SAFETY: the views are valid by the launch's contract; each row has its own loss.
-        unsafe { rows::<T>(l, &x, &|i, v, _| *loss.at(i as isize * down) = T::narrow(v)) }
+        unsafe { rows::<T>(l, &x, &l.read()?, &|i, v, _| *loss.at(i as isize * down) = T::narrow(v)) }
     })
 }
 
@@ -69,12 +72,13 @@ pub unsafe fn forward_reduced(l: &Launch<'_>) -> Result<()> {
 
 /// The rows' losses, then their sum in order: the same for any number of threads.
 unsafe fn summed<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (n, loss, total, mean) = (x.sizes[0] as usize, l.output(0)?, l.output(2)?, l.param(2)?.bool());
+    let (n, loss, total) = (x.sizes[0] as usize, l.output(0)?, l.output(2)?);
+    let CrossEntropyReducedParams { rows: params, mean } = l.read()?;
     with_scratch(n * size_of::<[T::Acc; 2]>(), |scratch| {
         let each = Shared::<[T::Acc; 2]>::new(scratch);
         // SAFETY: each row has its own place; afterwards all places are written.
         unsafe {
-            rows::<T>(l, x, &|i, v, w| *each.at(i as isize) = [v, w])?;
+            rows::<T>(l, x, &params, &|i, v, w| *each.at(i as isize) = [v, w])?;
             let (mut sum, mut weight) = (0.0, 0.0);
             for i in 0..n as isize {
                 let [v, w] = *each.at(i);
@@ -107,10 +111,15 @@ impl<A: Acc> Smoothing<A> {
 }
 
 /// Calls `put` with each row's position, loss and weight (zero both where the row is ignored).
-unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View, put: &(dyn Fn(usize, T::Acc, T::Acc) + Sync)) -> Result<()> {
+unsafe fn rows<T: Float>(
+    l: &Launch<'_>,
+    x: &View,
+    params: &CrossEntropyParams,
+    put: &(dyn Fn(usize, T::Acc, T::Acc) + Sync),
+) -> Result<()> {
     let (rows, c) = (x.sizes[0] as usize, x.sizes[1] as usize);
-    let (lse, smooth) = (l.output(1)?, l.param(1)?.f64());
-    let targets = Targets::new(l.input(1)?, l.param(0)?.i64(), c as i64)?;
+    let (lse, smooth) = (l.output(1)?, params.label_smoothing);
+    let targets = Targets::new(l.input(1)?, params.ignore_index, c as i64)?;
     // SAFETY: the view outlives the launch.
     let weight = unsafe { Run::<T::Acc>::new(l.opt_input(2))? };
     let s = Smoothing::new(smooth, c, weight.ptr());
@@ -223,8 +232,9 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 
 unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (rows, c) = (x.sizes[0] as usize, x.sizes[1] as usize);
-    let (g, lse, gx, smooth) = (l.input(0)?, l.input(4)?, l.output(0)?, l.param(1)?.f64());
-    let targets = Targets::new(l.input(2)?, l.param(0)?.i64(), c as i64)?;
+    let (g, lse, gx) = (l.input(0)?, l.input(4)?, l.output(0)?);
+    let CrossEntropyParams { ignore_index, label_smoothing: smooth } = l.read()?;
+    let targets = Targets::new(l.input(2)?, ignore_index, c as i64)?;
     // SAFETY: the view outlives the launch.
     let weight = unsafe { Run::<T::Acc>::new(l.opt_input(3))? };
     let s = Smoothing::new(smooth, c, weight.ptr());

@@ -5,7 +5,7 @@
 
 use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Launch, View};
+use oneflow_kernels_prim::{Acc, CtcLossBackwardParams, CtcLossParams, Float, Launch, View};
 
 /// Labels with blanks around them: 0, l1, 0, l2, 0.
 struct Labels {
@@ -99,10 +99,10 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 
 unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (loss, alpha) = (l.output(0)?, l.output(1)?);
+    let CtcLossParams { blank } = l.read()?;
     // SAFETY: by the launch's contract.
-    let batch = unsafe {
-        Batch::new(x, &l.input(1)?, &l.input(2)?, &l.input(3)?, l.param(0)?.i64(), (alpha.sizes[2] as usize - 1) / 2)?
-    };
+    let batch =
+        unsafe { Batch::new(x, &l.input(1)?, &l.input(2)?, &l.input(3)?, blank, (alpha.sizes[2] as usize - 1) / 2)? };
     let ([xt, xn, xc], [an, at, a_s]) = (strides::<3>(x), strides::<3>(&alpha));
     let states = alpha.sizes[2] as isize;
     let steps = alpha.sizes[1] as isize;
@@ -163,7 +163,7 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 
 unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (g, loss, alpha, gx) = (l.input(0)?, l.input(5)?, l.input(6)?, l.output(0)?);
-    let (blank, zero_infinity) = (l.param(0)?.i64(), l.param(1)?.bool());
+    let CtcLossBackwardParams { blank, zero_infinity } = l.read()?;
     // SAFETY: by the launch's contract.
     let batch =
         unsafe { Batch::new(x, &l.input(2)?, &l.input(3)?, &l.input(4)?, blank, (alpha.sizes[2] as usize - 1) / 2)? };

@@ -3,15 +3,15 @@
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::philox::{Window, packed, packed_words, threshold};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Launch, Num, Simd, View, WithSimd, dispatch, isa, mt19937};
+use oneflow_kernels_prim::{Acc, DropoutParams, Float, Launch, Num, Simd, View, WithSimd, dispatch, isa, mt19937};
 
 /// Elements a task's unit: long enough to hide its start.
 const BLOCK: usize = 1024;
 
 pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     let (x, y, mask) = (l.input(0)?, l.output(0)?, l.output(1)?);
-    let (p, seed, offset) = (l.param(0)?.f64(), l.param(1)?.0, l.param(2)?.0);
-    let window = Window::parse(&l.params[3..], x.sizes)?;
+    let DropoutParams { p, seed, offset, shard } = l.read()?;
+    let window = Window::new(&shard, x.sizes)?;
     if offset == mt19937::IN_ORDER && !window.is_whole() {
         return Err(mt19937::only_in_order("dropout", "a shard of a global tensor"));
     }

@@ -3,7 +3,9 @@
 use crate::mem::with_scratch;
 use oneflow_base::{DType, Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, copy_run, split};
-use oneflow_kernels_prim::{Float, Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    EmbeddingBackwardParams, EmbeddingParams, Float, Launch, Simd, View, WithSimd, dispatch, isa,
+};
 use smallvec::SmallVec;
 
 /// Integers of an index tensor, or the rows they lead to; inline for short ones.
@@ -77,7 +79,8 @@ fn positions(v: &View) -> (Grid<1>, usize, isize) {
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (weight, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let part = Part { start: l.param(0)?.i64(), n_rows: weight.sizes[0], total: l.param(1)?.i64(), padding: PADDING };
+    let EmbeddingParams { start, total } = l.read()?;
+    let part = Part { start, n_rows: weight.sizes[0], total, padding: PADDING };
     let rows = part.rows(&index, "embedding", part.out_of_bounds())?;
     let (grid, d, step) = positions(&out);
     let (down, from_step) = (weight.strides[0] as isize, weight.strides[1] as isize);
@@ -118,7 +121,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
     let (g, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let [start, total, padding] = [l.param(0)?.i64(), l.param(1)?.i64(), l.param(2)?.i64()];
+    let EmbeddingBackwardParams { start, total, padding } = l.read()?;
     let part = Part { start, n_rows: out.sizes[0], total, padding };
     let rows = part.rows(&index, "embedding_backward", part.out_of_bounds())?;
     // (row, position) pairs in order: every row's positions lie together, first to last.

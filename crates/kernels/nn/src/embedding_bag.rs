@@ -6,7 +6,9 @@ use crate::embedding::{PADDING, Part, ints};
 use crate::mem::with_scratch;
 use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, BagMode, Float, Lanes, Launch, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, BagMode, EmbeddingBagParams, Float, Lanes, Launch, Reg, Register, Simd, View, WithSimd, dispatch, isa,
+};
 use std::ops::Range;
 
 /// Which positions of the indices a bag holds.
@@ -54,17 +56,12 @@ fn bags(index: &View, offsets: Option<View>, last_is_end: bool) -> Result<Bags> 
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let (weight, index, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let mode = BagMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("embedding_bag: unknown mode"))?;
-    let part = Part {
-        padding: l.param(1)?.i64(),
-        start: l.param(3)?.i64(),
-        total: l.param(4)?.i64(),
-        n_rows: weight.sizes[0],
-    };
+    let EmbeddingBagParams { mode, padding, last_offset_is_end, start, total } = l.read()?;
+    let part = Part { padding, start, total, n_rows: weight.sizes[0] };
     let rows = part.rows(&index, "embedding_bag", |i| {
         Error::runtime(format!("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {i}"))
     })?;
-    let bags = bags(&index, l.opt_input(2), l.param(2)?.bool())?;
+    let bags = bags(&index, l.opt_input(2), last_offset_is_end)?;
     let (n_bags, d) = (out.sizes[0] as usize, out.sizes[1] as usize);
     let ns = (rows.len() as f64 / n_bags.max(1) as f64 + 1.0) * (d as f64 * 0.1 + 2.0);
     let chosen = l.opt_output(1);

@@ -3,7 +3,9 @@
 
 use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, GridBorder, GridMode, Launch, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, Float, GridBorder, GridMode, GridSampleParams, Launch, Simd, View, WithSimd, dispatch, isa,
+};
 
 /// Positions of a run.
 const RUN: usize = 64;
@@ -22,17 +24,14 @@ pub unsafe fn grid_sample(l: &Launch<'_>) -> Result<()> {
     if !(2..=DIMS).contains(&dims) || grid.ndim() != x.ndim() || out.ndim() != x.ndim() || grid.dtype != x.dtype {
         return Err(Error::not_implemented(format!("grid_sample: {} of shape {:?}", x.dtype, x.sizes)));
     }
-    let (mode, border) = (GridMode::from_u64(l.param(0)?.0), GridBorder::from_u64(l.param(1)?.0));
-    let (Some(mode), Some(border)) = (mode, border) else {
-        return Err(Error::runtime("grid_sample: unknown mode"));
-    };
+    let GridSampleParams { mode, border, align_corners } = l.read()?;
     if mode == GridMode::Cubic && dims != 2 {
         return Err(Error::not_implemented("grid_sample: bicubic of more than two dimensions"));
     }
     if x.sizes.iter().any(|n| *n >= 1 << 31) {
         return Err(Error::not_implemented(format!("grid_sample: an image of shape {:?}", x.sizes)));
     }
-    let map = Map { mode, border, align_corners: l.param(2)?.bool(), dims };
+    let map = Map { mode, border, align_corners, dims };
     // SAFETY: the views are valid by the launch's contract.
     by_float!("grid_sample", x.dtype, T => unsafe { sample::<T>(&x, &grid, &out, map) })
 }

@@ -8,7 +8,7 @@ use crate::mem::{Run, with_scratch};
 use crate::row::blocks;
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Launch, View, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, GroupNormBackwardParams, GroupNormParams, Launch, View, dispatch, isa};
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
     let x = l.input(0)?;
@@ -17,7 +17,8 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 }
 
 unsafe fn forward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (y, groups, eps, isa) = (l.output(0)?, l.param(0)?.usize(), l.param(1)?.f64(), isa());
+    let (y, isa) = (l.output(0)?, isa());
+    let GroupNormParams { groups, eps } = l.read()?;
     // SAFETY: the views outlive the launch.
     let (weight, bias) = unsafe { (Run::<T::Acc>::new(l.opt_input(1))?, Run::<T::Acc>::new(l.opt_input(2))?) };
     let (w, b) = (Shared::<T::Acc>::new(weight.ptr() as *mut u8), Shared::<T::Acc>::new(bias.ptr() as *mut u8));
@@ -75,7 +76,8 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 }
 
 unsafe fn backward_of<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (g, gx, groups, isa) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), isa());
+    let (g, gx, isa) = (l.input(0)?, l.output(0)?, isa());
+    let GroupNormBackwardParams { groups } = l.read()?;
     // SAFETY: the views outlive the launch.
     let parameters: [Run<T::Acc>; 3] =
         unsafe { [Run::new(l.opt_input(4))?, Run::new(l.opt_input(2))?, Run::new(l.opt_input(3))?] };

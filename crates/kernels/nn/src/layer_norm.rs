@@ -7,7 +7,9 @@ use crate::mem::{Run, STREAM_BYTES, aligned, by_register, fence, total, with_scr
 use crate::row::{Row, blocks};
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, Float, Lanes, Launch, LayerNormParams, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa,
+};
 
 /// The dimensions that are not normalised, for views of equal sizes.
 fn outer<const K: usize>(views: [&View; K], n_dims: usize) -> Grid<K> {
@@ -22,7 +24,7 @@ pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
 }
 
 unsafe fn rows<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
-    let (y, n_dims, eps, rms) = (l.output(0)?, l.param(0)?.usize(), l.param(1)?.f64(), l.param(2)?.bool());
+    let (y, LayerNormParams { normalized_dims: n_dims, eps, rms }) = (l.output(0)?, l.read()?);
     let (outer, xr, yr) = (outer([x, &y], n_dims), Row::trailing(x, n_dims), Row::trailing(&y, n_dims));
     let n = xr.len();
     // SAFETY: the views outlive the launch.
@@ -175,7 +177,7 @@ pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
 
 unsafe fn rows_backward<T: Float>(l: &Launch<'_>, x: &View) -> Result<()> {
     let (g, rstd, gx) = (l.input(0)?, l.input(3)?, l.opt_output(0));
-    let (n_dims, rms) = (l.param(0)?.usize(), l.param(2)?.bool());
+    let LayerNormParams { normalized_dims: n_dims, rms, .. } = l.read()?;
     let (gw, gb) = (l.opt_output(1), l.opt_output(2));
     let outer = outer([&g, x, gx.as_ref().unwrap_or(x)], n_dims);
     let (gr, xr, or) =

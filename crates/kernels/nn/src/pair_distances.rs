@@ -2,14 +2,17 @@
 
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Acc, Float, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Acc, Float, Launch, Num, PairDistancesParams, Reg, Register, Simd, View, WithSimd, dispatch, isa,
+};
 use std::marker::PhantomData;
 
 /// Rows of the second operand that a row of the first meets at a time.
 const SIDE: usize = 4;
 
 pub unsafe fn pair_distances(l: &Launch<'_>) -> Result<()> {
-    let (a, b, out, p) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.f64());
+    let (a, b, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let PairDistancesParams { p } = l.read()?;
     let is_row = |v: &View| v.strides.last() == Some(&1) || v.sizes.last() == Some(&1);
     if a.ndim() < 2 || !is_row(&a) || !is_row(&b) || a.dtype != b.dtype {
         return Err(Error::not_implemented("pair_distances: rows whose elements lie apart"));

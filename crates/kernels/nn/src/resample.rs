@@ -5,10 +5,10 @@
 
 use crate::mem::with_scratch;
 use crate::row::Row;
-use oneflow_base::{Dims, Error, Result, by_float};
+use oneflow_base::{Dims, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{
-    Acc, Float, Lanes, Launch, Num, Reg, Register, ResampleMode, Simd, View, WithSimd, dispatch, isa,
+    Acc, Float, Lanes, Launch, Num, Reg, Register, ResampleMode, ResampleParams, Simd, View, WithSimd, dispatch, isa,
 };
 
 pub unsafe fn resample(l: &Launch<'_>) -> Result<()> {
@@ -198,9 +198,8 @@ where
     T::Acc: Float<Acc = T::Acc>,
 {
     let (y, isa) = (l.output(0)?, isa());
-    let mode = ResampleMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("resample: unknown mode"))?;
-    let (align_corners, antialias, transposed) = (l.param(1)?.bool(), l.param(2)?.bool(), l.param(3)?.bool());
-    let k = l.param(4)?.usize();
+    let ResampleParams { mode, align_corners, antialias, transposed, scales } = l.read()?;
+    let k = scales.len();
     let lead = x.ndim() - k;
     // Channels last: they are the innermost block of every pass.
     let last = lead == 2 && x.sizes[1] > 1 && x.strides[1] == 1 && y.strides[1] == 1;
@@ -216,7 +215,7 @@ where
     let mut block = inner;
     for i in (0..k).rev() {
         let (d_in, d_out) = (xn[lead + i] as usize, yn[lead + i] as usize);
-        let map = Map { mode, align_corners, antialias, scale: l.param(5 + i)?.f64() };
+        let map = Map { mode, align_corners, antialias, scale: scales[i] };
         let table = match transposed {
             false => Table::<T::Acc>::new(map, d_in, d_out),
             true => Table::<T::Acc>::new(map, d_out, d_in).transposed(d_out),

@@ -6,10 +6,12 @@ use crate::mem::{STREAM_BYTES, aligned, by_register, fence, greatest, total, wit
 use crate::row::Row;
 use oneflow_base::{Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
-use oneflow_kernels_prim::{Float, Lanes, Launch, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{
+    Float, Lanes, Launch, Num, Reg, Register, Simd, SoftmaxParams, View, WithSimd, dispatch, isa,
+};
 
 pub unsafe fn forward(l: &Launch<'_>) -> Result<()> {
-    let (x, y, dim, log) = (l.input(0)?, l.output(0)?, l.param(0)?.usize(), l.param(1)?.bool());
+    let (x, y, SoftmaxParams { dim, log }) = (l.input(0)?, l.output(0)?, l.read()?);
     // SAFETY: the views are valid by the launch's contract.
     by_float!("softmax", x.dtype, T => { unsafe { rows::<T>(&x, &y, dim, log) }; Ok(()) })
 }
@@ -185,7 +187,8 @@ impl<T: Float> WithSimd for Columns<T> {
 }
 
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
-    let (g, y, gx, dim, log) = (l.input(0)?, l.input(1)?, l.output(0)?, l.param(0)?.usize(), l.param(1)?.bool());
+    let (g, y, gx) = (l.input(0)?, l.input(1)?, l.output(0)?);
+    let SoftmaxParams { dim, log } = l.read()?;
     // SAFETY: the views are valid by the launch's contract.
     by_float!("softmax_backward", y.dtype, T => { unsafe { rows_backward::<T>(&g, &y, &gx, dim, log) }; Ok(()) })
 }

@@ -7,7 +7,7 @@ use oneflow_base::{DType, Error, Result, by_float, no_kernel_for};
 use oneflow_kernels_prim::rows::{Grid, split};
 use oneflow_kernels_prim::{
     Acc, Float, Isa, Lanes, Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Num, Reg, Register, Rule, Simd,
-    View, WithSimd, dispatch, isa,
+    UnscaleParams, UpdateParams, View, WithSimd, dispatch, isa,
 };
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +19,13 @@ unsafe fn number(v: Option<View>) -> Result<Option<f64>> {
 }
 
 pub unsafe fn update(l: &Launch<'_>) -> Result<()> {
-    let (rule, n, maximize) = (Rule::by_id(l.param(0)?.0)?, l.param(1)?.usize(), l.param(2)?.bool());
+    let UpdateParams { rule, n, maximize, hyper: given } = l.read()?;
+    let rule = Rule::by_id(rule)?;
     let (mut hyper, mut numbers) = ([0.0; MAX_HYPER], [0.0; MAX_NUMBERS]);
-    for (k, h) in hyper.iter_mut().take(rule.n_hyper).enumerate() {
-        *h = l.param(3 + k)?.f64();
+    if given.0.len() != rule.n_hyper {
+        return Err(Error::runtime(format!("optimizer update: {} of {} options", given.0.len(), rule.n_hyper)));
     }
+    hyper[..rule.n_hyper].copy_from_slice(&given.0);
     // SAFETY: the views are valid by the launch's contract.
     unsafe {
         if let Some(v) = l.opt_input(n + rule.n_numbers + 2) {
@@ -254,7 +256,7 @@ impl<T: Float> WithSimd for Narrow<T> {
 }
 
 pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
-    let n = l.param(0)?.usize();
+    let UnscaleParams { n } = l.read()?;
     // SAFETY: a 0-dim view has one element.
     let factor = unsafe { read(&l.input(0)?, 0)? };
     let flag = l.output(n)?;

@@ -1,6 +1,6 @@
 //! One launch of a primitive, and the primitive's table of implementations.
 
-use crate::{Expr, View};
+use crate::{Encode, Expr, View, Words};
 use oneflow_base::{DType, DeviceType, Error, Result};
 use oneflow_ep::Queue;
 use smallvec::SmallVec;
@@ -17,6 +17,10 @@ impl Word {
     #[inline]
     pub fn i64(self) -> i64 {
         self.0 as i64
+    }
+    #[inline]
+    pub fn u64(self) -> u64 {
+        self.0
     }
     #[inline]
     pub fn usize(self) -> usize {
@@ -46,6 +50,12 @@ impl From<u64> for Word {
     #[inline]
     fn from(v: u64) -> Self {
         Word(v)
+    }
+}
+impl From<usize> for Word {
+    #[inline]
+    fn from(v: usize) -> Self {
+        Word(v as u64)
     }
 }
 impl From<f64> for Word {
@@ -96,9 +106,16 @@ impl<'a> Launch<'a> {
     pub fn opt_output(&self, i: usize) -> Option<View<'a>> {
         self.outs.get(i).copied().flatten()
     }
+    /// The primitive's parameters.
     #[inline]
-    pub fn param(&self, i: usize) -> Result<Word> {
-        self.params.get(i).copied().ok_or_else(|| missing("parameter", i))
+    pub fn read<P: Encode>(&self) -> Result<P> {
+        Words::new(self.params).all()
+    }
+    /// The compute dtype of an `ELEMENTWISE` launch and the scalars of its expression.
+    #[inline]
+    pub fn scalars(&self) -> Result<(DType, &'a [Word])> {
+        let (dtype, scalars) = self.params.split_first().ok_or_else(|| missing("parameter", 0))?;
+        Ok((dtype.dtype(), scalars))
     }
 }
 

@@ -9,6 +9,7 @@ mod float;
 mod lanes;
 mod launch;
 pub mod mt19937;
+mod params;
 pub mod philox;
 mod primitives;
 pub mod rows;
@@ -27,6 +28,7 @@ pub use lanes::{
     dispatch, isa,
 };
 pub use launch::{Elements, Extras, KernelFn, Launch, Params, Primitive, Word};
+pub use params::*;
 pub use primitives::*;
 pub use update::{MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula, UpdateTile, register_rule};
 pub use view::View;

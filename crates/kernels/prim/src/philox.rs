@@ -4,9 +4,8 @@
 //! value depends on (seed, offset, index) alone, whatever the split over threads, shards and devices. Device text and
 //! data sources follow the functions here word by word. Holds no generator state.
 
-use crate::Word;
+use crate::{Params, Shard, params};
 use oneflow_base::{Dims, Error, Result, contiguous_strides};
-use smallvec::SmallVec;
 
 pub const MUL: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 pub const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -150,19 +149,18 @@ pub struct Window {
 }
 
 impl Window {
-    /// From the words `ndim, global sizes..., starts...`; none, or `ndim` 0, means that the tensor is whole.
-    pub fn parse(words: &[Word], sizes: &[i64]) -> Result<Window> {
-        let n = words.first().map_or(0, |w| w.usize());
+    /// The part of the whole tensor that a tensor of these sizes fills; with an empty shard it is whole.
+    pub fn new(shard: &Shard, sizes: &[i64]) -> Result<Window> {
+        let n = shard.n_dims();
         if n == 0 {
             return Ok(Window { strides: contiguous_strides(sizes), first: 0, is_whole: true });
         }
-        if n != sizes.len() || words.len() < 1 + 2 * n {
+        if n != sizes.len() {
             return Err(Error::runtime(format!("random window of {n} dimensions for a tensor of sizes {sizes:?}")));
         }
-        let global: Dims = words[1..1 + n].iter().map(|w| w.i64()).collect();
-        let strides = contiguous_strides(&global);
-        let first = (0..n).map(|d| words[1 + n + d].i64() * strides[d]).sum::<i64>() as u64;
-        Ok(Window { strides, first, is_whole: global.as_slice() == sizes })
+        let strides = contiguous_strides(shard.sizes());
+        let first = (0..n).map(|d| shard.starts()[d] * strides[d]).sum::<i64>() as u64;
+        Ok(Window { strides, first, is_whole: shard.sizes() == sizes })
     }
 
     /// Whether the local tensor is the whole one.
@@ -181,13 +179,9 @@ impl Window {
     }
 }
 
-/// The words of a window, as `Window::parse` reads them.
-pub fn window_words(global: &[i64], starts: &[i64]) -> SmallVec<[Word; 8]> {
-    std::iter::once(global.len() as i64)
-        .chain(global.iter().copied())
-        .chain(starts.iter().copied())
-        .map(Word::from)
-        .collect()
+/// The words of a shard, which end those of a random launch.
+pub fn window_words(global: &[i64], starts: &[i64]) -> Params {
+    params::words(&Shard::new(global, starts))
 }
 
 #[cfg(test)]
@@ -232,9 +226,9 @@ mod tests {
 
     #[test]
     fn window_of_a_shard() {
-        let w = window_words(&[6, 5], &[2, 3]);
-        let p = Window::parse(&w, &[2, 2]).unwrap();
+        let shard = Shard::new(&[6, 5], &[2, 3]);
+        let p = Window::new(&shard, &[2, 2]).unwrap();
         assert_eq!((p.first(), p.strides()), (13, &[5i64, 1][..]));
-        assert!(Window::parse(&w, &[2]).is_err());
+        assert!(Window::new(&shard, &[2]).is_err());
     }
 }

@@ -4,7 +4,7 @@ use oneflow_base::{Error, Result};
 use oneflow_ep::cpu;
 use oneflow_kernels_gemm::micro::{GemmFloat, Kit, Matrix, Packed};
 use oneflow_kernels_prim::rows::Shared;
-use oneflow_kernels_prim::{Launch, RnnMode, View};
+use oneflow_kernels_prim::{Launch, RnnMode, RnnParams, View};
 use std::ops::Range;
 
 /// A float that is computed in as it is stored.
@@ -29,8 +29,8 @@ pub struct Layer {
 impl Layer {
     /// From the launch, a sequence of it, its first state and its weights.
     pub fn new(l: &Launch<'_>, seq: &View, h_0: &View, w_hh: &View) -> Result<Layer> {
-        let mode = RnnMode::from_u64(l.param(0)?.0).ok_or_else(|| Error::runtime("rnn: unknown kind"))?;
-        let packed: Vec<usize> = l.params[2..].iter().map(|w| w.usize()).collect();
+        let RnnParams { mode, reverse, packed } = l.read()?;
+        let packed: Vec<usize> = packed.0.iter().map(|n| *n as usize).collect();
         let (batch, out) = (h_0.sizes[0] as usize, h_0.sizes[1] as usize);
         let hidden = w_hh.sizes[0] as usize / mode.n_gates();
         let (rows, offsets) = match seq.ndim() {
@@ -49,7 +49,7 @@ impl Layer {
         if n != expected || rows.windows(2).any(|w| w[1] > w[0]) || rows.first().is_some_and(|r| *r > batch) {
             return Err(Error::runtime(format!("rnn: steps of {rows:?} rows do not make a sequence {:?}", seq.sizes)));
         }
-        Ok(Layer { mode, reverse: l.param(1)?.bool(), rows, offsets, batch, hidden, out })
+        Ok(Layer { mode, reverse, rows, offsets, batch, hidden, out })
     }
 
     pub fn n_steps(&self) -> usize {

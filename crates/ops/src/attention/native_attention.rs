@@ -107,12 +107,13 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 /// Pushes scale, causal, p, seed, offset and window, from the arguments p, causal, scale and rng.
 fn push_params(l: &mut Lowered, [p, causal, scale]: [Arg<'_>; 3], rng: Arg<'_>, keys: i64) -> Result<()> {
     let (seed, offset) = if p.float().unwrap_or(0.0) > 0.0 { rng.rng()? } else { (0, 0) };
-    l.param(scale.float().unwrap_or(1.0)).param(causal.bool()).param(p.float().unwrap_or(0.0));
-    l.param(seed).param(offset);
-    let window = weights::scores_window(rng, keys);
-    l.param((window.len() / 2) as i64);
-    window.iter().for_each(|w| {
-        l.param(*w);
+    l.with(AttentionParams {
+        scale: scale.float().unwrap_or(1.0),
+        causal: causal.bool(),
+        p: p.float().unwrap_or(0.0),
+        seed,
+        offset,
+        shard: Shard(SmallVec::from_slice(&weights::scores_window(rng, keys))),
     });
     Ok(())
 }

@@ -101,15 +101,12 @@ impl<'a> Window<'a> {
     }
 
     /// `input` are the spatial sizes of what the convolution reads.
-    pub fn lower(&self, input: &[i64], l: &mut Lowered) -> Result<()> {
+    pub fn params(&self, input: &[i64]) -> Result<ConvParams> {
         if size::is_mostly_padding(input, self.padding) {
             return Err(Error::not_implemented("conv: padding far wider than the image"));
         }
-        l.param(self.stride.len() as i64).param(self.groups);
-        for d in 0..self.stride.len() {
-            l.param(self.stride[d]).param(self.padding[d]).param(self.dilation[d]);
-        }
-        Ok(())
+        let axis = |d| ConvAxis { stride: self.stride[d], padding: self.padding[d], dilation: self.dilation[d] };
+        Ok(ConvParams { groups: self.groups, axes: (0..self.stride.len()).map(axis).collect() })
     }
 }
 
@@ -254,7 +251,8 @@ pub static OP: OpDef = OpDef {
                 .input(native_conv::WEIGHT)
                 .opt_input(native_conv::BIAS, c.opt(native_conv::BIAS).is_some())
                 .output(native_conv::RESULT);
-            Window::of(c, CONV_WINDOW)?.lower(&c.t(native_conv::INPUT)?.sizes()[2..], l)
+            l.with(Window::of(c, CONV_WINDOW)?.params(&c.t(native_conv::INPUT)?.sizes()[2..])?);
+            Ok(())
         },
     },
     compose: Some(|c, outs| {
@@ -353,7 +351,8 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
                 .input(conv_backward_input::WEIGHT)
                 .opt_input(conv_backward_input::BIAS, c.opt(conv_backward_input::BIAS).is_some())
                 .output(conv_backward_input::RESULT);
-            Window::of(c, INPUT_WINDOW)?.lower(&c.ints(conv_backward_input::INPUT_SIZE)?[2..], l)
+            l.with(Window::of(c, INPUT_WINDOW)?.params(&c.ints(conv_backward_input::INPUT_SIZE)?[2..])?);
+            Ok(())
         },
     },
     compose: Some(|c, outs| {
@@ -465,7 +464,8 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
             l.input(conv_backward_weight::GRAD_OUTPUT)
                 .input(conv_backward_weight::INPUT)
                 .output(conv_backward_weight::RESULT);
-            Window::of(c, WEIGHT_WINDOW)?.lower(&c.t(conv_backward_weight::INPUT)?.sizes()[2..], l)
+            l.with(Window::of(c, WEIGHT_WINDOW)?.params(&c.t(conv_backward_weight::INPUT)?.sizes()[2..])?);
+            Ok(())
         },
     },
     compose: Some(|c, outs| {

@@ -31,8 +31,9 @@ pub static OP: OpDef = OpDef {
         prim: &CONV_ACTIVATION,
         lower: |c, _, l| {
             l.input(at::INPUT).input(at::WEIGHT).opt_input(at::BIAS, c.opt(at::BIAS).is_some()).output(at::RESULT);
-            l.param(activation(c)? as u64);
-            Window::of(c, CONV_WINDOW)?.lower(&c.t(at::INPUT)?.sizes()[2..], l)
+            let conv = Window::of(c, CONV_WINDOW)?.params(&c.t(at::INPUT)?.sizes()[2..])?;
+            l.with(ConvActivationParams { activation: activation(c)?, conv });
+            Ok(())
         },
     },
     compose: Some(|c, outs| {

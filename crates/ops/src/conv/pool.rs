@@ -89,12 +89,11 @@ fn spatial_axes(c: &Call<'_>) -> u32 {
     (2..n).fold(0, |m, d| m | 1 << d)
 }
 
-fn lower_windows(l: &mut Lowered, lists: &[&[i64]]) {
-    for d in 0..lists[0].len() {
-        lists.iter().for_each(|list| {
-            l.param(list[d]);
-        });
-    }
+fn max_windows(c: &Call<'_>) -> Result<SmallVec<[MaxPoolAxis; 4]>> {
+    let (kernel, stride) = (c.ints(native_max_pool::KERNEL_SIZE)?, c.ints(native_max_pool::STRIDE)?);
+    let (padding, dilation) = (c.ints(native_max_pool::PADDING)?, c.ints(native_max_pool::DILATION)?);
+    let axis = |d| MaxPoolAxis { kernel: kernel[d], stride: stride[d], padding: padding[d], dilation: dilation[d] };
+    Ok((0..kernel.len()).map(axis).collect())
 }
 
 pub static MAX: OpDef = OpDef {
@@ -122,16 +121,7 @@ pub static MAX: OpDef = OpDef {
             l.input(native_max_pool::INPUT)
                 .output(native_max_pool::OUTPUT)
                 .output(native_max_pool::INDICES)
-                .param(c.ints(native_max_pool::OUTPUT_SIZE)?.len() as i64);
-            lower_windows(
-                l,
-                &[
-                    c.ints(native_max_pool::KERNEL_SIZE)?,
-                    c.ints(native_max_pool::STRIDE)?,
-                    c.ints(native_max_pool::PADDING)?,
-                    c.ints(native_max_pool::DILATION)?,
-                ],
-            );
+                .with(MaxPoolParams { axes: max_windows(c)? });
             Ok(())
         },
     },
@@ -307,13 +297,14 @@ fn avg_matrices(c: &Call<'_>, like: &Tensor, axes: &[Axis]) -> Result<Vec<Tensor
 }
 
 fn lower_avg(c: &Call<'_>, l: &mut Lowered) -> Result<()> {
-    l.param(c.ints(native_avg_pool::KERNEL_SIZE)?.len() as i64)
-        .param(c.bool(native_avg_pool::COUNT_INCLUDE_PAD))
-        .param(c.int(native_avg_pool::DIVISOR)?);
-    lower_windows(
-        l,
-        &[c.ints(native_avg_pool::KERNEL_SIZE)?, c.ints(native_avg_pool::STRIDE)?, c.ints(native_avg_pool::PADDING)?],
-    );
+    let kernel = c.ints(native_avg_pool::KERNEL_SIZE)?;
+    let (stride, padding) = (c.ints(native_avg_pool::STRIDE)?, c.ints(native_avg_pool::PADDING)?);
+    let axis = |d| AvgPoolAxis { kernel: kernel[d], stride: stride[d], padding: padding[d] };
+    l.with(AvgPoolParams {
+        count_include_pad: c.bool(native_avg_pool::COUNT_INCLUDE_PAD),
+        divisor: c.int(native_avg_pool::DIVISOR)?,
+        axes: (0..kernel.len()).map(axis).collect(),
+    });
     Ok(())
 }
 

@@ -56,13 +56,9 @@ fn infer_arange(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 fn lower_arange(c: &Call<'_>, outs: &Outs, l: &mut Lowered) -> Result<()> {
     let (start, _, step) = numbers(c)?;
     // An integer result counts in whole numbers, however its ends were written.
-    let float = outs[arange::RESULT].dtype().is_differentiable();
-    l.output(arange::RESULT).param(float);
-    if float {
-        l.param(start.to_f64()).param(step.to_f64())
-    } else {
-        l.param(start.to_i64()).param(step.to_i64())
-    };
+    let is_float = outs[arange::RESULT].dtype().is_differentiable();
+    let word = |v: Scalar| if is_float { Word::from(v.to_f64()) } else { Word::from(v.to_i64()) };
+    l.output(arange::RESULT).with(ArangeParams { is_float, start: word(start), step: word(step) });
     Ok(())
 }
 

@@ -35,7 +35,7 @@ Example::
                 return Err(Error::not_implemented("linspace: complex numbers are composed"));
             }
             let end = |at: At<Scalar>| c.arg(at).scalar().unwrap_or(Scalar::Int(0)).to_f64();
-            l.output(linspace::RESULT).param(end(linspace::START)).param(end(linspace::END));
+            l.output(linspace::RESULT).with(LinspaceParams { start: end(linspace::START), end: end(linspace::END) });
             Ok(())
         },
     },

@@ -53,9 +53,9 @@ pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
 /// The number, as a fill takes it.
 fn fill_params(l: &mut Lowered, value: Scalar) {
     match value {
-        Scalar::Float(v) => l.param(true).param(v),
-        Scalar::Complex(v, imag) => l.param(true).param(v).param(imag),
-        v => l.param(false).param(v.to_i64()),
+        Scalar::Float(v) => l.with(FillParams { is_float: true, value: v.into(), imaginary: None }),
+        Scalar::Complex(v, imag) => l.with(FillParams { is_float: true, value: v.into(), imaginary: Some(imag) }),
+        v => l.with(FillParams { is_float: false, value: v.to_i64().into(), imaginary: None }),
     };
 }
 

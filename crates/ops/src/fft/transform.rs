@@ -72,9 +72,10 @@ fn lower(l: &mut Lowered, dims: &[usize], n: i64, normalization: i64, inverse: b
         2 => 1.0 / n as f64,
         _ => 1.0,
     };
-    l.input(fft_c2c::INPUT).output(fft_c2c::RESULT).param(inverse).param(scale).param(dims.len() as u64);
-    dims.iter().for_each(|&d| {
-        l.param(d as u64);
+    l.input(fft_c2c::INPUT).output(fft_c2c::RESULT).with(FftParams {
+        inverse,
+        scale,
+        dims: dims.iter().copied().collect(),
     });
 }
 

@@ -97,7 +97,7 @@ Example::
                     push_output(l, &outs[gather::RESULT]);
                 }
             }
-            l.param(wrap_dim(c.int(gather::DIM)?, c.t(gather::INPUT)?.ndim())? as i64);
+            l.with(DimParams { dim: wrap_dim(c.int(gather::DIM)?, c.t(gather::INPUT)?.ndim())? });
             Ok(())
         },
     },

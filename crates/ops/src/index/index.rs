@@ -77,7 +77,7 @@ pub static OP: OpDef = OpDef {
             let plan = plan(c, indices)?;
             l.input(index::INPUT);
             push_indices(l, index::INDICES, c, indices, c.t(index::INPUT)?.ndim(), &plan.shape);
-            l.output(index::RESULT).param(plan.position as i64).param(plan.shape.len() as i64);
+            l.output(index::RESULT).with(IndexParams { position: plan.position, n_dims: plan.shape.len() });
             Ok(())
         },
     },

@@ -59,7 +59,7 @@ Example::
             }
             l.input_as(index_add::INDEX, Dims::from_slice(s.sizes()), strides, i.offset());
             let _ = outs;
-            l.input(index_add::SOURCE).output(index_add::RESULT).param(d as i64).param(ScatterKind::Add as u64);
+            l.input(index_add::SOURCE).output(index_add::RESULT).with(ScatterParams { dim: d, kind: ScatterKind::Add });
             Ok(())
         },
     },

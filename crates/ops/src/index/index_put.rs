@@ -97,10 +97,10 @@ Example::
                 l.input_expanded(c.place(index_put::VALUES), v, &plan.sizes);
             }
             super::index::push_indices(l, index_put::INDICES, c, indices, c.t(index_put::INPUT)?.ndim(), &plan.shape);
-            l.output(index_put::RESULT)
-                .param(plan.position as i64)
-                .param(plan.shape.len() as i64)
-                .param(c.bool(index_put::ACCUMULATE));
+            l.output(index_put::RESULT).with(IndexPutParams {
+                index: IndexParams { position: plan.position, n_dims: plan.shape.len() },
+                accumulate: c.bool(index_put::ACCUMULATE),
+            });
             Ok(())
         },
     },

@@ -49,7 +49,7 @@ Example::
                 };
                 l.output(index_select::RESULT);
             }
-            l.param(d as i64);
+            l.with(DimParams { dim: d });
             Ok(())
         },
     },

@@ -25,7 +25,7 @@ pub static IS_MEMBER: OpDef = OpDef {
             l.input(is_member::INPUT)
                 .input(is_member::OTHERS)
                 .output(is_member::RESULT)
-                .param(c.bool(is_member::INVERT));
+                .with(IsMemberParams { invert: c.bool(is_member::INVERT) });
             Ok(())
         },
     },

@@ -42,7 +42,7 @@ pub fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKi
             src.offset(),
         );
         super::gather::push_output(l, &outs[scatter_add::RESULT]);
-        l.param(wrap_dim(c.int(scatter_add::DIM)?, x.ndim())? as i64).param(kind as u64);
+        l.with(ScatterParams { dim: wrap_dim(c.int(scatter_add::DIM)?, x.ndim())?, kind });
         return Ok(());
     }
     super::gather::push_input(l, scatter_src::INDEX, i);
@@ -53,7 +53,7 @@ pub fn lower_scatter(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ScatterKi
         l.input_as(scatter_add::SRC, Dims::from_slice(i.sizes()), Dims::from_slice(src.strides()), src.offset());
     }
     super::gather::push_output(l, &outs[scatter_add::RESULT]);
-    l.param(wrap_dim(c.int(scatter_add::DIM)?, x.ndim())? as i64).param(kind as u64);
+    l.with(ScatterParams { dim: wrap_dim(c.int(scatter_add::DIM)?, x.ndim())?, kind });
     Ok(())
 }
 

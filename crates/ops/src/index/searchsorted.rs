@@ -71,7 +71,7 @@ Example::
             if c.t(searchsorted::SORTED_SEQUENCE)?.dtype() != c.t(searchsorted::INPUT)?.dtype() {
                 return Err(Error::not_implemented("searchsorted: values of another dtype are cast first"));
             }
-            l.input(searchsorted::SORTED_SEQUENCE).input(searchsorted::INPUT).opt_input(searchsorted::SORTER, c.opt(searchsorted::SORTER).is_some()).output(searchsorted::RESULT).param(is_right(c)?);
+            l.input(searchsorted::SORTED_SEQUENCE).input(searchsorted::INPUT).opt_input(searchsorted::SORTER, c.opt(searchsorted::SORTER).is_some()).output(searchsorted::RESULT).with(SearchsortedParams { right: is_right(c)? });
             Ok(())
         },
     },

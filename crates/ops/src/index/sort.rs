@@ -41,8 +41,7 @@ Example::
             l.input(sort::INPUT)
                 .output(sort::VALUES)
                 .output(sort::INDICES)
-                .param(d as i64)
-                .param(c.bool(sort::DESCENDING));
+                .with(SortParams { dim: d, descending: c.bool(sort::DESCENDING) });
             Ok(())
         },
     },

@@ -37,13 +37,12 @@ Example::
         prim: &TOPK,
         lower: |c, _, l| {
             let d = wrap_dim(c.int(topk::DIM)?, c.t(topk::INPUT)?.ndim())?;
-            l.input(topk::INPUT)
-                .output(topk::VALUES)
-                .output(topk::INDICES)
-                .param(c.int(topk::K)?)
-                .param(d as i64)
-                .param(c.bool(topk::LARGEST))
-                .param(c.bool(topk::SORTED));
+            l.input(topk::INPUT).output(topk::VALUES).output(topk::INDICES).with(TopkParams {
+                k: c.int(topk::K)? as usize,
+                dim: d,
+                largest: c.bool(topk::LARGEST),
+                sorted: c.bool(topk::SORTED),
+            });
             Ok(())
         },
     },

@@ -16,7 +16,7 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 fn lower(c: &Call<'_>, l: &mut Lowered, upper: bool) -> Result<()> {
-    l.input(tril::INPUT).output(tril::RESULT).param(c.int(tril::DIAGONAL)?).param(upper);
+    l.input(tril::INPUT).output(tril::RESULT).with(TriangleParams { diagonal: c.int(tril::DIAGONAL)?, upper });
     Ok(())
 }
 

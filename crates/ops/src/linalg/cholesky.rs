@@ -17,7 +17,10 @@ pub static EX: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &CHOLESKY,
         lower: |c, _, l| {
-            l.input(at::INPUT).output(at::L).output(at::INFO).param(c.bool(at::UPPER)).param(c.bool(at::CHECK_ERRORS));
+            l.input(at::INPUT)
+                .output(at::L)
+                .output(at::INFO)
+                .with(CholeskyParams { upper: c.bool(at::UPPER), check: c.bool(at::CHECK_ERRORS) });
             Ok(())
         },
     },

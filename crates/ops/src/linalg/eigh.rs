@@ -27,7 +27,7 @@ pub static OP: OpDef = OpDef {
             } else {
                 l.no_output();
             }
-            l.param(uplo(c)?);
+            l.with(EighParams { upper: uplo(c)? });
             Ok(())
         },
     },

@@ -27,8 +27,11 @@ pub static EX: OpDef = OpDef {
                 .output(linalg_lu_factor_ex::LU)
                 .output(linalg_lu_factor_ex::PIVOTS)
                 .output(linalg_lu_factor_ex::INFO)
-                .param(c.bool(linalg_lu_factor_ex::PIVOT))
-                .param(c.int(linalg_lu_factor_ex::CHECK)?);
+                .with(LuFactorParams {
+                    pivot: c.bool(linalg_lu_factor_ex::PIVOT),
+                    check: SingularCheck::from_u64(c.int(linalg_lu_factor_ex::CHECK)? as u64)
+                        .unwrap_or(SingularCheck::None),
+                });
             Ok(())
         },
     },

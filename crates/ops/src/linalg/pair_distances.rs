@@ -60,7 +60,7 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::PAIR_DISTANCES,
         lower: |c, _, l| {
-            l.input(at::X1).input(at::X2).output(at::RESULT).param(p(c)?);
+            l.input(at::X1).input(at::X2).output(at::RESULT).with(PairDistancesParams { p: p(c)? });
             Ok(())
         },
     },

@@ -68,7 +68,10 @@ pub static OP: OpDef = OpDef {
             let out = &outs[at::RESULT];
             let (sizes, strides) = turned(left, Dims::from_slice(out.sizes()), Dims::from_slice(out.strides()));
             l.output_as(at::RESULT, sizes, strides, out.offset());
-            l.param(c.bool(at::UPPER) == left).param(c.bool(at::UNITRIANGULAR));
+            l.with(TriangularSolveParams {
+                upper: c.bool(at::UPPER) == left,
+                unitriangular: c.bool(at::UNITRIANGULAR),
+            });
             Ok(())
         },
     },

@@ -73,7 +73,8 @@ pub(super) fn lower(c: &Call<'_>, rank: usize, outs: &Outs, l: &mut Lowered) -> 
     }
     l.input_expanded(at::INPUT, x, &s);
     l.ins.push(None);
-    l.param(Activation::None as u64).param(factor(c.arg(at::ALPHA), x.dtype()).map_or(1.0, Scalar::to_f64));
+    let alpha = factor(c.arg(at::ALPHA), x.dtype()).map_or(1.0, Scalar::to_f64);
+    l.with(MatmulParams { activation: Activation::None, alpha });
     Ok(())
 }
 

@@ -37,7 +37,7 @@ Example::
         lower: |c, outs, l| {
             lower_product(l, c.t(at::INPUT)?, c.t(at::MAT2)?, &outs[at::RESULT], &[])?;
             l.ins.extend([None, None]);
-            l.param(Activation::None as u64).param(1.0);
+            l.with(MatmulParams { activation: Activation::None, alpha: 1.0 });
             Ok(())
         },
     },

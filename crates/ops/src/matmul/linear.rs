@@ -81,7 +81,7 @@ fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, act: Activation) -> Result<
     for (at, out) in RESULTS.into_iter().zip(outs.tensors()) {
         l.output_as(at, Dims::from_slice(&[rows, n]), Dims::from_slice(&[n, 1]), out.offset());
     }
-    l.param(act as u64).param(1.0);
+    l.with(MatmulParams { activation: act, alpha: 1.0 });
     Ok(())
 }
 

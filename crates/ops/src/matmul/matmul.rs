@@ -24,7 +24,7 @@ Example::
             let (_, batch) = product_sizes("matmul", a, b)?;
             lower_product(l, a, b, &outs[matmul::RESULT], &batch)?;
             l.ins.extend([None, None]);
-            l.param(Activation::None as u64).param(1.0);
+            l.with(MatmulParams { activation: Activation::None, alpha: 1.0 });
             Ok(())
         },
     },
@@ -128,7 +128,7 @@ pub static FUSED_ADD: OpDef = OpDef {
             let (_, batch) = product_sizes("matmul", a, b)?;
             lower_product(l, a, b, &outs[fused_matmul_add::RESULT], &batch)?;
             l.ins.push(None);
-            l.param(Activation::None as u64).param(1.0);
+            l.with(MatmulParams { activation: Activation::None, alpha: 1.0 });
             lower_residual(l, fused_matmul_add::RESIDUAL, c.t(fused_matmul_add::RESIDUAL)?)
         },
     },

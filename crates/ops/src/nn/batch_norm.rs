@@ -118,7 +118,11 @@ pub static TRAINING: OpDef = OpDef {
                     None => l.no_output(),
                 };
             }
-            l.param(true).param(c.float(batch_norm_training::MOMENTUM)?).param(c.float(batch_norm_training::EPS)?);
+            l.with(BatchNormParams {
+                training: true,
+                momentum: c.float(batch_norm_training::MOMENTUM)?,
+                eps: c.float(batch_norm_training::EPS)?,
+            });
             Ok(())
         },
     },
@@ -227,7 +231,7 @@ pub static INFERENCE: OpDef = OpDef {
                 .input(batch_norm_inference::MEAN)
                 .input(batch_norm_inference::VAR);
             l.output(batch_norm_inference::RESULT).no_output().no_output().no_output().no_output();
-            l.param(false).param(0.0).param(c.float(batch_norm_inference::EPS)?);
+            l.with(BatchNormParams { training: false, momentum: 0.0, eps: c.float(batch_norm_inference::EPS)? });
             Ok(())
         },
     },
@@ -370,7 +374,7 @@ pub static BACKWARD: OpDef = OpDef {
             } else {
                 l.no_output().no_output()
             };
-            l.param(c.bool(batch_norm_backward::TRAINING));
+            l.with(BatchNormBackwardParams { training: c.bool(batch_norm_backward::TRAINING) });
             Ok(())
         },
     },

@@ -63,7 +63,10 @@ pub static OP: OpDef = OpDef {
                 .opt_input(native_cross_entropy::WEIGHT, c.opt(native_cross_entropy::WEIGHT).is_some())
                 .output(native_cross_entropy::LOSS)
                 .output(native_cross_entropy::LOGSUMEXP);
-            l.param(c.int(native_cross_entropy::IGNORE_INDEX)?).param(c.float(native_cross_entropy::LABEL_SMOOTHING)?);
+            l.with(CrossEntropyParams {
+                ignore_index: c.int(native_cross_entropy::IGNORE_INDEX)?,
+                label_smoothing: c.float(native_cross_entropy::LABEL_SMOOTHING)?,
+            });
             Ok(())
         },
     },
@@ -139,9 +142,13 @@ pub static REDUCED: OpDef = OpDef {
                 .output(native_cross_entropy_reduced::LOSS)
                 .output(native_cross_entropy_reduced::LOGSUMEXP)
                 .output(native_cross_entropy_reduced::TOTAL_WEIGHT);
-            l.param(c.int(native_cross_entropy_reduced::IGNORE_INDEX)?)
-                .param(c.float(native_cross_entropy_reduced::LABEL_SMOOTHING)?)
-                .param(c.bool(native_cross_entropy_reduced::MEAN));
+            l.with(CrossEntropyReducedParams {
+                rows: CrossEntropyParams {
+                    ignore_index: c.int(native_cross_entropy_reduced::IGNORE_INDEX)?,
+                    label_smoothing: c.float(native_cross_entropy_reduced::LABEL_SMOOTHING)?,
+                },
+                mean: c.bool(native_cross_entropy_reduced::MEAN),
+            });
             Ok(())
         },
     },
@@ -250,8 +257,10 @@ pub static BACKWARD: OpDef = OpDef {
                 .opt_input(cross_entropy_backward::WEIGHT, c.opt(cross_entropy_backward::WEIGHT).is_some())
                 .input(cross_entropy_backward::LOGSUMEXP)
                 .output(cross_entropy_backward::RESULT);
-            l.param(c.int(cross_entropy_backward::IGNORE_INDEX)?)
-                .param(c.float(cross_entropy_backward::LABEL_SMOOTHING)?);
+            l.with(CrossEntropyParams {
+                ignore_index: c.int(cross_entropy_backward::IGNORE_INDEX)?,
+                label_smoothing: c.float(cross_entropy_backward::LABEL_SMOOTHING)?,
+            });
             Ok(())
         },
     },

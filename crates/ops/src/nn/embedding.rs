@@ -35,7 +35,7 @@ Example::
         prim: &EMBEDDING,
         lower: |c, _, l| {
             let total = if c.int(embedding::TOTAL)? < 0 { c.t(embedding::WEIGHT)?.sizes()[0] } else { c.int(embedding::TOTAL)? };
-            l.input(embedding::WEIGHT).input(embedding::INDICES).output(embedding::RESULT).param(c.int(embedding::START)?).param(total);
+            l.input(embedding::WEIGHT).input(embedding::INDICES).output(embedding::RESULT).with(EmbeddingParams { start: c.int(embedding::START)?, total });
             Ok(())
         },
     },
@@ -136,9 +136,11 @@ pub static BACKWARD: OpDef = OpDef {
             l.input(embedding_backward::GRAD_OUTPUT)
                 .input(embedding_backward::INDICES)
                 .output(embedding_backward::RESULT)
-                .param(c.int(embedding_backward::START)?)
-                .param(c.int(embedding_backward::TOTAL)?)
-                .param(c.int(embedding_backward::PADDING_IDX)?);
+                .with(EmbeddingBackwardParams {
+                    start: c.int(embedding_backward::START)?,
+                    total: c.int(embedding_backward::TOTAL)?,
+                    padding: c.int(embedding_backward::PADDING_IDX)?,
+                });
             Ok(())
         },
     },

@@ -108,7 +108,13 @@ pub static OP: OpDef = OpDef {
         lower: |c, _, l| {
             let (start, total) = part(c)?;
             l.input(at::WEIGHT).input(at::INDICES).opt_input(at::OFFSETS, c.opt(at::OFFSETS).is_some()).opt_input(at::PER_SAMPLE_WEIGHTS, c.opt(at::PER_SAMPLE_WEIGHTS).is_some()).output(at::OUTPUT).output(at::CHOSEN);
-            l.param(mode_of(c)? as u64).param(c.int(at::PADDING_IDX)?).param(c.bool(at::INCLUDE_LAST_OFFSET)).param(start).param(total);
+            l.with(EmbeddingBagParams {
+                mode: mode_of(c)?,
+                padding: c.int(at::PADDING_IDX)?,
+                last_offset_is_end: c.bool(at::INCLUDE_LAST_OFFSET),
+                start,
+                total,
+            });
             Ok(())
         },
     },

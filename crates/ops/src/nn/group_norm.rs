@@ -87,8 +87,10 @@ pub static NATIVE: OpDef = OpDef {
             l.output(group_norm_with_statistics::OUTPUT)
                 .output(group_norm_with_statistics::MEAN)
                 .output(group_norm_with_statistics::RSTD)
-                .param(c.int(group_norm_with_statistics::NUM_GROUPS)?)
-                .param(c.float(group_norm_with_statistics::EPS)?);
+                .with(GroupNormParams {
+                    groups: c.int(group_norm_with_statistics::NUM_GROUPS)? as usize,
+                    eps: c.float(group_norm_with_statistics::EPS)?,
+                });
             Ok(())
         },
     },
@@ -198,7 +200,7 @@ pub static BACKWARD: OpDef = OpDef {
             } else {
                 l.no_output().no_output()
             };
-            l.param(c.int(group_norm_backward::NUM_GROUPS)?);
+            l.with(GroupNormBackwardParams { groups: c.int(group_norm_backward::NUM_GROUPS)? as usize });
             Ok(())
         },
     },

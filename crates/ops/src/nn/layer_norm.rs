@@ -96,7 +96,7 @@ pub static NATIVE: OpDef = OpDef {
             for at in [native_layer_norm::MEAN, native_layer_norm::RSTD] {
                 l.output_as(at, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[at].offset());
             }
-            l.param(shape.len() as i64).param(c.float(native_layer_norm::EPS)?).param(false);
+            l.with(LayerNormParams { normalized_dims: shape.len(), eps: c.float(native_layer_norm::EPS)?, rms: false });
             Ok(())
         },
     },
@@ -180,7 +180,7 @@ the input.",
             } else {
                 l.no_output().no_output()
             };
-            l.param(shape.len() as i64).param(0.0).param(false);
+            l.with(LayerNormParams { normalized_dims: shape.len(), eps: 0.0, rms: false });
             Ok(())
         },
     },
@@ -261,10 +261,11 @@ pub static FUSED_ADD: OpDef = OpDef {
             for at in [fused_add_layer_norm::MEAN, fused_add_layer_norm::RSTD] {
                 l.output_as(at, Dims::from_slice(&[rows]), Dims::from_slice(&[1]), outs[at].offset());
             }
-            l.output(fused_add_layer_norm::SUM)
-                .param(shape.len() as i64)
-                .param(c.float(fused_add_layer_norm::EPS)?)
-                .param(false);
+            l.output(fused_add_layer_norm::SUM).with(LayerNormParams {
+                normalized_dims: shape.len(),
+                eps: c.float(fused_add_layer_norm::EPS)?,
+                rms: false,
+            });
             Ok(())
         },
     },

@@ -57,7 +57,7 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
                 .output(native_rms_norm::OUTPUT)
                 .no_output();
             l.output_as(native_rms_norm::RSTD, rows, Dims::from_slice(&[1]), outs[native_rms_norm::RSTD].offset());
-            l.param(shape.len() as i64).param(c.float(native_rms_norm::EPS)?).param(true);
+            l.with(LayerNormParams { normalized_dims: shape.len(), eps: c.float(native_rms_norm::EPS)?, rms: true });
             Ok(())
         },
     },
@@ -128,7 +128,7 @@ lets `residual` be added to that of the input.",
                 .output(rms_norm_backward::GRAD_INPUT);
             if c.bool(rms_norm_backward::AFFINE) { l.output(rms_norm_backward::GRAD_WEIGHT) } else { l.no_output() }
                 .no_output();
-            l.param(shape.len() as i64).param(0.0).param(true);
+            l.with(LayerNormParams { normalized_dims: shape.len(), eps: 0.0, rms: true });
             Ok(())
         },
     },
@@ -202,7 +202,7 @@ pub static FUSED_ADD: OpDef = OpDef {
                 outs[fused_add_rms_norm::RSTD].offset(),
             )
             .output(fused_add_rms_norm::SUM);
-            l.param(shape.len() as i64).param(c.float(fused_add_rms_norm::EPS)?).param(true);
+            l.with(LayerNormParams { normalized_dims: shape.len(), eps: c.float(fused_add_rms_norm::EPS)?, rms: true });
             Ok(())
         },
     },

@@ -22,7 +22,7 @@ fn lower(c: &Call<'_>, l: &mut Lowered, log: bool) -> Result<()> {
     if c.dtype_or(softmax::DTYPE, c.t(softmax::INPUT)?.dtype()) != c.t(softmax::INPUT)?.dtype() {
         return Err(Error::not_implemented("softmax: another dtype is cast to by the composition"));
     }
-    l.input(softmax::INPUT).output(softmax::RESULT).param(dim as i64).param(log);
+    l.input(softmax::INPUT).output(softmax::RESULT).with(SoftmaxParams { dim, log });
     Ok(())
 }
 
@@ -123,8 +123,7 @@ pub static BACKWARD: OpDef = OpDef {
             l.input(softmax_backward::GRAD_OUTPUT)
                 .input(softmax_backward::OUTPUT)
                 .output(softmax_backward::RESULT)
-                .param(dim as i64)
-                .param(c.bool(softmax_backward::LOG));
+                .with(SoftmaxParams { dim, log: c.bool(softmax_backward::LOG) });
             Ok(())
         },
     },

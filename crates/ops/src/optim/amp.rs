@@ -23,7 +23,9 @@ pub static UNSCALE_OP: OpDef = OpDef {
             for tensor in at::TENSORS.all(c.args) {
                 l.written_input(tensor);
             }
-            l.written_input(c.place(at::FOUND_INF)).input(c.place(at::INV_SCALE)).param(at::TENSORS.len(c.args) as i64);
+            l.written_input(c.place(at::FOUND_INF))
+                .input(c.place(at::INV_SCALE))
+                .with(UnscaleParams { n: at::TENSORS.len(c.args) });
             Ok(())
         },
     },

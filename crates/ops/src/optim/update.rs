@@ -52,10 +52,7 @@ fn lower(
     if let Some(live) = operands.live.map(|at| c.place(at)).filter(|at| c.opt(*at).is_some()) {
         l.input(live);
     }
-    l.param(rule.id()).param(n as i64).param(maximize);
-    hyper.iter().for_each(|h| {
-        l.param(*h);
-    });
+    l.with(UpdateParams { rule: rule.id(), n, maximize, hyper: hyper.iter().copied().collect() });
     Ok(())
 }
 

@@ -70,8 +70,7 @@ pub(super) fn by(
     for at in parameters {
         l.input_expanded(*at, c.t(*at)?, o[poisson_doubles::RESULT].sizes());
     }
-    l.output(poisson_doubles::RESULT).param(kind as u64).param(seed).param(offset);
-    super::push_window(l, rng);
+    l.output(poisson_doubles::RESULT).with(RandomByParams { kind, seed, offset, shard: super::shard_of(rng) });
     Ok(())
 }
 

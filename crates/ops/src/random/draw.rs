@@ -12,8 +12,14 @@ pub(super) fn draw(
     b: impl Into<Word>,
 ) -> Result<()> {
     let (seed, offset) = rng.rng()?;
-    l.output(rand::RESULT).param(kind as u64).param(seed).param(offset).param(a).param(b);
-    super::push_window(l, rng);
+    l.output(rand::RESULT).with(RandomParams {
+        kind,
+        seed,
+        offset,
+        a: a.into(),
+        b: b.into(),
+        shard: super::shard_of(rng),
+    });
     Ok(())
 }
 

@@ -25,8 +25,12 @@ pub static OP: OpDef = OpDef {
         prim: &DROPOUT,
         lower: |c, _, l| {
             let (seed, offset) = c.arg(at::GENERATOR).rng()?;
-            l.input(at::INPUT).output(at::OUTPUT).output(at::MASK).param(c.float(at::P)?).param(seed).param(offset);
-            super::push_window(l, c.arg(at::GENERATOR));
+            l.input(at::INPUT).output(at::OUTPUT).output(at::MASK).with(DropoutParams {
+                p: c.float(at::P)?,
+                seed,
+                offset,
+                shard: super::shard_of(c.arg(at::GENERATOR)),
+            });
             Ok(())
         },
     },

@@ -29,11 +29,7 @@ pub fn is_in_order(rng: Arg<'_>) -> bool {
     matches!(rng.rng(), Ok((_, mt19937::IN_ORDER)))
 }
 
-/// Parameters that end every random launch: the window of a shard in the whole tensor, or none.
-pub fn push_window(l: &mut Lowered, rng: Arg<'_>) {
-    let window = rng.window();
-    l.param((window.len() / 2) as i64);
-    window.iter().for_each(|w| {
-        l.param(*w);
-    });
+/// The part of the whole tensor that a call on a shard fills.
+pub fn shard_of(rng: Arg<'_>) -> Shard {
+    Shard(SmallVec::from_slice(rng.window()))
 }

@@ -30,7 +30,7 @@ pub static EXTREME: OpDef = OpDef {
 
 fn lower_places(c: &Call<'_>, l: &mut Lowered, is_max: bool) -> Result<()> {
     let dim = wrap_dim(c.int(cummax::DIM)?, c.t(cummax::INPUT)?.ndim())?;
-    l.input(cummax::INPUT).output(cummax::VALUES).output(cummax::INDICES).param(is_max).param(dim as i64);
+    l.input(cummax::INPUT).output(cummax::VALUES).output(cummax::INDICES).with(RunningExtremeParams { is_max, dim });
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(super) fn lower_arg(c: &Call<'_>, outs: &Outs, l: &mut Lowered, is_max: bool
     } else {
         l.no_output().output_as(max_dim::VALUES, sizes, strides, outs[max_dim::VALUES].offset());
     }
-    l.param(is_max).param(dim as i64);
+    l.with(ArgReduceParams { is_max, dim });
     Ok(())
 }
 

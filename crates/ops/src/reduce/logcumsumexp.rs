@@ -35,7 +35,7 @@ Example::
         lower: |c, _, l| {
             l.input(logcumsumexp::INPUT)
                 .output(logcumsumexp::RESULT)
-                .param(wrap_dim(c.int(logcumsumexp::DIM)?, c.t(logcumsumexp::INPUT)?.ndim())? as i64);
+                .with(DimParams { dim: wrap_dim(c.int(logcumsumexp::DIM)?, c.t(logcumsumexp::INPUT)?.ndim())? });
             Ok(())
         },
     },

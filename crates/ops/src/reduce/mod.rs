@@ -105,7 +105,7 @@ pub fn after_cast(c: &Call<'_>, dtype: At<DType>) -> Result<(Tensor, DType)> {
 pub fn lower(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind, mask: u64) -> Result<()> {
     let sizes = kept_sizes(c.t(at::INPUT)?.sizes(), mask);
     let strides = contiguous_strides(&sizes);
-    l.input(at::INPUT).output_as(at::RESULT, sizes, strides, outs[at::RESULT].offset()).param(kind as u64);
+    l.input(at::INPUT).output_as(at::RESULT, sizes, strides, outs[at::RESULT].offset()).with(ReduceParams { kind });
     Ok(())
 }
 

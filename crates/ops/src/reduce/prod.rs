@@ -72,7 +72,7 @@ Example::
 pub fn lower_scan(c: &Call<'_>, outs: &Outs, l: &mut Lowered, kind: ReduceKind) -> Result<()> {
     no_cast_first(c, outs)?;
     let dim = wrap_dim(c.int(cumsum::DIM)?, c.t(cumsum::INPUT)?.ndim())?;
-    l.input(cumsum::INPUT).output(cumsum::RESULT).param(kind as u64).param(dim as i64);
+    l.input(cumsum::INPUT).output(cumsum::RESULT).with(ScanParams { kind, dim });
     Ok(())
 }
 

@@ -94,7 +94,10 @@ pub static SQUARE_DEVIATIONS: OpDef = OpDef {
                 strides,
                 outs[square_deviations::RESULT].offset(),
             );
-            l.param(c.arg(square_deviations::DIVISOR).float().unwrap_or(1.0)).param(c.bool(square_deviations::ROOT));
+            l.with(DeviationsParams {
+                divisor: c.arg(square_deviations::DIVISOR).float().unwrap_or(1.0),
+                root: c.bool(square_deviations::ROOT),
+            });
             Ok(())
         },
     },

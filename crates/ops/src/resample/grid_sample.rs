@@ -169,12 +169,11 @@ pub static OP: OpDef = OpDef {
     kernel: Kernel::Prim {
         prim: &GRID_SAMPLE,
         lower: |c, _, l| {
-            l.input(at::INPUT)
-                .input(at::GRID)
-                .output(at::RESULT)
-                .param(mode(c)? as u64)
-                .param(border(c)? as u64)
-                .param(c.bool(at::ALIGN_CORNERS));
+            l.input(at::INPUT).input(at::GRID).output(at::RESULT).with(GridSampleParams {
+                mode: mode(c)?,
+                border: border(c)?,
+                align_corners: c.bool(at::ALIGN_CORNERS),
+            });
             Ok(())
         },
     },

@@ -60,16 +60,13 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 
 fn lower(c: &Call<'_>, l: &mut Lowered, transposed: bool) -> Result<()> {
     let k = c.ints(resample::SIZE)?.len();
-    l.input(resample::INPUT)
-        .output(resample::RESULT)
-        .param(mode(c)? as u64)
-        .param(c.bool(resample::ALIGN_CORNERS))
-        .param(c.bool(resample::ANTIALIAS))
-        .param(transposed)
-        .param(k as i64);
-    for i in 0..k {
-        l.param(scales(c.arg(resample::SCALES)).get(i).copied().unwrap_or(0.0));
-    }
+    l.input(resample::INPUT).output(resample::RESULT).with(ResampleParams {
+        mode: mode(c)?,
+        align_corners: c.bool(resample::ALIGN_CORNERS),
+        antialias: c.bool(resample::ANTIALIAS),
+        transposed,
+        scales: (0..k).map(|i| scales(c.arg(resample::SCALES)).get(i).copied().unwrap_or(0.0)).collect(),
+    });
     Ok(())
 }
 

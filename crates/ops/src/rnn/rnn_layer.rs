@@ -99,9 +99,10 @@ fn push_seq(outs: &mut Outs, like: &Tensor, width: i64) -> Result<()> {
 }
 
 fn push_params(c: &Call<'_>, l: &mut Lowered) -> Result<()> {
-    l.param(mode_of(c.str(rnn_layer::MODE)?)? as u64).param(c.bool(rnn_layer::REVERSE));
-    c.ints(rnn_layer::BATCH_SIZES)?.iter().for_each(|n| {
-        l.param(*n);
+    l.with(RnnParams {
+        mode: mode_of(c.str(rnn_layer::MODE)?)?,
+        reverse: c.bool(rnn_layer::REVERSE),
+        packed: c.ints(rnn_layer::BATCH_SIZES)?.iter().copied().collect(),
     });
     Ok(())
 }

@@ -69,7 +69,7 @@ Example::
             for (i, _) in kept(c) {
                 l.input(cat::TENSORS.nth(c.args, i));
             }
-            l.output(cat::RESULT).param(wrap_dim(c.int(cat::DIM)?, outs[cat::RESULT].ndim())? as i64);
+            l.output(cat::RESULT).with(DimParams { dim: wrap_dim(c.int(cat::DIM)?, outs[cat::RESULT].ndim())? });
             Ok(())
         },
     },

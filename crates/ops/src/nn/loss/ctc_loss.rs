@@ -60,7 +60,7 @@ pub static NATIVE: OpDef = OpDef {
                 .input(native_ctc_loss::TARGET_LENGTHS)
                 .output(native_ctc_loss::LOSS)
                 .output(native_ctc_loss::LOG_ALPHA)
-                .param(c.int(native_ctc_loss::BLANK)?);
+                .with(CtcLossParams { blank: c.int(native_ctc_loss::BLANK)? });
             Ok(())
         },
     },
@@ -120,8 +120,10 @@ pub static BACKWARD: OpDef = OpDef {
                 .input(ctc_loss_backward::LOSS)
                 .input(ctc_loss_backward::LOG_ALPHA)
                 .output(ctc_loss_backward::RESULT)
-                .param(c.int(ctc_loss_backward::BLANK)?)
-                .param(c.bool(ctc_loss_backward::ZERO_INFINITY));
+                .with(CtcLossBackwardParams {
+                    blank: c.int(ctc_loss_backward::BLANK)?,
+                    zero_infinity: c.bool(ctc_loss_backward::ZERO_INFINITY),
+                });
             Ok(())
         },
     },
