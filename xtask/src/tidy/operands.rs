@@ -3,6 +3,9 @@
 //! A definition that reads another op's constant is a fault. A function that several ops share may use the names of one of
 //! them, where the other ops have the same kind of thing at the same place, or nothing there. Functions are followed by
 //! their names, through files as far as paths and imports tell.
+//!
+//! What launches a kernel and what it reads as parameters go through the primitive's struct; words are read by number
+//! nowhere else.
 
 use crate::codegen::named::{Position, module_name, positions};
 use crate::codegen::{Op, definitions};
@@ -13,6 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const OPS: &str = "crates/ops/src/";
 /// Where ops outside the table are defined; files there that define none serve any op.
 const LAYOUTS: &str = "crates/global/src/";
+
+/// Who lowers and who reads launches. The structs themselves, and what keeps and patches words, stand elsewhere.
+const LAUNCHES: [&str; 4] = ["crates/kernels/", OPS, LAYOUTS, "tests/provider/src/"];
+const STRUCTS: &str = "crates/kernels/prim/";
 
 /// What makes a position of a number.
 const MAKERS: [(&str, &str); 6] =
@@ -88,9 +95,25 @@ pub fn check(sources: &[Source], ops: &[Op]) -> Vec<String> {
             }
         }
     }
+    faults.extend(sources.iter().flat_map(words));
     faults.sort();
     faults.dedup();
     faults
+}
+
+/// Parameters of a launch that are read or pushed as words: `l.params[0]`, `l.params.push(...)`.
+fn words(source: &Source) -> Vec<String> {
+    let lowers = source.is_rust() && LAUNCHES.iter().any(|l| source.path.starts_with(l));
+    if !lowers || source.path.starts_with(STRUCTS) || !source.path.contains("/src/") {
+        return Vec::new();
+    }
+    let tokens = lex::tokens(&source.text);
+    let of_a_launch = |w: &&[Token]| {
+        let by_number = w[3].is('[') || w[3].is('.') && w[4].word().is_some_and(|m| ["get", "push"].contains(&m));
+        ["l", "launch"].iter().any(|l| w[0].is_word(l)) && w[1].is('.') && w[2].is_word("params") && by_number
+    };
+    let found = tokens.windows(5).filter(of_a_launch);
+    found.map(|w| format!("{}:{}: a parameter by number; use the primitive's struct", source.path, w[0].line)).collect()
 }
 
 fn sources_of(sources: &[Source], path: &str) -> Vec<Source> {
@@ -332,6 +355,18 @@ mod tests {
             let found = faults(body, helper);
             assert_eq!(found.len(), expected, "{body} {helper}: {found:?}");
         }
+    }
+
+    #[test]
+    fn planted_words_are_found() {
+        let faults =
+            |path: &str, body: &str| words(&Source::new(path, &format!("fn f(l: &Launch<'_>) {{ {body} }}"))).len();
+        for body in ["l.params[0].i64()", "l.params.get(2);", "l.params.push(w);"] {
+            assert_eq!(faults("crates/kernels/nn/src/a.rs", body), 1, "{body}");
+            assert_eq!(faults("tests/provider/src/a.rs", body), 1, "{body}");
+            assert_eq!(faults("crates/kernels/prim/src/launch.rs", body), 0, "{body}");
+        }
+        assert_eq!(faults("crates/ops/src/a.rs", "l.with(DimParams { dim })"), 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::nest::Nest;
 use crate::tiles::{STREAM_BYTES, fence, for_each_tile, stream_copy};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::rows::{self, Shared};
-use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Simd, Tile, View, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Expr, Launch, MAX_INPUTS, MAX_PARAMS, Simd, Tile, View, WithSimd, Word, dispatch, isa};
 use smallvec::SmallVec;
 
 /// Bytes of all operands below which a launch stays on its caller (some twenty microseconds).
@@ -44,7 +44,7 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
                     return Ok(());
                 }
                 if let Some(tile) = expr.tile_half(views[0].dtype, isa)
-                    && direct(&views, tile, &params::<f32>(l), None)
+                    && direct(&views, tile, &params::<f32>(scalars), None)
                 {
                     return Ok(());
                 }
@@ -53,7 +53,7 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
                 let bytes = all(&|d| matches!(d, DType::Bool | DType::U8))
                     && scalars.iter().all(|w| u8::try_from(w.i64()).is_ok());
                 if bytes && let Some(tile) = expr.tile_u8(isa) {
-                    let params = params::<i32>(l).map(|p| p as u8);
+                    let params = params::<i32>(scalars).map(|p| p as u8);
                     let finish: Option<Finish<u8>> = (views[0].dtype == DType::Bool && !expr.truth).then_some(truths);
                     if direct(&views, tile, &params, finish) {
                         return Ok(());
@@ -69,10 +69,10 @@ pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     }
 }
 
-/// The launch's scalars.
-fn params<T: Io>(l: &Launch<'_>) -> [T; MAX_PARAMS] {
+/// Scalars as numbers of the formula's type.
+fn params<T: Io>(scalars: &[Word]) -> [T; MAX_PARAMS] {
     let mut params = [T::default(); MAX_PARAMS];
-    for (p, w) in params.iter_mut().zip(l.params[1..].chunks(T::WORDS)) {
+    for (p, w) in params.iter_mut().zip(scalars.chunks(T::WORDS)) {
         *p = T::word(w);
     }
     params
@@ -132,7 +132,7 @@ unsafe fn run<T: Io>(l: &Launch<'_>, expr: &'static Expr, views: &[View<'_>]) ->
     let Some(tile) = T::tile(expr, isa()) else {
         return Err(no_kernel(expr, T::DTYPE));
     };
-    let params = params::<T>(l);
+    let params = params::<T>(l.scalars()?.1);
     // SAFETY: the launch's contract.
     if views.iter().all(|v| v.dtype == T::DTYPE) && unsafe { direct(views, tile, &params, None) } {
         return Ok(());
