@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._base.nests import mapped
 from oneflow._oneflow import Tensor
 
 __all__ = [
@@ -179,9 +180,7 @@ def _converted(value: Any, cls: type) -> Any:
     if isinstance(value, Tensor):
         return value if cls is Tensor or isinstance(value, cls) else value.as_subclass(cls)
     if isinstance(value, (tuple, list)):
-        made = [_converted(item, cls) for item in value]
-        # Named tuples of several results take one sequence, those of the standard library one argument a field.
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        return mapped(lambda item: _converted(item, cls), value)
     return value
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass
 from pathlib import Path
 
 import oneflow as torch
@@ -183,6 +185,46 @@ def test_nested_values_and_keyword_arguments():
     assert none is None and out["sum"].tolist() == [4, 4]
     doubled, (passed, nothing) = out["all"]
     assert doubled.tolist() == [2, 2] and passed.tolist() == [0, 0, 0] and nothing is None
+
+
+@dataclass
+class Batch:
+    ids: object
+    scale: float = 1.0
+
+
+class Row:
+    def __init__(self, cells):
+        self.cells = cells
+
+
+def test_classes_of_users_and_registered_ones(tmp_path):
+    pytree = torch.utils._pytree
+    # A context that cannot be hashed is compared.
+    pytree.register_pytree_node(Row, lambda row: (row.cells, ["row"]), lambda cells, _: Row(list(cells)))
+    pair = namedtuple("pair", "a b")
+
+    class Graph(nn.Graph):
+        n_builds = 0
+
+        def build(self, batch, row, counts, ends):
+            Graph.n_builds += 1
+            a, b = row.cells
+            return Batch(batch.ids * batch.scale + a + ends[-1], None), pair(Row([b, counts["x"]]), OrderedDict(last=a))
+
+    x = torch.ones(2)
+    graph = Graph()
+    for scale in (2.0, 2.0, 3.0):
+        args = Batch(x, scale), Row([x, x + 1]), defaultdict(list, x=x * 5), deque([x, x * 2], maxlen=2)
+        made, result = graph(*args)
+        assert type(made) is Batch and made.ids.tolist() == [scale + 3] * 2 and made.scale is None
+        assert type(result) is pair and [t.tolist() for t in result.a.cells] == [[2, 2], [5, 5]]
+        assert type(result.b) is OrderedDict
+    assert Graph.n_builds == 2
+    torch.save(graph, tmp_path)
+    # Fields of classes come back as dictionaries and tuples.
+    form = json.loads((tmp_path / "structure.json").read_text())["outputs"]
+    assert [key for key, _ in form["tuple"][0]["dict"]] == ["ids", "scale"]
 
 
 def test_one_trace_for_each_meta_and_mode():

@@ -5,13 +5,13 @@ import oneflow as flow
 import onnx
 import pytest
 from oneflow import models, nn
+from oneflow._trace.structure import flatten
 from oneflow.nn import functional as F
-from oneflow.onnx._export.nested import flat
 
 
 def tensors_in(value):
     found = []
-    flat(value, found)
+    flatten(value, found, None)
     return found
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor, _oneflow
-from oneflow._trace.structure import TENSOR, flatten, unflatten
+from oneflow._base.nests import names
+from oneflow._trace.structure import TENSOR, flatten, is_keyed, paths, unflatten
 
 _FILE = "structure.json"
 _VERSION = 1
@@ -40,32 +41,25 @@ def save(graph: Any, directory: str | os.PathLike[str], which: Any = None) -> No
     except OSError as error:
         raise RuntimeError(f"save(): cannot write {whole}: {error}") from error
     # The plan comes last: a directory that has one is complete.
-    outputs = _paths(program.structure, "" if program.structure != TENSOR and "dict" in program.structure else "output")
+    outputs = _paths(program.structure, "" if is_keyed(program.structure) else "output")
     program.compiled.save(directory, _distinct(_arguments(graph.build, inputs)), _distinct(outputs))
 
 
-def _paths(structure: Any, path: str) -> Iterator[str]:
+def _paths(structure: Any, start: str) -> Iterator[str]:
     """Name the tensors of a structure by the way to them: "batch.mask", "states.0"."""
-    if structure == TENSOR:
-        yield path
-        return
-    kind, cls, content = structure
-    if kind == "constant":
-        return
-    fields = getattr(cls, "_fields", range(len(content)))
-    for key, value in content if kind in ("dict", "dataclass") else zip(fields, content, strict=True):
-        yield from _paths(value, f"{path}.{key}" if path else str(key))
+    for path in paths(structure):
+        yield ".".join(map(str, (start, *path) if start else path))
 
 
 def _arguments(build: Any, structure: Any) -> Iterator[str]:
     """Name the tensors among the arguments of a call of ``build``."""
-    _, _, ((_, _, args), (_, _, kwargs)) = structure
+    _, _, ((_, _, args), (_, keys, kwargs)) = structure
     positional: list[str] = []
     for name, parameter in inspect.signature(build).parameters.items():
         if parameter.kind == parameter.VAR_POSITIONAL:
             positional += [f"{name}.{i}" for i in range(len(args) - len(positional))]
         positional.append(name)
-    for name, value in (*zip(positional, args, strict=False), *kwargs):
+    for name, value in (*zip(positional, args, strict=False), *zip(keys, kwargs, strict=True)):
         yield from _paths(value, name)
 
 
@@ -92,7 +86,7 @@ class LoadedGraph:
         self._program = _oneflow._LoadedProgram(os.fspath(directory), sessions)
         path = os.path.join(directory, _FILE)
         n = len(self._program.inputs())
-        self._inputs: Any = ("tuple", tuple, (("tuple", tuple, (TENSOR,) * n), ("dict", dict, ())))
+        self._inputs: Any = (tuple, None, ((tuple, None, (TENSOR,) * n), (dict, (), ())))
         self._outputs: Any = None
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -141,13 +135,18 @@ class LoadedGraph:
 def _encode(structure: Any) -> Any:
     if structure == TENSOR:
         return TENSOR
-    kind, cls, content = structure
-    if kind == "constant":
-        return {"constant": content}
-    if kind == "dict":
-        return {"dict": [[k, _encode(v)] for k, v in content], "ordered": issubclass(cls, OrderedDict)}
-    # A named tuple comes back as a tuple: its class may not be there.
-    return {"list" if issubclass(cls, list) else "tuple": [_encode(v) for v in content]}
+    if structure[0] == "constant":
+        return {"constant": structure[2]}
+    cls, context, parts = structure
+    encoded = [_encode(part) for part in parts]
+    # Classes of users may not be there when the program is read: their fields come back as a dictionary or a tuple.
+    if is_keyed(structure):
+        ordered = issubclass(cls, OrderedDict)
+        return {
+            "dict": [list(pair) for pair in zip(names(cls, context, len(parts)), encoded, strict=True)],
+            "ordered": ordered,
+        }
+    return {"list" if issubclass(cls, list) else "tuple": encoded}
 
 
 def _decode(form: Any) -> Any:
@@ -160,6 +159,7 @@ def _decode(form: Any) -> Any:
         return ("constant", type(value), value)
     if "dict" in form:
         cls: type = OrderedDict if form["ordered"] else dict
-        return ("dict", cls, tuple((str(k), _decode(v)) for k, v in form["dict"]))
+        keys, parts = tuple(str(k) for k, _ in form["dict"]), tuple(_decode(v) for _, v in form["dict"])
+        return (cls, keys, parts)
     kind, cls = ("list", list) if "list" in form else ("tuple", tuple)
-    return (kind, cls, tuple(_decode(v) for v in form[kind]))
+    return (cls, None, tuple(_decode(v) for v in form[kind]))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import inspect
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.nests import Nest, names, nest_of
 from oneflow.nn.modules.module import Module
 from oneflow.utils import hooks
 
@@ -28,30 +27,56 @@ _PLAIN = (*_NUMBERS, type(None))
 _CONSTANTS = (*_NUMBERS, complex, bytes, range, type, type(...), enum.Enum, oneflow.device, oneflow.dtype)
 
 
-def flatten(value: Any, tensors: list[Tensor], what: str) -> Any:
+class _Context:
+    """What a registered class needs besides its children and that cannot be hashed."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Context) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def flatten(value: Any, tensors: list[Tensor], what: str | None) -> Any:
     """Collect the tensors of a nested value; return its structure, which can be hashed.
 
-    Numbers and strings are part of the structure, except in an "output".
+    A structure is ``TENSOR``, ``("constant", class, value)``, or a nest: its class, its context and the structures of
+    its children (see :mod:`oneflow._base.nests`).
+
+    Args:
+        what: what errors call the value. Numbers and strings are part of the structure, except in an "output"; with
+            None all values are, and a structure that holds others than these cannot be hashed.
     """
     if isinstance(value, Tensor):
         tensors.append(value)
         return TENSOR
-    if isinstance(value, (list, tuple)):
-        parts = tuple(flatten(v, tensors, what) for v in value)
-        return ("namedtuple" if hasattr(value, "_fields") else type(value).__name__, type(value), parts)
-    if isinstance(value, dict):
-        return ("dict", type(value), tuple((k, flatten(v, tensors, what)) for k, v in value.items()))
-    if value is None or (what != "output" and isinstance(value, _CONSTANTS)):
-        return ("constant", type(value), value)
-    if isinstance(value, slice) and what != "output":
-        return ("slice", slice, tuple(flatten(v, tensors, what) for v in (value.start, value.stop, value.step)))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [f.name for f in dataclasses.fields(value)]
-        return ("dataclass", type(value), tuple((k, flatten(getattr(value, k), tensors, what)) for k in fields))
+    cls = type(value)
+    nest = nest_of(cls)
+    if nest is None:
+        if value is None or what is None or (what != "output" and isinstance(value, _CONSTANTS)):
+            return ("constant", cls, value)
+    elif nest.kind != "slice" or what != "output":
+        children, context = nest.flatten(value)
+        if context is not None:
+            context = _hashable(nest, context)
+        return (cls, context, tuple([flatten(child, tensors, what) for child in children]))
     raise TypeError(
-        f"nn.Graph: {'a' if what == 'result' else 'an'} {what} of type {type(value).__name__} is not supported: "
-        "expected Tensor, None, list, tuple or dict"
+        f"nn.Graph: {'a' if what == 'result' else 'an'} {what} of type {cls.__name__} is not supported: "
+        "expected Tensor, None, list, tuple, dict, dataclass or a class registered as a nest"
     )
+
+
+def _hashable(nest: Nest, context: Any) -> Any:
+    if nest.kind != "registered":
+        return tuple(context) if type(context) is list else context
+    try:
+        hash(context)
+    except TypeError:
+        return _Context(context)
+    return context
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
@@ -71,21 +96,36 @@ def unflatten(structure: Any, tensors: Iterator[Any]) -> Any:
     """Put tensors into a structure that :func:`flatten` returned."""
     if structure == TENSOR:
         return next(tensors)
-    kind, cls, content = structure
-    if kind == "constant":
-        return content
-    if kind == "dict":
-        items = [(k, unflatten(v, tensors)) for k, v in content]
-        return cls(items) if issubclass(cls, OrderedDict) else dict(items)
-    if kind == "dataclass":
-        made = object.__new__(cls)
-        for k, v in content:
-            object.__setattr__(made, k, unflatten(v, tensors))
-        return made
-    parts = [unflatten(v, tensors) for v in content]
-    if kind in ("namedtuple", "slice"):
-        return cls(*parts)
-    return parts if cls is list else cls(parts)
+    if structure[0] == "constant":
+        return structure[2]
+    cls, context, parts = structure
+    children = [next(tensors) if part == TENSOR else unflatten(part, tensors) for part in parts]
+    if cls is tuple or cls is list or cls is dict:
+        # What almost all nests are.
+        return (
+            tuple(children) if cls is tuple else children if cls is list else dict(zip(context, children, strict=True))
+        )
+    if type(context) is _Context:
+        context = context.value
+    return nest_of(cls).build(cls, children, context)  # type: ignore[union-attr]
+
+
+def is_keyed(structure: Any) -> bool:
+    """Return whether a structure is that of a dictionary or a dataclass."""
+    if structure == TENSOR or structure[0] == "constant":
+        return False
+    nest = nest_of(structure[0])
+    return nest is not None and nest.kind in ("dict", "dataclass")
+
+
+def paths(structure: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each tensor of a structure: keys, names of fields, positions."""
+    if structure == TENSOR:
+        yield path
+    elif structure[0] != "constant":
+        cls, context, parts = structure
+        for name, part in zip(names(cls, context, len(parts)), parts, strict=True):
+            yield from paths(part, (*path, name))
 
 
 def placeholders(trace: Any, tensors: list[Tensor]) -> list[Tensor]:

@@ -11,6 +11,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import replicate_like, sum_over_ranks
+from oneflow._base.nests import mapped
 from oneflow.optim.optimizer import Optimizer
 
 
@@ -102,10 +103,9 @@ class GradScaler:
             scale = self._scale.to(device=outputs.device)  # type: ignore[union-attr]
             return outputs * replicate_like(outputs, scale)
         if isinstance(outputs, Iterable):
-            scaled = [self.scale(value) for value in outputs]
             if isinstance(outputs, (list, tuple)):
-                return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
-            return iter(scaled)
+                return mapped(self.scale, outputs)
+            return iter([self.scale(value) for value in outputs])
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _unscale(self, optimizer: Any, inverse: Tensor) -> dict[Any, Tensor]:

@@ -1,11 +1,17 @@
-"""Nested tuples, lists and dictionaries as a flat list of leaves and a description of the nest."""
+"""Nested tuples, lists and dictionaries as a flat list of leaves and a description of the nest: PyTorch's functions.
+
+Which classes are nests is said in ``_base/nests.py``.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from oneflow._base import nests
+from oneflow._base.nests import registered_nest_of
 
 __all__ = [
     "GetAttrKey",
@@ -36,24 +42,7 @@ Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
 
 
-def _is_named_tuple(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_fields")
-
-
-_nodes: dict[type, tuple[Flatten, Unflatten]] = {
-    tuple: (lambda t: (list(t), None), lambda items, _: tuple(items)),
-    list: (lambda t: (list(t), None), lambda items, _: list(items)),
-    dict: (lambda d: (list(d.values()), list(d)), lambda items, keys: dict(zip(keys, items, strict=True))),
-    OrderedDict: (lambda d: (list(d.values()), list(d)), lambda v, keys: OrderedDict(zip(keys, v, strict=True))),
-    defaultdict: (
-        lambda d: (list(d.values()), (d.default_factory, list(d))),
-        lambda items, context: defaultdict(context[0], zip(context[1], items, strict=True)),
-    ),
-    deque: (lambda d: (list(d), d.maxlen), lambda items, maxlen: deque(items, maxlen=maxlen)),
-}
-SUPPORTED_NODES = _nodes
-_NAMED_TUPLE: tuple[Flatten, Unflatten] = (lambda t: (list(t), type(t)), lambda items, cls: cls(*items))
-_RESULTS: tuple[Flatten, Unflatten] = (lambda t: (list(t), type(t)), lambda items, cls: cls(tuple(items)))
+SUPPORTED_NODES = nests.REGISTERED
 
 
 @dataclass(frozen=True)
@@ -98,10 +87,6 @@ class GetAttrKey:
         return getattr(obj, self.name)
 
 
-# For classes whose steps are not the places of their children: a function `obj -> ([(key, child)], context)`.
-_with_keys: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}
-
-
 def register_pytree_node(
     cls: type,
     flatten_fn: Flatten,
@@ -119,17 +104,15 @@ def register_pytree_node(
         flatten_with_keys_fn: returns pairs of a step (such as :class:`MappingKey`) and a child, for paths.
         ignored: how the shape is written to text elsewhere.
     """
-    _nodes[cls] = (flatten_fn, unflatten_fn)
-    if flatten_with_keys_fn is not None:
-        _with_keys[cls] = flatten_with_keys_fn
+    nests.register(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
 def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Any]:
-    return _nodes[dict][0](d)
+    return list(d.values()), list(d)
 
 
 def _dict_unflatten(values: Iterable[Any], context: Any) -> dict[Any, Any]:
-    return _nodes[dict][1](values, context)
+    return dict(zip(context, values, strict=True))
 
 
 def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Any]:
@@ -167,16 +150,9 @@ class LeafSpec(TreeSpec):
         return 1
 
 
-def _functions_of(value: Any) -> tuple[Flatten, Unflatten] | None:
-    if _is_named_tuple(value):
-        return _NAMED_TUPLE
-    # The type of ops' multiple results: a tuple class of C, constructed from one sequence.
-    return _RESULTS if isinstance(value, tuple) and hasattr(value, "n_fields") else _nodes.get(type(value))
-
-
 def _get_node_type(tree: Any) -> Any:
     """The class under which a value is registered as a nest; its own where it is none."""
-    return namedtuple if _is_named_tuple(tree) else type(tree)
+    return namedtuple if nests.is_named_tuple(type(tree)) else type(tree)
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -186,11 +162,11 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
 
 def _flatten_into(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
-    functions = None if is_leaf is not None and is_leaf(tree) else _functions_of(tree)
-    if functions is None:
+    nest = None if is_leaf is not None and is_leaf(tree) else registered_nest_of(type(tree))
+    if nest is None:
         leaves.append(tree)
         return LeafSpec()
-    children, context = functions[0](tree)
+    children, context = nest.flatten(tree)
     return TreeSpec(type(tree), context, [_flatten_into(child, leaves, is_leaf) for child in children])
 
 
@@ -212,9 +188,10 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 def _build(leaves: Any, spec: TreeSpec) -> Any:
     if spec.is_leaf():
         return next(leaves)
-    known = _nodes.get(spec.type) or (_NAMED_TUPLE if hasattr(spec.type, "_fields") else _RESULTS)
-    unflatten = known[1]
-    return unflatten([_build(leaves, child) for child in spec.children_specs], spec.context)
+    nest = registered_nest_of(spec.type)
+    if nest is None:
+        raise ValueError(f"tree_unflatten: {spec.type} is not registered as a nest")
+    return nest.build(spec.type, [_build(leaves, child) for child in spec.children_specs], spec.context)
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
@@ -258,26 +235,24 @@ def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
 # ---- paths
 
 
-def _steps(value: Any, children: list[Any]) -> list[Any]:
+def _steps(nest: nests.Nest, value: Any, count: int) -> list[Any]:
     """The step to each child of a nest."""
-    if _is_named_tuple(value):
+    if nest.with_keys is not None:
+        return [key for key, _ in nest.with_keys(value)[0]]
+    if nest.kind == "namedtuple":
         return [GetAttrKey(name) for name in value._fields]
-    if (keyed := _with_keys.get(type(value))) is not None:
-        return [key for key, _ in keyed(value)[0]]
-    if isinstance(value, dict):
-        return [MappingKey(key) for key in value]
-    return [SequenceKey(i) for i in range(len(children))]
+    return [MappingKey(key) for key in value] if isinstance(value, dict) else [SequenceKey(i) for i in range(count)]
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[tuple[Any, ...], Any]]:
     """Return pairs of the path to each leaf, as a tuple of steps, and the leaf."""
-    functions = None if is_leaf is not None and is_leaf(tree) else _functions_of(tree)
-    if functions is None:
+    nest = None if is_leaf is not None and is_leaf(tree) else registered_nest_of(type(tree))
+    if nest is None:
         return [((), tree)]
-    children = list(functions[0](tree)[0])
+    children = list(nest.flatten(tree)[0])
     return [
         ((step, *path), leaf)
-        for step, child in zip(_steps(tree, children), children, strict=True)
+        for step, child in zip(_steps(nest, tree, len(children)), children, strict=True)
         for path, leaf in tree_leaves_with_path(child, is_leaf)
     ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.nests import nest_of
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
@@ -28,15 +29,11 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
     if isinstance(inputs, Tensor):
         pieces = inputs.chunk(n, dim)
         return tuple(piece.to(_device(to)) for piece, to in zip(pieces, target_gpus, strict=False))
-    if isinstance(inputs, tuple) and hasattr(inputs, "_fields"):
-        return [type(inputs)(*items) for items in zip(*(scatter(v, target_gpus, dim) for v in inputs), strict=False)]
-    if isinstance(inputs, tuple) and inputs:
-        return list(zip(*(scatter(v, target_gpus, dim) for v in inputs), strict=False))
-    if isinstance(inputs, list) and inputs:
-        return [list(items) for items in zip(*(scatter(v, target_gpus, dim) for v in inputs), strict=False)]
-    if isinstance(inputs, dict) and inputs:
-        values = zip(*(scatter(v, target_gpus, dim) for v in inputs.values()), strict=False)
-        return [type(inputs)(zip(inputs, items, strict=True)) for items in values]
+    nest = nest_of(type(inputs)) if isinstance(inputs, (tuple, list, dict)) and inputs else None
+    if nest is not None:
+        children, context = nest.flatten(inputs)
+        columns = zip(*(scatter(child, target_gpus, dim) for child in children), strict=False)
+        return [nest.build(type(inputs), list(items), context) for items in columns]
     return [inputs for _ in range(n)]
 
 

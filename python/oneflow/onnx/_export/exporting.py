@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._trace.logical import trace, trace_at_sizes
 from oneflow._trace.named_sizes import SizeError
-from oneflow.onnx._export.nested import filled, flat
+from oneflow._trace.structure import flatten, is_keyed, paths, unflatten
 from oneflow.onnx._export.program import model_of, names_of
 from oneflow.onnx._export.rules import rules
 
@@ -81,7 +82,7 @@ class ONNXProgram:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model by this package; return a tuple of outputs."""
         tensors: list[Tensor] = []
-        flat((args, kwargs), tensors)
+        flatten((args, kwargs), tensors, None)
         return tuple(self.module().eval().run(*tensors))
 
     def __repr__(self) -> str:
@@ -164,7 +165,7 @@ def export(
     if args and isinstance(args[-1], dict) and not kwargs and dynamic_shapes is None and not dynamo:
         args, kwargs = args[:-1], args[-1]
     tensors: list[Tensor] = []
-    structure = flat((args, kwargs), tensors)
+    structure = flatten((args, kwargs), tensors, None)
     names = _input_names(model, args, kwargs, input_names, len(tensors))
     custom = {_name_of(k): v for k, v in (custom_translation_table or {}).items()}
     known = {**rules(), **custom}
@@ -173,9 +174,9 @@ def export(
     variables = names_of(model)
 
     def call(inputs: list[Tensor]) -> tuple[list[Tensor], Any]:
-        given, named = filled(structure, iter(inputs))
+        given, named = unflatten(structure, iter(inputs))
         outputs: list[Tensor] = []
-        return outputs, flat(model(*given, **named), outputs)
+        return outputs, flatten(model(*given, **named), outputs, None)
 
     def run(inputs: list[Tensor]) -> dict[str, Any]:
         return trace(model, call, inputs, variables, expand)
@@ -229,13 +230,7 @@ def _parameters(model: Any) -> list[str]:
 
 def _flat_names(name: str, value: Any) -> list[str]:
     """A name for each tensor of an argument."""
-    if isinstance(value, Tensor):
-        return [name]
-    if isinstance(value, dict):
-        return [n for k, v in value.items() for n in _flat_names(f"{name}_{k}", v)]
-    if isinstance(value, (list, tuple)):
-        return [n for i, v in enumerate(value) for n in _flat_names(f"{name}_{i}", v)]
-    return []
+    return ["_".join(map(str, (name, *path))) for path in paths(flatten(value, [], None))]
 
 
 def _input_names(model: Any, args: Any, kwargs: Any, given: Sequence[str] | None, n: int) -> list[str]:
@@ -261,32 +256,22 @@ def _output_names(graph: Any, given: Sequence[str] | None, axes: Any, inputs: li
         raise ValueError(f"onnx.export: {len(names)} output_names are given for {n} outputs")
     rest = _flat_keys(graph.structure)
     for i in range(len(names), n):
-        key = rest[i] if i < len(rest) and rest[i] else ("output" if n == 1 else f"output_{i}")
+        key = rest[i] if i < len(rest) else ("output" if n == 1 else f"output_{i}")
         while key in names or key in inputs:
             key += "_out"
         names.append(str(key))
     return names
 
 
-def _flat_keys(structure: Any) -> list[str | None]:
-    """The keys of a dictionary's tensors, where a module returns one."""
-    if not isinstance(structure, dict):
+def _flat_keys(structure: Any) -> list[str]:
+    """A name for each tensor of a result, by the keys of a dictionary or the fields of a dataclass."""
+    if not is_keyed(structure):
         return []
-    keys: list[str | None] = []
-    for key, value in structure.items():
-        n = _count(value)
+    keys: list[str] = []
+    for key, group in itertools.groupby(path[0] for path in paths(structure)):
+        n = len(list(group))
         keys += [str(key)] if n == 1 else [f"{key}_{i}" for i in range(n)]
     return keys
-
-
-def _count(structure: Any) -> int:
-    if structure is None:
-        return 1
-    if isinstance(structure, dict):
-        return sum(map(_count, structure.values()))
-    if isinstance(structure, tuple) and len(structure) == 2 and structure[0] == "constant":
-        return 0
-    return sum(map(_count, structure))
 
 
 def _dims(model: Any, args: Any, kwargs: Any, names: list[str], shapes: Any, axes: Any) -> dict[tuple[int, int], str]:
@@ -345,7 +330,7 @@ def _dim_name(name: Any, place: int, axis: int) -> str | None:
 def _verify(model: Any, args: Any, kwargs: Any, program: ONNXProgram) -> None:
     expected: list[Tensor] = []
     with oneflow.no_grad():
-        flat(model(*args, **kwargs), expected)
+        flatten(model(*args, **kwargs), expected, None)
         made = program(*args, **kwargs)
     for name, want, have in zip(program.output_names, expected, made, strict=True):
         if not oneflow.allclose(want.float(), have.float(), rtol=1e-3, atol=1e-4):
