@@ -31,7 +31,7 @@ def test_groups_of_groups() -> None:
             dist.split_group(half, [[0], [0, 1]])
         with pytest.raises(ValueError, match="cannot be None or empty"):
             dist.split_group(half, [])
-        with pytest.raises(NotImplementedError, match="pg_options"):
+        with pytest.raises(TypeError, match="pg_options"):
             dist.split_group(half, [[0]], pg_options=1)
         alone = None if single == OUTSIDE else dist.get_process_group_ranks(single)
         return (

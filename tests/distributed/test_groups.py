@@ -27,6 +27,8 @@ def with_group() -> list[str]:
 ANSWERS: dict[str, Any] = {"get_rank": -1, "get_world_size": -1, "destroy_process_group": None}
 REFUSALS = {
     "get_backend",
+    "get_backend_config",
+    "set_timeout",
     "get_process_group_ranks",
     "get_global_rank",
     "get_group_rank",

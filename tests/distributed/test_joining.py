@@ -72,7 +72,7 @@ def test_ranks_meet_as_the_program_says(way: str, tmp_path: Path) -> None:
         ),
         ({"store": 3, "rank": 0, "world_size": 2}, TypeError, "store must be a Store, got int"),
         ({"backend": "nccl"}, ValueError, "'nccl' is not available"),
-        ({"pg_options": 1}, NotImplementedError, "pg_options"),
+        ({"pg_options": 1}, TypeError, "pg_options"),
     ],
     ids=str,
 )

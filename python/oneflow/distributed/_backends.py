@@ -18,6 +18,24 @@ __all__ = ["Backend", "ForeignGroup", "ProcessGroup", "is_backend_available"]
 world: ForeignGroup | None = None
 
 
+class Options:
+    """Settings of a group: how long its collectives wait. Also as ``ProcessGroup.Options``.
+
+    Args:
+        backend: the name of the backend that they are for.
+        timeout: half an hour by default.
+
+    Example::
+
+        >>> import datetime
+        >>> oneflow.distributed.Backend.Options("gloo", datetime.timedelta(seconds=5))._timeout.seconds
+        5
+    """
+
+    def __init__(self, backend: str = "gloo", timeout: datetime.timedelta = datetime.timedelta(minutes=30)) -> None:
+        self.backend, self._timeout = backend, timeout
+
+
 class Backend(str):
     """The name of a backend, in lower case.
 
@@ -26,6 +44,8 @@ class Backend(str):
         >>> oneflow.distributed.Backend("GLOO") == oneflow.distributed.Backend.GLOO
         True
     """
+
+    Options = Options
 
     GLOO = "gloo"
     MPI = "mpi"
@@ -67,11 +87,13 @@ class Backend(str):
             (True, 'mine')
         """
         key = name.lower()
-        if key in cls.backend_list or key in ("nccl", "fake"):
+        if key in cls.backend_list or key == "nccl":
             raise RuntimeError(f"{name!r} c10d backend already exists")
         setattr(cls, name.upper(), key)
         cls.backend_list.append(key)
         cls.backend_capability[key] = [devices] if isinstance(devices, str) else list(devices or ["cpu"])
+        for device in cls.backend_capability[key]:
+            cls.default_device_backend_map.setdefault(device, key)
         cls._plugins[key] = (func, extended_api)
 
 
@@ -102,6 +124,8 @@ class ProcessGroup(metaclass=_Kinds):
         >>> isinstance(oneflow.distributed.group.WORLD, oneflow.distributed.ProcessGroup)
         True
     """
+
+    Options = Options
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size = rank, size

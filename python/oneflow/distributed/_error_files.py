@@ -25,17 +25,18 @@ def install() -> None:
     def hook(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         # Processes that a rank has started are no ranks.
         if issubclass(kind, Exception) and os.getpid() == owner:
-            _write(error, where)
+            write(error, where)
         before(kind, error, where)
 
     sys.excepthook = hook
 
 
-def _write(error: BaseException, where: TracebackType | None) -> None:
+def write(error: BaseException, where: TracebackType | None = None) -> None:
+    """Leave an exception in the launcher's file, if there is one and nobody has written it yet."""
     path = os.environ.get(_FILE)
     if not path or os.path.exists(path):
         return
-    text = "".join(traceback.format_exception(type(error), error, where))
+    text = "".join(traceback.format_exception(type(error), error, where or error.__traceback__))
     extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
     said = {"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}}
     draft = f"{path}.{os.getpid()}"

@@ -42,6 +42,9 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NOT_A_MEMBER = -100
+
+# Names of the groups that this process has made and not destroyed, each with the backend's name that it was given.
+_made: dict[str, str] = {}
 _KINDS = (_oneflow._ProcessGroup, _backends.ForeignGroup)
 
 
@@ -184,17 +187,42 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """Return ``"tcp"`` or ``"mpi"`` between processes, ``"fake"`` between threads, or a third party's name.
+    """Return the name that the group was made with, such as ``"gloo"``.
+
+    Where none was given it is that of the backend: ``"tcp"`` or ``"mpi"`` between processes, ``"fake"`` between
+    threads. A group has that of the job unless it was made with another.
 
     Raises:
         ValueError: this rank is not part of the group.
 
     Example::
 
+        >>> oneflow.distributed.init_process_group("gloo")
+        >>> oneflow.distributed.get_backend()
+        'gloo'
+        >>> oneflow.distributed.destroy_process_group()
         >>> oneflow.testing.run_ranks(2, lambda: oneflow.distributed.get_backend())
         ['fake', 'fake']
     """
-    return _group(group, "get_backend").backend()
+    found = _group(group, "get_backend")
+    return _made.get(found.name()) or found.backend()
+
+
+def _remember(made: Any, backend: str | None) -> None:
+    """Note the name that a new group's backend was given; that of the job if none was."""
+    _made[made.name()] = backend.lower() if backend else _made.get("world", "")
+
+
+def _check_options(what: str, options: Any, timeout: Any) -> Any:
+    """The timeout of a new group: that of ``pg_options`` where no other is given."""
+    if options is None:
+        return timeout
+    if not isinstance(options, _backends.Options):
+        raise TypeError(
+            f"{what}: pg_options must be a Backend.Options, got {type(options).__name__}; those of NCCL are for its "
+            "backend"
+        )
+    return options._timeout if timeout is None else timeout
 
 
 def is_nccl_available() -> bool:
@@ -304,10 +332,12 @@ def new_group(
         ranks: numbers in the world; all by default.
         timeout: of every collective of the group; the world's by default.
         backend: as of :func:`init_process_group`.
+        pg_options: a :class:`Backend.Options`, whose timeout counts where there is no other.
         group_desc: a name for people; it has no effect.
 
     Raises:
-        NotImplementedError: options of another backend, or a third party's backend beside one of this package.
+        TypeError: options of another backend.
+        NotImplementedError: a third party's backend beside one of this package.
 
     Example::
 
@@ -319,11 +349,10 @@ def new_group(
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 2.0]
     """
-    if pg_options is not None:
-        raise NotImplementedError("new_group: pg_options are for other backends; leave them out")
+    timeout = _check_options("new_group", pg_options, timeout)
     foreign = _check_backend("new_group", backend)
     world = _world()
-    if foreign not in (None, world.backend()):
+    if foreign not in (None, getattr(world, "_backend", None)):
         raise NotImplementedError(
             f"new_group: backend {foreign!r} in a job whose backend is {world.backend()!r}; pass it to "
             "init_process_group"
@@ -332,7 +361,10 @@ def new_group(
     found = world.new_group(
         sorted(members) if sort_ranks else members, _seconds(timeout), by_all=not use_local_synchronization
     )
-    return _NOT_A_MEMBER if found is None else found
+    if found is None:
+        return _NOT_A_MEMBER
+    _remember(found, backend)
+    return found
 
 
 def split_group(
@@ -350,11 +382,12 @@ def split_group(
         split_ranks: lists of ranks by their numbers in ``parent_pg``; within each part they keep the list's order.
         timeout: of every collective of the new group; the parent's by default.
         backend: as of :func:`init_process_group`.
+        pg_options: as of :func:`new_group`.
         group_desc: a name for people; it has no effect.
 
     Raises:
         ValueError: no lists, or a rank stands in two of them.
-        NotImplementedError: options of another backend.
+        TypeError: options of another backend.
 
     Example::
 
@@ -364,8 +397,7 @@ def split_group(
         >>> oneflow.testing.run_ranks(4, rank)
         [[0, 2], [1, 3], [0, 2], [1, 3]]
     """
-    if pg_options is not None:
-        raise NotImplementedError("split_group: pg_options are for other backends; leave them out")
+    timeout = _check_options("split_group", pg_options, timeout)
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
     _check_backend("split_group", backend)
@@ -374,7 +406,11 @@ def split_group(
     if len(set(named)) != len(named):
         raise ValueError(f"split_group: a rank stands in two parts of {split_ranks}")
     found = [parent.new_group(list(part), _seconds(timeout)) for part in split_ranks]
-    return next((group for group in found if group is not None), _NOT_A_MEMBER)
+    mine = next((group for group in found if group is not None), None)
+    if mine is None:
+        return _NOT_A_MEMBER
+    _remember(mine, backend or _made.get(parent.name()))
+    return mine
 
 
 SHRINK_DEFAULT = 0
@@ -393,7 +429,7 @@ def shrink_group(ranks_to_exclude: list[int], group: Any = None, shrink_flags: i
     Raises:
         ValueError: no rank, all ranks, one twice, or one that is not in ``group``.
         RuntimeError: this rank is to be excluded.
-        NotImplementedError: the job's own group, options, or a third party's backend.
+        NotImplementedError: the job's own group, or a third party's backend.
 
     Example::
 
@@ -407,8 +443,7 @@ def shrink_group(ranks_to_exclude: list[int], group: Any = None, shrink_flags: i
     """
     found = _group(group, "shrink_group")
     n = found.size()
-    if pg_options is not None:
-        raise NotImplementedError("shrink_group: pg_options are for other backends; leave them out")
+    timeout = _check_options("shrink_group", pg_options, None)
     if shrink_flags not in (SHRINK_DEFAULT, SHRINK_ABORT):
         raise ValueError(f"shrink_group: shrink_flags is {shrink_flags}, expected SHRINK_DEFAULT or SHRINK_ABORT")
     excluded = list(ranks_to_exclude)
@@ -423,7 +458,9 @@ def shrink_group(ranks_to_exclude: list[int], group: Any = None, shrink_flags: i
     if shrink_flags == SHRINK_ABORT:
         found.abort("shrink_group")
     left = [rank for rank in range(n) if rank not in excluded]
-    return found.new_group(left, None, by_all=False)
+    made = found.new_group(left, _seconds(timeout), by_all=False)
+    _remember(made, _made.get(found.name()))
+    return made
 
 
 def new_subgroups(

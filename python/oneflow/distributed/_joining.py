@@ -11,7 +11,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from oneflow import _oneflow
 from oneflow.distributed import _backends, _error_files
-from oneflow.distributed._groups import GroupMember, _check_backend, _group, _seconds
+from oneflow.distributed._groups import (
+    GroupMember,
+    _check_backend,
+    _check_options,
+    _group,
+    _made,
+    _remember,
+    _seconds,
+    _world,
+)
 from oneflow.distributed._stores import FileStore, HashStore, Store, TCPStore
 
 __all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
@@ -76,10 +85,12 @@ def init_process_group(
         world_size, rank: this process's place, where the environment does not say it; checked where it does.
         store: where the ranks meet, in place of ``init_method``.
         group_name, device_id: accepted; groups have names of their own and the CPU is one device.
+        pg_options: a :class:`Backend.Options`, whose timeout counts where there is no other.
 
     Raises:
-        RuntimeError: joined already, or not all ranks came in time.
-        ValueError: an incomplete environment, or arguments that contradict it or each other.
+        RuntimeError: not all ranks came in time.
+        ValueError: joined already, an incomplete environment, or arguments that contradict it or each other.
+        TypeError: options of another backend.
 
     Example::
 
@@ -90,8 +101,7 @@ def init_process_group(
     """
     global _initialized, _joined_unasked
     foreign = _check_backend("init_process_group", backend)
-    if pg_options is not None:
-        raise NotImplementedError("init_process_group: pg_options are for other backends; leave them out")
+    timeout = _check_options("init_process_group", pg_options, timeout)
     if store is not None and init_method is not None:
         raise ValueError("Cannot specify both init_method and store.")
     by_mpi = (backend or "").lower().rpartition(":")[2] == "mpi"
@@ -110,18 +120,34 @@ def init_process_group(
                 "placement, its rank or a collective; call init_process_group before that"
             )
         _joined_unasked = False
+        _remember(world, backend)
         if timeout is not None:
             world.set_timeout(_seconds(timeout) or 0.0)
         return
     if is_initialized():
-        raise RuntimeError("trying to initialize the default process group twice!")
+        raise ValueError("trying to initialize the default process group twice!")
+    _made.pop("world", None)
+    _join(foreign, by_mpi, init_method, _seconds(timeout), world_size, rank, store)
+    _remember(_world(), backend)
+
+
+def _join(
+    foreign: str | None,
+    by_mpi: bool,
+    init_method: str | None,
+    seconds: float | None,
+    world_size: int,
+    rank: int,
+    store: Store | None,
+) -> None:
+    """Join over a third party's backend, MPI, a store, or what the environment or an address say."""
     if foreign is not None:
-        _join_foreign(foreign, init_method, _seconds(timeout), rank, world_size, store)
+        _join_foreign(foreign, init_method, seconds, rank, world_size, store)
         return
     if by_mpi:
         if store is not None or init_method not in (None, "env://"):
             raise ValueError("init_process_group: backend 'mpi' has mpirun's ranks; leave out store and init_method")
-        _join_mpi(_seconds(timeout), rank, world_size)
+        _join_mpi(seconds, rank, world_size)
         return
     if store is not None or (init_method or "").startswith("file://"):
         if store is None:
@@ -130,12 +156,12 @@ def init_process_group(
         if not isinstance(store, Store):
             raise TypeError(f"init_process_group: store must be a Store, got {type(store).__name__}")
         _require(rank, world_size, "a store")
-        _oneflow._init_over_store(store._store, rank, world_size, _seconds(timeout))
+        _oneflow._init_over_store(store._store, rank, world_size, seconds)
         _joined("a store of the program", world_size, None)
         return
     if init_method is None or init_method == "env://":
         place = None if rank < 0 and world_size < 0 else _place(rank, world_size)
-        found = _oneflow._init_process_group(_seconds(timeout), place)
+        found = _oneflow._init_process_group(seconds, place)
     elif init_method.startswith("tcp://"):
         url, rank, world_size = _parse(init_method, rank, world_size)
         host, _, port = url.rpartition(":")
@@ -144,14 +170,32 @@ def init_process_group(
                 f"init_process_group: init_method {init_method!r} needs a host and a port: tcp://host:port"
             )
         _require(rank, world_size, "tcp://")
-        found = _oneflow._init_process_group(_seconds(timeout), (rank, world_size), (host.strip("[]"), int(port)))
+        found = _oneflow._init_process_group(seconds, (rank, world_size), (host.strip("[]"), int(port)))
     else:
-        raise ValueError(
-            f"init_process_group: init_method {init_method!r} is not supported; use env://, tcp://host:port or file://path"
-        )
+        store, rank, world_size = _met(init_method, rank, world_size, seconds)
+        _oneflow._init_over_store(store._store, rank, world_size, seconds)
+        _joined("a rendezvous of the program", world_size, None)
+        return
     actual_rank, n_ranks, source, master = found
     _joined(source, n_ranks, master)
     _check_given(rank, world_size, (actual_rank, n_ranks))
+
+
+def _met(init_method: str, rank: int, world_size: int, seconds: float | None) -> tuple[Store, int, int]:
+    """What a rendezvous of the program's own says."""
+    from oneflow.distributed import rendezvous
+
+    scheme = init_method.partition("://")[0]
+    if scheme not in rendezvous._handlers:
+        raise ValueError(
+            f"init_process_group: init_method {init_method!r} is not supported; use env://, tcp://host:port, "
+            "file://path or distributed.rendezvous.register_rendezvous_handler"
+        )
+    timeout = datetime.timedelta(seconds=300.0 if seconds is None else seconds)
+    store, rank, world_size = next(iter(rendezvous.rendezvous(init_method, rank, world_size, timeout=timeout)))
+    if not isinstance(store, Store):
+        raise TypeError(f"init_process_group: the rendezvous {scheme}:// gave no Store, but {type(store).__name__}")
+    return store, rank, world_size
 
 
 def _join_mpi(seconds: float | None, rank: int, world_size: int) -> None:
@@ -306,10 +350,13 @@ def destroy_process_group(group: Any = None) -> None:
     global _initialized, _joined_unasked, _has_left
     if _backends.world is not None and group in (None, _backends.world):
         _backends.leave()
+        _made.clear()
         _initialized, _joined_unasked, _has_left = False, False, True
     elif group is not None and group != _oneflow._world_group():
         if group != GroupMember.NON_GROUP_MEMBER:
+            _made.pop(_group(group, "destroy_process_group").name(), None)
             _group(group, "destroy_process_group").close()
     elif _initialized:
         _initialized, _joined_unasked, _has_left = False, False, True
+        _made.clear()
         _oneflow._destroy_process_group()

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from oneflow import _oneflow
 from oneflow.distributed._groups import _seconds
+from oneflow.distributed._names import DistNetworkError, DistStoreError
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
 _DEFAULT = 300.0
+
+
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Tell a wait that has run out of time from other failures."""
+    end = time.monotonic() + seconds
+    try:
+        yield
+    except RuntimeError as error:
+        if time.monotonic() < end:
+            raise DistNetworkError(str(error)) from None
+        raise DistStoreError(str(error)) from None
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -54,9 +70,10 @@ class Store:
         """Wait for the key and return its value.
 
         Raises:
-            RuntimeError: nobody has set it in time.
+            DistStoreError: nobody has set it in time.
         """
-        return self._store.get(key, self._timeout)
+        with _within(self._timeout):
+            return self._store.get(key, self._timeout)
 
     def add(self, key: str, amount: int) -> int:
         """Add to a number, which begins at 0, and return the sum."""
@@ -81,9 +98,11 @@ class Store:
         """Wait until all keys exist.
 
         Raises:
-            RuntimeError: some were not set in time; it names them.
+            DistStoreError: some were not set in time; it names them.
         """
-        self._store.wait(keys, self._timeout if timeout is None else _seconds(timeout))
+        seconds = self._timeout if timeout is None else _seconds(timeout) or 0.0
+        with _within(seconds):
+            self._store.wait(keys, seconds)
 
     def delete_key(self, key: str) -> bool:
         """Delete a key; return whether it was there."""
@@ -124,7 +143,8 @@ class TCPStore(Store):
         multi_tenant, use_libuv: accepted; one thread serves all clients in any case.
 
     Raises:
-        RuntimeError: the port is taken, or the server or the others did not come in time.
+        DistNetworkError: the port is taken, or the server did not come in time.
+        DistStoreError: the others did not come in time.
 
     Example::
 
@@ -151,7 +171,10 @@ class TCPStore(Store):
         if not 0 <= port < 65536:
             raise ValueError(f"TCPStore: port must be from 0 to 65535, got {port}")
         self.set_timeout(timeout)
-        self._store = _oneflow._Store.tcp(host_name, port, is_master, self._timeout)
+        try:
+            self._store = _oneflow._Store.tcp(host_name, port, is_master, self._timeout)
+        except RuntimeError as error:
+            raise DistNetworkError(str(error)) from None
         self.host, self.port = host_name, self._store.port()
         if world_size is not None and world_size > 0 and wait_for_workers:
             if self.add("init/", 1) == world_size:

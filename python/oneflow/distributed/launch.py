@@ -104,6 +104,7 @@ def environment(args: argparse.Namespace, local_rank: int, restart: int = 0) -> 
         "GROUP_WORLD_SIZE": args.nnodes,
         "MASTER_ADDR": args.master_addr,
         "MASTER_PORT": args.master_port,
+        "TORCHELASTIC_RUN_ID": os.environ.get("TORCHELASTIC_RUN_ID", "none"),
         "TORCHELASTIC_RESTART_COUNT": restart,
         "TORCHELASTIC_MAX_RESTARTS": args.max_restarts,
     }

@@ -9,11 +9,6 @@ import oneflow.distributed
 from oneflow.mock_torch.private import absent
 
 
-def is_torchelastic_launched() -> bool:
-    """False: processes are started by :mod:`oneflow.distributed.launch` or by the user."""
-    return False
-
-
 def __getattr__(name: str) -> Any:
     if absent.module(f"torch.distributed.{name}") is not None:
         # PyTorch has imported these with the package.

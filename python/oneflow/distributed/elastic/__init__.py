@@ -1,0 +1,1 @@
+"""What of torchrun's library the programs import that it starts: ``elastic.multiprocessing.errors``."""

@@ -1,0 +1,1 @@
+"""See :mod:`oneflow.distributed.elastic.multiprocessing.errors`."""
