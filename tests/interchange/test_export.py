@@ -161,6 +161,28 @@ def test_programs_that_depend_on_a_dimension_are_refused_by_their_line():
         flow.onnx.export(squares, flow.ones(2, 2), dynamic_shapes=({0: "n"},))
 
 
+class Cached(nn.Module):
+    """Keeps what it computed first, as timm's attention with tables of biases does."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.cache = nn.Parameter(flow.randn(3)), {}
+
+    def forward(self, x):
+        assert flow.compiler.is_exporting() == flow._oneflow._is_tracing()
+        if "bias" not in self.cache:
+            self.cache["bias"] = self.bias * 2
+        return x + self.cache["bias"]
+
+
+def test_a_cache_that_a_trace_fills_is_emptied(session):
+    model = Cached().eval()
+    for _ in range(2):
+        program = flow.onnx.export(model, (flow.ones(2, 3),), dynamic_shapes=({0: "batch"},))
+        assert model.cache == {}
+    assert flow.allclose(program(flow.ones(4, 3))[0], model(flow.ones(4, 3)))
+
+
 def test_own_rules_and_refusals():
     def tangent(n):
         return n.b.node("Tanh", n.x())
@@ -185,6 +207,55 @@ def test_pools_that_round_up_at_open_sizes(session):
 
 def test_what_a_model_cannot_say_is_refused():
     x = flow.randn(1, 2, 6, 6)
-    for function in (lambda x: F.interpolate(x, size=(3, 4), mode="area"), lambda x: F.adaptive_max_pool2d(x, 4)):
-        with pytest.raises(NotImplementedError, match=r"onnx.export: .*test_export.py:\d+"):
-            flow.onnx.export(function, x)
+    with pytest.raises(NotImplementedError, match=r"onnx.export: .*test_export.py:\d+"):
+        flow.onnx.export(lambda x: x.frexp(), x)
+    with pytest.raises(NotImplementedError, match=r"onnx.export: native_max_pool.*named dimension.*test_export.py:\d+"):
+        flow.onnx.export(lambda x: F.adaptive_max_pool2d(x, 4), x, dynamic_shapes=({2: "h"},))
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+def test_windows_extremes_layouts_and_masks(session, opset):
+    def pools(x):
+        values, places = F.adaptive_max_pool2d(x, (3, 4), return_indices=True)
+        return values, places, F.adaptive_avg_pool2d(x, (5, 2)), F.interpolate(x, size=(3, 4), mode="area")
+
+    check(
+        session,
+        pools,
+        (flow.randn(2, 3, 7, 6),),
+        [(flow.randn(5, 3, 7, 6),)],
+        opset_version=opset,
+        dynamic_shapes=({0: "batch"},),
+    )
+
+    def written(x):
+        y = F.layer_norm(x.permute(0, 2, 3, 1), (3,)).permute(0, 3, 1, 2)
+        return F.relu(y, inplace=True)
+
+    check(
+        session,
+        written,
+        (flow.randn(2, 3, 4, 5),),
+        [(flow.randn(1, 3, 7, 2),)],
+        opset_version=opset,
+        dynamic_shapes=({0: "batch", 2: "h", 3: "w"},),
+    )
+    masked = flow.tensor([[True, False], [False, False]])
+    q = flow.randn(1, 2, 2, 4)
+    check(session, lambda q: F.scaled_dot_product_attention(q, q, q, masked), (q,), opset_version=opset)
+    nan = float("nan")
+    x = flow.tensor([[1.0, nan, 3.0, nan, 2.0], [2.0, 2.0, 1.0, 5.0, -7.0]])
+    check(
+        session, lambda x: (*x.cummax(1), *x.cummin(0), x.cumprod(1), x.int().cummin(1)[1]), (x,), opset_version=opset
+    )
+    target = flow.tensor([1, -100, 0, 2])
+    weight = flow.tensor([0.5, 1.0, 2.0])
+
+    def losses(x):
+        return [
+            F.cross_entropy(x, target, w, label_smoothing=0.1, reduction=how)
+            for w in (None, weight)
+            for how in ("none", "mean", "sum")
+        ]
+
+    check(session, losses, (flow.randn(4, 3),), opset_version=opset)

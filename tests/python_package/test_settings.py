@@ -93,6 +93,7 @@ def test_refusals_say_what_to_use(call):
         call()
 
 
+@pytest.mark.filterwarnings("ignore:oneflow.jit.script leaves Python as it is")
 def test_script_decorators_change_nothing():
     def f(x):
         return x + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,14 @@ class Logical:
     structure: Any
 
 
+_local = threading.local()
+
+
+def is_exporting() -> bool:
+    """Return whether this thread traces a model that leaves Python: by ``export``, ``jit.trace`` or ``onnx.export``."""
+    return getattr(_local, "is_exporting", False)
+
+
 def trace(
     model: Callable[..., Any],
     run: Callable[[list[Tensor]], tuple[list[Tensor], Any]],
@@ -60,7 +69,8 @@ def trace(
     """The logical graph as data (see the compiled half).
 
     Args:
-        model: the module or function that is traced; the buffers that it puts in place of others are put back.
+        model: the module or function that is traced; the buffers that it puts in place of others, and what it adds
+            to its dictionaries, are put back.
         run: calls it on tensors that stand for the inputs; returns tensors, and how the result is made of them, which
             is passed on as ``structure``.
         tensors: the inputs, of which the meta is read.
@@ -71,7 +81,11 @@ def trace(
         raise RuntimeError("a model is exported while a graph is traced")
     modules = {"": model} if isinstance(model, Module) else {}
     graph = _oneflow._GraphTrace("main_graph", SourceLocations(paths_of(modules), 1, True))
-    buffers = [(m, dict(m._buffers)) for m in model.modules()] if isinstance(model, Module) else []
+    parts = list(model.modules()) if isinstance(model, Module) else []
+    # Buffers, and dictionaries in which modules cache what they computed.
+    kept = [(m._buffers, dict(m._buffers)) for m in parts]
+    kept += [(v, dict(v)) for m in parts for k, v in vars(m).items() if type(v) is dict and not k.startswith("_")]
+    _local.is_exporting = True
     try:
         graph.expand(list(expand))
         for name, tensor in names.items():
@@ -80,9 +94,11 @@ def trace(
             outputs, structure = run([graph.input(t) for t in tensors])
         made = graph.finish_logical(outputs)
     finally:
+        _local.is_exporting = False
         graph.abort()
-        for module, before in buffers:
-            module._buffers.update(before)
+        for held, before in kept:
+            held.clear()
+            held.update(before)
     made["structure"] = structure
     return made
 

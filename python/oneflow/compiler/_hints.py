@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from oneflow._trace import logical
+
 T = TypeVar("T")
 
 
@@ -67,11 +69,11 @@ def substitute_in_graph(original_fn: Any, **_: Any) -> Callable[[T], T]:
 
 
 def is_exporting() -> bool:
-    """False: programs are saved with ``oneflow.save`` of a graph.
+    """Return whether :func:`oneflow.export.export`, ``jit.trace`` or ``onnx.export`` runs the program.
 
     Example::
 
         >>> oneflow.compiler.is_exporting()
         False
     """
-    return False
+    return logical.is_exporting()

@@ -181,7 +181,7 @@ def is_scripting() -> bool:
 
 
 def is_tracing() -> bool:
-    """False: functions are never traced as TorchScript; see :func:`oneflow.compiler.is_compiling`.
+    """False: sizes are integers while a program is traced; see :func:`oneflow.compiler.is_exporting`.
 
     Example::
 

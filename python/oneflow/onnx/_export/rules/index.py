@@ -26,12 +26,7 @@ def gather(n: Op) -> Any:
 @rule("scatter.src", "scatter_add")
 def scatter(n: Op) -> Any:
     how = "add" if n.name == "scatter_add" else "none"
-    source = n.x("src", n.out.dtype)
-    index, given = n.meta("index").sizes, n.meta("src").sizes
-    if index != given:
-        axes = list(range(len(index)))
-        b = n.b
-        source = b.node("Slice", source, b.ints([0] * len(axes)), b.ints(index), b.ints(axes))
+    source = _as_index(n, n.x("src", n.out.dtype))
     return n.b.node("ScatterElements", n.x(), n.x("index"), source, axis=n.dim(), reduction=how)
 
 
@@ -54,14 +49,29 @@ def index_add(n: Op) -> Any:
     return b.node("ScatterElements", n.x(), index, source, axis=dim, reduction="add")
 
 
-@rule("scatter_combine")
+_COMBINED = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
+
+
+@rule("scatter_combine", "scatter.reduce", "scatter.value_reduce")
 def scatter_combine(n: Op) -> Any:
-    how = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
-    kind = how.get(n.args["reduce"])
+    b, kind = n.b, _COMBINED.get(n.args["reduce"])
     if kind is None:
         raise n.refuse(f"with {n.args['reduce']!r} has no ONNX form")
-    source = n.x("src", n.out.dtype)
-    return n.b.node("ScatterElements", n.x(), n.x("index"), source, axis=n.dim(), reduction=kind)
+    sizes = n.meta("index").sizes
+    if n.name == "scatter.value_reduce":
+        source = b.node("Expand", b.const(n.args["value"], n.out.dtype), b.ints(sizes))
+    else:
+        source = _as_index(n, n.x("src", n.out.dtype))
+    return b.node("ScatterElements", n.x(), n.x("index"), source, axis=n.dim(), reduction=kind)
+
+
+def _as_index(n: Op, source: str) -> str:
+    """The part of the source that the index has places for."""
+    index, given = n.meta("index").sizes, n.meta("src").sizes
+    if index == given:
+        return source
+    axes = list(range(len(index)))
+    return n.b.node("Slice", source, n.b.ints([0] * len(axes)), n.b.ints(index), n.b.ints(axes))
 
 
 def _indexed(n: Op) -> tuple[list[int], str]:

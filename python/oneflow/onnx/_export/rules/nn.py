@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -181,15 +182,64 @@ def avg_pool(n: Op) -> Any:
 
 
 def _adaptive(n: Op, op: str) -> Any:
+    """A pool by the size of its result. Where windows differ in size, they are read by tables of their places."""
     sizes, out = n.meta("input").sizes[2:], n.args["output_size"]
-    if all(o == 1 for o in out):
+    is_max = op == "MaxPool"
+    indices = is_max and n.is_read(1)
+    if all(o == 1 for o in out) and not indices:
         made = n.b.node("Global" + op, n.x())
-    elif all(map(static, sizes)) and all(s % o == 0 for s, o in zip(sizes, out, strict=True)):
+    elif not all(map(static, sizes)):
+        raise n.refuse(f"from sizes {sizes} to {out} has no ONNX form: the windows depend on a named dimension")
+    elif all(s % o == 0 for s, o in zip(sizes, out, strict=True)) and not indices:
         kernel = [s // o for s, o in zip(sizes, out, strict=True)]
         made = n.b.node(op, n.x(), kernel_shape=kernel, strides=kernel)
+    elif is_max:
+        return _windowed_max(n, sizes, out)
     else:
-        raise n.refuse(f"from sizes {sizes} to {out} has no ONNX form: the windows differ in size")
-    return made if op == "AveragePool" else [made, None]
+        return _windowed_mean(n, sizes, out)
+    return [made, None] if is_max else made
+
+
+def _windows(size: int, n_windows: int) -> list[range]:
+    return [range(i * size // n_windows, -(-(i + 1) * size // n_windows)) for i in range(n_windows)]
+
+
+def _windowed_mean(n: Op, sizes: list[int], out: list[int]) -> Any:
+    """One product with a matrix of means for each axis."""
+    b, (batch, channels) = n.b, n.meta("input").sizes[:2]
+    x, rows, columns = n.x(), channels, math.prod(sizes)
+    for size, n_windows in zip(sizes, out, strict=True):
+        columns //= size
+        means = flow.zeros(n_windows, size, dtype=n.out.dtype)
+        for row, window in zip(means, _windows(size, n_windows), strict=True):
+            row[window.start : window.stop] = 1 / len(window)
+        x = b.node("MatMul", b.const(means), b.reshape(x, [batch, rows, size, columns]))
+        rows *= n_windows
+    return b.reshape(x, n.out.sizes)
+
+
+def _windowed_max(n: Op, sizes: list[int], out: list[int]) -> Any:
+    """The largest element of each row of a table of places in the plane; short rows repeat their first place."""
+    b, (batch, channels) = n.b, n.meta("input").sizes[:2]
+    places = [[0]] * math.prod(out)
+    for i, cell in enumerate(itertools.product(*map(_windows, sizes, out))):
+        places[i] = [_place(at, sizes) for at in itertools.product(*cell)]
+    longest = max(map(len, places))
+    table = b.const([row + row[:1] * (longest - len(row)) for row in places], flow.int64)
+    found = b.node("Gather", b.reshape(n.x(), [batch, channels, math.prod(sizes)]), table, axis=2)
+    largest = b.reshape(b.reduce("ReduceMax", found, [3], False), n.out.sizes)
+    if not n.is_read(1):
+        return [largest, None]
+    starts = b.const([i * longest for i in range(len(places))], flow.int64)
+    at = b.node("Add", b.node("ArgMax", found, axis=3, keepdims=0), starts)
+    return [largest, b.reshape(b.node("Gather", b.reshape(table, [-1]), at, axis=0), n.out.sizes)]
+
+
+def _place(at: tuple[int, ...], sizes: list[int]) -> int:
+    place = 0
+    for i, size in zip(at, sizes, strict=True):
+        place = place * size + i
+    return place
 
 
 @rule("resample")
@@ -202,6 +252,8 @@ def resample(n: Op) -> Any:
         coordinate = "asymmetric"
     elif mode == "nearest-exact":
         attributes = {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+    elif mode == "area" and all(map(static, meta.sizes[2:])):
+        return _windowed_mean(n, meta.sizes[2:], n.out.sizes[2:])
     elif mode not in ("linear", "bilinear", "trilinear", "cubic", "bicubic"):
         raise n.refuse(f"of mode {mode!r} has no ONNX form")
     else:
@@ -227,9 +279,9 @@ def resample(n: Op) -> Any:
 
 @rule("native_cross_entropy", "native_cross_entropy_reduced")
 def cross_entropy(n: Op) -> Any:
-    if n.args["label_smoothing"] or n.meta("input").rank < 2:
-        raise n.refuse("with label smoothing or of one sample has no ONNX form")
     how = "none" if n.name == "native_cross_entropy" else "mean" if n.args["mean"] else "sum"
+    if n.args["label_smoothing"] or n.meta("input").rank < 2:
+        return [_smoothed_cross_entropy(n, how), None, None]
     loss = n.b.node(
         "SoftmaxCrossEntropyLoss",
         n.x(),
@@ -239,6 +291,34 @@ def cross_entropy(n: Op) -> Any:
         ignore_index=n.args["ignore_index"],
     )
     return [loss, None, None]
+
+
+def _smoothed_cross_entropy(n: Op, how: str) -> Any:
+    """With a part of the target spread over all classes; a single sample is a batch of one."""
+    b, dtype, smoothing = n.b, n.meta("input").dtype, float(n.args["label_smoothing"])
+    x, target, weight, sizes = n.x(), n.x("target"), n.x("weight"), n.meta("input").sizes
+    if len(sizes) == 1:
+        x, target, sizes = b.reshape(x, [1, *sizes]), b.reshape(target, [1]), [1, *sizes]
+    logs = b.node("LogSoftmax", x, axis=1)
+    ignored = n.args["ignore_index"]
+    losses = b.node("NegativeLogLikelihoodLoss", logs, target, weight, reduction="none", ignore_index=ignored)
+    counts = b.node("Not", b.node("Equal", target, b.const(ignored, n.meta("target").dtype)))
+    counts = b.cast(counts, flow.bool, dtype)
+    if smoothing:
+        spread = logs if weight is None else b.node("Mul", logs, b.reshape(weight, [-1] + [1] * (len(sizes) - 2)))
+        spread = b.node("Mul", b.reduce("ReduceSum", spread, [1], False), counts)
+        spread = b.node("Mul", spread, b.const(-smoothing / sizes[1], dtype))
+        losses = b.node("Add", b.node("Mul", losses, b.const(1 - smoothing, dtype)), spread)
+    if how == "none":
+        return b.reshape(losses, n.out.sizes)
+    total = b.node("ReduceSum", losses, keepdims=0)
+    if how == "mean":
+        if weight is not None:
+            zero = b.const(0, n.meta("target").dtype)
+            seen = b.node("Where", b.cast(counts, dtype, flow.bool), target, zero)
+            counts = b.node("Mul", counts, b.node("Gather", weight, seen, axis=0))
+        total = b.node("Div", total, b.node("ReduceSum", counts, keepdims=0))
+    return total
 
 
 @rule("grid_sample")
@@ -293,6 +373,9 @@ def attention(n: Op) -> Any:
         else:
             scores = b.node("Add", scores, n.x("attn_mask", dtype))
     weights = b.node("Softmax", scores, axis=-1)
+    if mask is not None:
+        # Rows that may attend to nothing have weights of zero.
+        weights = b.node("Where", b.node("IsNaN", weights), b.const(0, dtype), weights)
     return [b.node("MatMul", weights, values), None]
 
 

@@ -75,6 +75,63 @@ def cumsum(n: Op) -> Any:
     return n.b.node("CumSum", n.x("input", n.out.dtype), n.b.const(n.dim(), flow.int64))
 
 
+def _before(n: Op, x: str, shift: int, fill: str) -> str:
+    """The elements ``shift`` places before along ``dim``; ``fill`` where there are none."""
+    b, meta, dim = n.b, n.meta("input"), n.dim()
+    axis = b.ints([dim])
+    kept = b.node("Slice", x, b.ints([0]), b.ints([meta.sizes[dim] - shift]), axis)
+    pads = [0] * (2 * meta.rank)
+    pads[dim] = shift
+    return b.node("Pad", kept, b.ints(pads), fill)
+
+
+def _shifts(n: Op) -> list[int]:
+    """Distances that double: with as many steps, each element has met all before it."""
+    size = n.meta("input").sizes[n.dim()] if n.meta("input").rank else 1
+    if not static(size):
+        raise n.refuse("along a named dimension has no ONNX form")
+    return [2**i for i in range(max(size - 1, 0).bit_length())]
+
+
+@rule("cumprod")
+def cumprod(n: Op) -> Any:
+    dtype = n.out.dtype
+    x, one = n.x("input", dtype), n.b.const(1, dtype)
+    for shift in _shifts(n):
+        x = n.b.node("Mul", x, _before(n, x, shift, one))
+    return n.b.node("Identity", x)
+
+
+@rule("cummax", "cummin", "cumulative_extreme")
+def cumulative_extreme(n: Op) -> Any:
+    """The last place of the extreme so far; numbers that are none count as extreme."""
+    b, meta = n.b, n.meta("input")
+    largest = n.args["largest"] if n.name == "cumulative_extreme" else n.name == "cummax"
+    dtype = flow.int32 if meta.dtype == flow.bool else meta.dtype
+    if dtype.is_floating_point:
+        worst: Any = float("-inf") if largest else float("inf")
+    else:
+        worst = flow.iinfo(dtype).min if largest else flow.iinfo(dtype).max
+    x, fill, zero = n.x("input", dtype), b.const(worst, dtype), b.const(0, flow.int64)
+    shape = [1] * meta.rank
+    if meta.rank:
+        shape[n.dim()] = -1
+        count = flow.arange(meta.sizes[n.dim()]) if static(meta.sizes[n.dim()]) else flow.zeros(1, dtype=flow.int64)
+        at = b.node("Expand", b.const(count.reshape(shape)), b.ints(meta.sizes))
+    else:
+        at = b.node("Identity", zero)
+    for shift in _shifts(n):
+        earlier, place = _before(n, x, shift, fill), _before(n, at, shift, zero)
+        better = b.node("Greater" if largest else "Less", earlier, x)
+        if dtype.is_floating_point:
+            is_first = b.node("And", b.node("IsNaN", earlier), b.node("Not", b.node("IsNaN", x)))
+            better = b.node("Or", better, is_first)
+        x, at = b.node("Where", better, earlier, x), b.node("Where", better, place, at)
+    if n.name == "cumulative_extreme":
+        return at
+    return [b.node("Identity", b.cast(x, dtype, meta.dtype)), at]
+
+
 @rule("topk")
 def topk(n: Op) -> Any:
     k = n.b.ints([n.args["k"]])

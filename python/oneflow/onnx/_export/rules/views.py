@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import oneflow as flow
@@ -209,17 +210,54 @@ def _places(n: Op) -> Any:
     return place
 
 
+def _order(n: Op) -> list[int] | None:
+    """The dimensions of a strided layout as they lie in memory, where it permutes all elements of a row-major input.
+
+    Sizes that follow from named dimensions are compared at the sizes of the trace.
+    """
+    b, sizes, strides, meta = n.b, n.args["size"], n.args["stride"], n.meta("input")
+    if n.args.get("offset", n.args.get("storage_offset")):
+        return None
+    if not _is_dense([b.at_points(s)[0] for s in meta.sizes], meta.strides):
+        return None
+    columns = [[b.at_points(v) for v in group] for group in (sizes, strides, meta.sizes)]
+    order: list[int] | None = None
+    for p in range(len(b.at_points(1))):
+        size, stride, base = ([column[p] for column in group] for group in columns)
+        order = order or sorted(range(len(size)), key=lambda d: -stride[d])
+        dense = _is_dense([size[d] for d in order], [stride[d] for d in order])
+        if not dense or math.prod(size) != math.prod(base):
+            return None
+    return order
+
+
+def _is_dense(sizes: list[int], strides: list[int]) -> bool:
+    """Whether a layout is row-major without gaps."""
+    expected = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 @rule("_as_strided", "as_strided", "as_strided_copy")
 def as_strided(n: Op) -> Any:
     meta, sizes, strides = n.meta("input"), n.args["size"], n.args["stride"]
     if sizes == meta.sizes and strides == meta.strides:
         return n.b.node("Identity", n.x())
+    if (order := _order(n)) is not None:
+        dense = n.b.reshape(n.x(), [sizes[d] for d in order])
+        return n.b.node("Transpose", dense, perm=[order.index(d) for d in range(len(order))])
     return n.b.node("Gather", n.b.reshape(n.x(), [-1]), n.b.const(_places(n)), axis=0)
 
 
 @rule("_as_strided_scatter", "as_strided_scatter")
 def as_strided_scatter(n: Op) -> Any:
     b, meta = n.b, n.meta("input")
+    if (order := _order(n)) is not None:
+        # Every element is written.
+        return b.reshape(b.node("Transpose", n.x("src", n.out.dtype), perm=order), meta.sizes)
     flat = b.reshape(n.x(), [-1])
     source = b.reshape(n.x("src", n.out.dtype), [-1])
     made = b.node("ScatterElements", flat, b.const(_places(n).reshape(-1)), source, axis=0)
@@ -249,6 +287,8 @@ def slice_scatter(n: Op) -> Any:
 def unfold(n: Op) -> Any:
     """Windows along a dimension; their elements become the last one."""
     b, rank = n.b, n.meta("input").rank
+    if rank == 0:
+        return b.reshape(n.x(), n.out.sizes)
     dim, count = n.dim("dimension"), n.out.sizes[n.dim("dimension")]
     if not static(count):
         raise n.refuse("along an open dimension has no ONNX form")
