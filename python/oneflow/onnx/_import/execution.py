@@ -22,6 +22,9 @@ _NEVER_STATIC: tuple[str, ...] = (
     "Multinomial",
 )
 _NEVER_STATIC += ("Dropout", "If", "Loop", "Scan", "SequenceMap")
+# Ops that read no input as a size, and those that make and lay out initial states for them.
+_NUMBERS = ("LSTM", "GRU", "RNN", "Add", "Sub", "Mul", "Div")
+_FILLS = ("Expand", "ConstantOfShape", "Unsqueeze", "Concat")
 
 
 class Scope:
@@ -69,6 +72,25 @@ def _prepare(graph: Graph, model: Model, opsets: dict[str, int], static: set[str
         node.static = node.domain == "" and (node.op in _SHAPES or known)
         if node.static:
             static |= set(node.outputs)
+    _trace_filled(graph)
+
+
+def _trace_filled(graph: Graph) -> None:
+    """Trace what a shape fills and what is read as numbers alone: its sizes may follow from open dimensions."""
+    if any(_holds_graph(value) for node in graph.nodes for value in node.attributes.values()):
+        return
+    readers: dict[str, list[Node]] = {info.name: [] for info in graph.outputs}
+    for node in graph.nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    for node in reversed(graph.nodes):
+        found = [reader for name in node.outputs for reader in readers.get(name, ())]
+        if node.static and node.op in _FILLS and found:
+            node.static = any(r.static or r.op not in (*_NUMBERS, *_FILLS) for r in found)
+
+
+def _holds_graph(value: Any) -> bool:
+    return any(isinstance(v, Graph) for v in (value if isinstance(value, list) else [value]))
 
 
 class Interpreter:
