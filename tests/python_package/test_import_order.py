@@ -1,6 +1,7 @@
-"""Imports inside the package go one way: down the list of levels in docs/ARCHITECTURE.md."""
+"""Imports inside the package go one way: down the table of levels in docs/ARCHITECTURE.md, and in no circle."""
 
 import ast
+import re
 from pathlib import Path
 
 import oneflow
@@ -47,15 +48,43 @@ def nodes(tree):
             yield from nodes(node)
 
 
+def imported(node, modules):
+    """The modules that an import names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = node.module or ""
+    return [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
+
+
+def circles(texts):
+    """Modules that need each other while they are imported: imports at the top of files, by depth first."""
+    modules = {f"oneflow.{name}" for name in texts if name}
+    graph = {}
+    for module, text in texts.items():
+        tops = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
+        names = {name.removeprefix("oneflow.") for n in tops for name in imported(n, modules) if name in modules}
+        graph[module] = sorted(names - {module})
+    found, done, path = [], set(), []
+
+    def visit(module):
+        path.append(module)
+        for name in graph[module]:
+            if name in path:
+                found.append(path[path.index(name) :])
+            elif name not in done:
+                visit(name)
+        done.add(path.pop())
+
+    for module in graph:
+        if module and module not in done:
+            visit(module)
+    return found
+
+
 def upwards(module, text, modules):
     """(imported module, line) of the imports from a level above, at the top of the file or in a function."""
     for node in nodes(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            base = node.module or ""
-            names = [f"{base}.{a.name}" if f"{base}.{a.name}" in modules else base for a in node.names]
-        for name in names:
+        for name in imported(node, modules):
             found = name.removeprefix("oneflow.")
             if name.startswith("oneflow.") and rank(found) > rank(module):
                 yield found, node.lineno
@@ -79,6 +108,24 @@ def test_no_import_from_a_level_above():
         for found, line in upwards(module, text, modules)
     ]
     assert faults == []
+
+
+def test_no_circle():
+    assert circles(sources()) == []
+    planted = {
+        "a": "from oneflow import b",
+        "b": "import oneflow.c",
+        "c": "import os\nfrom oneflow.a import f",
+        "d": "import oneflow.a",
+    }
+    assert circles(planted) == [["a", "b", "c"]]
+    assert circles(planted | {"c": "def f():\n    from oneflow.a import f"}) == []
+
+
+def test_the_table_of_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| \d+ \| (.*?) \|", text, re.MULTILINE)
+    assert [tuple(re.findall(r"`([^`]+)`", row)) for row in rows] == list(LEVELS)
 
 
 def test_no_private_file_lies_in_the_package_itself():

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, distributed
+from oneflow import Tensor
 from oneflow.distributed import _pickling
 from oneflow.distributed._groups import _group, _members_only, _root
 
@@ -49,12 +49,12 @@ class _Packer:
 
 def _gathered(packer: _Packer, obj: Any) -> list[Tensor]:
     """Every rank's packed object."""
-    group, n = packer.group, distributed.get_world_size(packer.group)
+    group, n = packer.group, oneflow.distributed.get_world_size(packer.group)
     mine = packer.pack(obj)
     sizes = oneflow.empty(n, dtype=oneflow.int64)
-    distributed.all_gather_into_tensor(sizes, oneflow.tensor([mine.numel()]), group)
+    oneflow.distributed.all_gather_into_tensor(sizes, oneflow.tensor([mine.numel()]), group)
     packed = [oneflow.empty(size, dtype=oneflow.uint8) for size in sizes.tolist()]
-    distributed.all_gather(packed, mine, group)
+    oneflow.distributed.all_gather(packed, mine, group)
     return packed
 
 
@@ -111,7 +111,7 @@ def gather_object(
         >>> oneflow.testing.run_ranks(2, rank)
         [[0, 1], None]
     """
-    here = distributed.get_rank(group) == _root("gather_object", "dst", group, dst, group_dst)
+    here = oneflow.distributed.get_rank(group) == _root("gather_object", "dst", group, dst, group_dst)
     if here and object_gather_list is None:
         raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
     packer = _Packer("gather_object", group, weights_only)
@@ -150,12 +150,12 @@ def broadcast_object_list(
     """
     peer = _root("broadcast_object_list", "src", group, src, group_src)
     packer = _Packer("broadcast_object_list", group, weights_only)
-    here = distributed.get_rank(group) == peer
+    here = oneflow.distributed.get_rank(group) == peer
     mine = packer.pack(list(object_list)) if here else None
     size = oneflow.tensor([mine.numel() if mine is not None else 0])
-    distributed.broadcast(size, group=group, group_src=peer)
+    oneflow.distributed.broadcast(size, group=group, group_src=peer)
     packed = oneflow.empty(int(size), dtype=oneflow.uint8) if mine is None else mine
-    distributed.broadcast(packed, group=group, group_src=peer)
+    oneflow.distributed.broadcast(packed, group=group, group_src=peer)
     if not here:
         _fill("broadcast_object_list", object_list, packer.unpack(packed, packed.numel(), peer))
 
@@ -196,20 +196,20 @@ def scatter_object_list(
     """
     if not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    peer, n = _root("scatter_object_list", "src", group, src, group_src), distributed.get_world_size(group)
+    peer, n = _root("scatter_object_list", "src", group, src, group_src), oneflow.distributed.get_world_size(group)
     packer = _Packer("scatter_object_list", group, weights_only)
     packed = None
-    if distributed.get_rank(group) == peer:
+    if oneflow.distributed.get_rank(group) == peer:
         if scatter_object_input_list is None or len(scatter_object_input_list) != n:
             raise ValueError(f"scatter_object_list: rank src needs a scatter_object_input_list of {n} objects")
         packed = [packer.pack(value) for value in scatter_object_input_list]
     sizes = oneflow.tensor([part.numel() for part in packed] if packed else [0] * n)
-    distributed.broadcast(sizes, group=group, group_src=peer)
-    longest, mine = max(sizes.tolist()), int(sizes[distributed.get_rank(group)])
+    oneflow.distributed.broadcast(sizes, group=group, group_src=peer)
+    longest, mine = max(sizes.tolist()), int(sizes[oneflow.distributed.get_rank(group)])
     # Pieces of a scatter are of one length: all are as long as the longest.
     parts = packed and [oneflow.nn.functional.pad(part, (0, longest - part.numel())) for part in packed]
     got = oneflow.empty(longest, dtype=oneflow.uint8)
-    distributed.scatter(got, parts, group=group, group_src=peer)
+    oneflow.distributed.scatter(got, parts, group=group, group_src=peer)
     scatter_object_output_list[0] = packer.unpack(got, mine, peer)
 
 
@@ -248,7 +248,7 @@ def send_object_list(
     """
     mine = _Packer("send_object_list", group, weights_only).pack(list(object_list))
     for tensor in (oneflow.tensor([mine.numel()]), mine):
-        distributed.send(tensor, dst, group, group_dst=group_dst)
+        oneflow.distributed.send(tensor, dst, group, group_dst=group_dst)
 
 
 @_members_only
@@ -284,9 +284,9 @@ def recv_object_list(
         [None, (0, [{'a': 1}])]
     """
     size = oneflow.empty(1, dtype=oneflow.int64)
-    found = distributed.recv(size, src, group, group_src=group_src)
+    found = oneflow.distributed.recv(size, src, group, group_src=group_src)
     packed = oneflow.empty(int(size), dtype=oneflow.uint8)
-    distributed.recv(packed, found, group)
+    oneflow.distributed.recv(packed, found, group)
     packer = _Packer("recv_object_list", group, weights_only)
     peer = list(_group(group).ranks()).index(found)
     _fill("recv_object_list", object_list, packer.unpack(packed, packed.numel(), peer))
@@ -308,11 +308,11 @@ def reduce_scatter(
         >>> oneflow.testing.run_ranks(2, rank)
         [2.0, 4.0]
     """
-    counts = distributed._counts("reduce_scatter", "input_list", input_list, output, group)
+    counts = oneflow.distributed._counts("reduce_scatter", "input_list", input_list, output, group)
     flat = output.new_empty(output.numel())
-    together = distributed._joined(input_list)
-    then = lambda: distributed._hand_out(flat, [output])  # noqa: E731
-    return distributed._run_then(
+    together = oneflow.distributed._joined(input_list)
+    then = lambda: oneflow.distributed._hand_out(flat, [output])  # noqa: E731
+    return oneflow.distributed._run_then(
         group, async_op, then, [output], "reduce_scatter", flat, together, op=op, counts=counts
     )
 
@@ -336,12 +336,12 @@ def all_to_all(
     if not input_tensor_list:
         raise ValueError("all_to_all: input_tensor_list is empty")
     first = input_tensor_list[0]
-    sent = distributed._counts("all_to_all", "input_tensor_list", input_tensor_list, first, group)
-    received = distributed._counts("all_to_all", "output_tensor_list", output_tensor_list, first, group)
+    sent = oneflow.distributed._counts("all_to_all", "input_tensor_list", input_tensor_list, first, group)
+    received = oneflow.distributed._counts("all_to_all", "output_tensor_list", output_tensor_list, first, group)
     flat = first.new_empty(sum(received))
-    together = distributed._joined(input_tensor_list)
-    then = lambda: distributed._hand_out(flat, output_tensor_list)  # noqa: E731
-    return distributed._run_then(
+    together = oneflow.distributed._joined(input_tensor_list)
+    then = lambda: oneflow.distributed._hand_out(flat, output_tensor_list)  # noqa: E731
+    return oneflow.distributed._run_then(
         group, async_op, then, output_tensor_list, "all_to_all", flat, together, counts=sent, recv_counts=received
     )
 
@@ -366,7 +366,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     """
     pg = _group(group)
     here, ranks = pg.rank(), list(pg.ranks())
-    seconds = distributed._seconds(timeout)
+    seconds = oneflow.distributed._seconds(timeout)
     if seconds is not None and not seconds > 0:
         raise ValueError(f"monitored_barrier: timeout must be positive, got {timeout}")
     if seconds is None:

@@ -11,11 +11,7 @@ from typing import Any
 import oneflow
 from oneflow import Size, Tensor
 from oneflow.distributions import constraints
-from oneflow.distributions.transforms import (
-    Transform,
-    _clipped_sigmoid,
-    _Elementwise,
-)
+from oneflow.distributions._transforms import Transform, _clipped_sigmoid, _Elementwise
 from oneflow.distributions.utils import sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 from oneflow.nn import functional as F
 
