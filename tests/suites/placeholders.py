@@ -100,6 +100,8 @@ def load(action: Callable[[], Any], known: Sequence[str] = (), limit: int = 200)
         missing += [name for name in known if _fill_known(name)]
         while True:
             before = set(sys.modules)
+            for undo in before_start:
+                undo()
             try:
                 return action(), missing
             except (AttributeError, ImportError) as error:
@@ -117,6 +119,8 @@ def load(action: Callable[[], Any], known: Sequence[str] = (), limit: int = 200)
 
 
 roots: list[str] = []
+# Called before each start.
+before_start: list[Callable[[], None]] = []
 
 
 def _is_of_suite(module: ModuleType) -> bool:

@@ -6,6 +6,7 @@ another process for the rest.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from suites import kinds, placeholders
+from suites import kinds, placeholders, spawned
 
 
 class OutOfTime(BaseException):
@@ -116,11 +117,13 @@ def _out_of_time(signal_number: int, frame: FrameType | None) -> None:
     raise OutOfTime
 
 
-def _load(path: Path, plugin: Plugin, missing_before: list[str]) -> None:
-    """Import the file under its own name, as pytest will find it."""
+def _load(path: Path, kind: str, known: list[str]) -> list[str]:
+    """Import the file under its own name, as pytest will find it; return the names that were missing."""
     name = path.stem
 
     def execute() -> ModuleType:
+        for tool in getattr(kinds.KINDS[kind], "tools", ()):
+            importlib.import_module(tool)
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -132,13 +135,20 @@ def _load(path: Path, plugin: Plugin, missing_before: list[str]) -> None:
             raise
         return module
 
-    if not getattr(kinds.KINDS[plugin.order["kind"]], "has_placeholders", True):
+    if not getattr(kinds.KINDS[kind], "has_placeholders", True):
         execute()
-        return
-    known = plugin.order.get("known_missing", [])
-    _, missing = placeholders.load(execute, known)
-    if missing := missing_before + missing:
-        plugin.write(event="missing", names=missing)
+        return []
+    return placeholders.load(execute, known)[1]
+
+
+def prepare(where: str, missing: list[str]) -> None:
+    """Set up a process that a case starts, as the worker of the order in the file ``where`` was set up."""
+    order = json.loads(Path(where).read_text())
+    path = Path(order["file"])
+    sys.argv[:] = [str(path)]
+    kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
+    sys.path.insert(0, str(path.parent))
+    _load(path, order["kind"], missing)
 
 
 def main(where: str, missing: list[str] | None = None) -> None:
@@ -156,13 +166,17 @@ def main(where: str, missing: list[str] | None = None) -> None:
     sys.path.insert(0, str(path.parent))
     signal.signal(signal.SIGALRM, _out_of_time)
     try:
-        _load(path, plugin, missing or [])
+        missing = (missing or []) + _load(path, order["kind"], order.get("known_missing", []))
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, OutOfTime)):
             raise
         plugin.write(event="unloadable", message=f"{type(error).__name__}: {error}"[:2000])
         plugin.write(event="finished")
         return
+    if missing:
+        plugin.write(event="missing", names=missing)
+    if getattr(kinds.KINDS[order["kind"]], "spawns", False):
+        spawned.install(where, missing)
     arguments = [str(path), "-q", "--import-mode=prepend", "--assert=plain", "-c", "/dev/null"]
     arguments += getattr(kinds.KINDS[order["kind"]], "pytest", ["--noconftest"])
     arguments += [f"--rootdir={path.parent}", "-p", "no:cacheprovider", "-p", "no:timeout", "-p", "no:warnings"]
