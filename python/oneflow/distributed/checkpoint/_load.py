@@ -9,7 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
-from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten, set_entry
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
 from oneflow.distributed.checkpoint._save import box_of
@@ -17,7 +17,7 @@ from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.tensor import _layouts
 from oneflow.models.safetensors import SafetensorsFile
 
-__all__ = ["load_into"]
+__all__ = ["load_into", "read_manifest"]
 
 
 def load_into(state_dict: dict[str, Any], folder: Path, partial: bool, group: Any, no_dist: bool) -> None:
@@ -41,7 +41,7 @@ def load_into(state_dict: dict[str, Any], folder: Path, partial: bool, group: An
 
 
 def _fill(state_dict: dict[str, Any], folder: Path, partial: bool) -> None:
-    manifest = _manifest.read(folder)
+    manifest = read_manifest(folder)
     entries, paths = flatten(state_dict)
     reader = _Reader(folder, manifest)
     for name, value in entries.items():
@@ -56,6 +56,13 @@ def _fill(state_dict: dict[str, Any], folder: Path, partial: bool) -> None:
             continue
         elif not partial:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a checkpoint of this package, or what PyTorch's says."""
+    if not (folder / _manifest.NAME).exists() and (folder / _distcp.NAME).exists():
+        return _distcp.read(folder)
+    return _manifest.read(folder)
 
 
 class _Reader:
@@ -110,6 +117,8 @@ class _Reader:
             )
 
     def _part(self, name: str, entry: TensorEntry, chunk: Chunk) -> Tensor:
+        if isinstance(self.manifest, _distcp.Slices):
+            return self._checked(self.manifest.part(self.folder, name, chunk), entry, chunk)
         if chunk.file not in self._files:
             self._files[chunk.file] = SafetensorsFile(self.folder / chunk.file)
         file = self._files[chunk.file]
@@ -119,6 +128,10 @@ class _Reader:
         dtype = _manifest.dtype_of(entry.dtype)
         if dtype == oneflow.complex128 and part.dtype == oneflow.float64 and part.dim() == len(chunk.sizes) + 1:
             part = oneflow.view_as_complex(part)
+        return self._checked(part, entry, chunk)
+
+    def _checked(self, part: Tensor, entry: TensorEntry, chunk: Chunk) -> Tensor:
+        dtype = _manifest.dtype_of(entry.dtype)
         if tuple(part.shape) != chunk.sizes or part.dtype != dtype:
             raise CheckpointException(
                 f"{self.folder / chunk.file} has {chunk.key!r} with {part.dtype} of shape {tuple(part.shape)}, the "
@@ -127,6 +140,8 @@ class _Reader:
         return part
 
     def object(self, name: str) -> Any:
+        if isinstance(self.manifest, _distcp.Slices):
+            return self.manifest.object(self.folder, name)
         file = self.manifest.objects[name]
         if file not in self._objects:
             self._objects[file] = oneflow.load(self.folder / file)

@@ -18,7 +18,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
-from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
 from oneflow.distributed.checkpoint.api import CheckpointException
@@ -42,6 +42,11 @@ class SavePlan:
     tensors: dict[str, Tensor]
     objects: dict[str, Any]
     manifest: Manifest
+    # Where this rank's parts begin, and the path of every entry of all ranks.
+    offsets: dict[str, tuple[int, ...]]
+    paths: dict[str, Any]
+    # Whether it is written as PyTorch does.
+    is_distcp: bool
 
     def is_alone(self) -> bool:
         """Whether no other rank takes part."""
@@ -65,12 +70,19 @@ def box_of(x: Tensor) -> Box | None:
 
 
 def plan(
-    state_dict: Any, folder: Path, sync: bool, overwrite: bool, group: Any, no_dist: bool, copies: bool
+    state_dict: Any,
+    folder: Path,
+    sync: bool,
+    overwrite: bool,
+    group: Any,
+    no_dist: bool,
+    copies: bool,
+    is_distcp: bool = False,
 ) -> SavePlan:
     """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on."""
     alone = no_dist or distributed.get_world_size(group) == 1
     rank = 0 if alone else distributed.get_rank(group)
-    entries, _ = flatten(state_dict)
+    entries, paths = flatten(state_dict)
     parts: dict[str, Tensor] = {}
     mine: dict[str, Any] = {}
     objects: dict[str, Any] = {}
@@ -95,14 +107,15 @@ def plan(
             parts[name], box = _layouts.local_part(value), found
         mine[name] = (dtype, shape, box)
     # Every rank finds the same answer from what all of them hold.
-    told: list[Any] = [(mine, list(objects), secrets.token_hex(4), folder.joinpath(_manifest.NAME).exists())]
+    is_there = any(folder.joinpath(name).exists() for name in (_manifest.NAME, _distcp.NAME))
+    told: list[Any] = [(mine, list(objects), secrets.token_hex(4), is_there, paths)]
     if not alone:
+        own = told[0]
         told = [None] * distributed.get_world_size(group)
-        own = (mine, list(objects), secrets.token_hex(4), folder.joinpath(_manifest.NAME).exists())
         distributed.all_gather_object(told, own, group)
-    if not overwrite and any(there for *_, there in told):
+    if not overwrite and any(there for *_, there, _ in told):
         raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
-    manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2])
+    manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2], is_distcp)
     own_parts = {
         name: t.clone(memory_format=oneflow.contiguous_format) if copies else t
         for name, t in parts.items()
@@ -114,12 +127,21 @@ def plan(
 
         own_objects = copy.deepcopy(own_objects)
     return SavePlan(
-        folder, sync, rank, None if alone else group or distributed.group.WORLD, own_parts, own_objects, manifest
+        folder,
+        sync,
+        rank,
+        None if alone else group or distributed.group.WORLD,
+        own_parts,
+        own_objects,
+        manifest,
+        {name: mine[name][2][0] for name in own_parts},
+        {name: path for *_, of in told for name, path in of.items()},
+        is_distcp,
     )
 
 
 def _who_writes(
-    held: list[dict[str, Any]], objects: list[list[str]], token: str
+    held: list[dict[str, Any]], objects: list[list[str]], token: str, is_distcp: bool
 ) -> tuple[Manifest, dict[tuple[str, Box], int], dict[str, int]]:
     """The manifest but for sizes of files, the rank that writes each part, and that of each object."""
     holders: dict[tuple[str, Box], list[int]] = {}
@@ -131,6 +153,7 @@ def _who_writes(
                     f"save: entry {name!r} is {facts[name]} on one rank and {(dtype, shape)} on rank {rank}"
                 )
             holders.setdefault((name, box), []).append(rank)
+    tensor_file, object_file = (_distcp.file_name,) * 2 if is_distcp else (_tensor_file, _object_file)
     loads = [0] * len(held)
     writers: dict[tuple[str, Box], int] = {}
     tensors = {name: TensorEntry(dtype, shape, []) for name, (dtype, shape) in facts.items()}
@@ -144,14 +167,14 @@ def _who_writes(
             n *= size
         loads[writer] += n
         writers[key] = writer
-        tensors[name].chunks.append(Chunk(offsets, sizes, _tensor_file(writer, token), name))
+        tensors[name].chunks.append(Chunk(offsets, sizes, tensor_file(writer, token), name))
     object_writers: dict[str, int] = {}
     for rank, names in enumerate(objects):
         for name in names:
             if name in facts:
                 raise CheckpointException(f"save: entry {name!r} is a tensor on one rank and none on rank {rank}")
             object_writers.setdefault(name, rank)
-    files = {name: _object_file(rank, token) for name, rank in object_writers.items()}
+    files = {name: object_file(rank, token) for name, rank in object_writers.items()}
     return Manifest(tensors, files, {}), writers, object_writers
 
 
@@ -171,22 +194,23 @@ def write(plan: SavePlan) -> None:
     """
     failure: Exception | None = None
     sizes: dict[str, int] = {}
+    slices: dict[Any, _distcp.Slice] = {}
     try:
-        sizes = _write_own(plan)
+        sizes, slices = _write_own(plan)
     except Exception as error:  # All ranks learn of it.
         failure = error
-    told: list[Any] = [(sizes, None if failure is None else f"{type(failure).__name__}: {failure}")]
+    told: list[Any] = [(sizes, _plain(slices), None if failure is None else f"{type(failure).__name__}: {failure}")]
     if not plan.is_alone():
         own = told[0]
         told = [None] * distributed.get_world_size(plan.group)
         distributed.all_gather_object(told, own, plan.group)
-    bad = {rank: text for rank, (_, text) in enumerate(told) if text is not None}
+    bad = {rank: text for rank, (*_, text) in enumerate(told) if text is not None}
     done: list[Any] = [None]
     if not bad and plan.rank == 0:
-        for files, _ in told:
+        for files, *_ in told:
             plan.manifest.files.update(files)
         try:
-            _manifest.write_durably(plan.folder / _manifest.NAME, plan.manifest.dumps(), plan.sync)
+            _write_manifest(plan, [row for _, rows, _ in told for row in rows])
         except Exception as error:
             failure, done = error, [f"{type(error).__name__}: {error}"]
     if not plan.is_alone() and not bad:
@@ -203,11 +227,39 @@ def write(plan: SavePlan) -> None:
         _remove_others(plan.folder, set(plan.manifest.files))
 
 
-def _write_own(plan: SavePlan) -> dict[str, int]:
+def _plain(slices: dict[Any, _distcp.Slice]) -> list[Any]:
+    """Slices as messages hold them: plain values."""
+    return [(*key, at.file, at.offset, at.length) for key, at in slices.items()]
+
+
+def _write_manifest(plan: SavePlan, rows: list[Any]) -> None:
+    """Write the manifest of the plan's format; then one of the other format, whose files will go, is none any more."""
+    name, other, data = _manifest.NAME, _distcp.NAME, b""
+    if plan.is_distcp:
+        name, other = other, name
+        slices = {(name, offsets): _distcp.Slice(*at) for name, offsets, *at in rows}
+        data = _distcp.dumps(plan.manifest, slices, plan.paths)
+    else:
+        data = plan.manifest.dumps()
+    _manifest.write_durably(plan.folder / name, data, plan.sync)
+    plan.folder.joinpath(other).unlink(missing_ok=True)
+
+
+def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]]:
     plan.folder.mkdir(parents=True, exist_ok=True)
     chunks = [c.file for entry in plan.manifest.tensors.values() for c in entry.chunks]
     token = next((f.rpartition("_")[2].partition(".")[0] for f in [*chunks, *plan.manifest.objects.values()]), "")
     sizes = {}
+    if plan.is_distcp:
+        slices: dict[Any, _distcp.Slice] = {}
+        if plan.tensors or plan.objects:
+            path = plan.folder / _distcp.file_name(plan.rank, token)
+            parts = {(name, plan.offsets[name]): t for name, t in plan.tensors.items()}
+            slices = _distcp.write_parts(path, parts, plan.objects)
+            sizes[path.name] = _settled(path, plan.sync)
+        if plan.sync:
+            _manifest.sync_folder(plan.folder)
+        return sizes, slices
     if plan.tensors:
         path = plan.folder / _tensor_file(plan.rank, token)
         save_file({name: _as_stored(t) for name, t in plan.tensors.items()}, path)
@@ -218,7 +270,7 @@ def _write_own(plan: SavePlan) -> dict[str, int]:
         sizes[path.name] = _settled(path, plan.sync)
     if plan.sync:
         _manifest.sync_folder(plan.folder)
-    return sizes
+    return sizes, {}
 
 
 def _as_stored(t: Tensor) -> Tensor:
@@ -235,7 +287,8 @@ def _settled(path: Path, sync: bool) -> int:
 
 def _remove_others(folder: Path, kept: set[str]) -> None:
     for path in folder.iterdir():
-        if path.name.startswith(("part_", "objects_", ".objects_")) and path.name not in kept:
+        is_part = path.name.startswith(("part_", "objects_", ".objects_")) or path.suffix == ".distcp"
+        if is_part and path.name not in kept:
             path.unlink(missing_ok=True)
 
 

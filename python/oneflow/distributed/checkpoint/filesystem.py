@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from pathlib import Path
 
 from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint._load import read_manifest
 
-__all__ = ["FileSystemReader", "FileSystemWriter"]
+__all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
+
+
+class SerializationFormat(enum.Enum):
+    """How :class:`FileSystemWriter` writes tensors.
+
+    Example::
+
+        >>> import oneflow.distributed.checkpoint as dcp
+        >>> dcp.filesystem.SerializationFormat.TORCH_SAVE.value
+        'torch_save'
+    """
+
+    TORCH_SAVE = "torch_save"
+    SAFETENSORS = "safetensors"
 
 
 class FileSystemWriter:
@@ -19,11 +35,16 @@ class FileSystemWriter:
         sync_files: wait until the disk has what was written; without it a power cut may lose the checkpoint.
         thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; they change no result.
         overwrite: whether a checkpoint in the folder is replaced. It stays whole until the new one is.
+        serialization_format: ``SAFETENSORS``, this package's format, is the default. ``TORCH_SAVE`` is PyTorch's,
+            ``.metadata`` and ``.distcp`` files, which its readers take.
 
     Example::
 
         >>> import oneflow.distributed.checkpoint as dcp
         >>> _ = dcp.save({"step": 1}, storage_writer=dcp.FileSystemWriter("checkpoint"))
+        >>> theirs = dcp.filesystem.SerializationFormat.TORCH_SAVE
+        >>> writer = dcp.FileSystemWriter("for_torch", serialization_format=theirs)
+        >>> _ = dcp.save({"step": 1}, storage_writer=writer)
     """
 
     def __init__(
@@ -35,7 +56,9 @@ class FileSystemWriter:
         per_thread_copy_ahead: int = 10_000_000,
         cache_staged_state_dict: bool = False,
         overwrite: bool = True,
+        serialization_format: SerializationFormat = SerializationFormat.SAFETENSORS,
     ) -> None:
+        self.serialization_format = SerializationFormat(serialization_format)
         if not single_file_per_rank:
             raise NotImplementedError("FileSystemWriter: each rank writes one file (single_file_per_rank)")
         self.path = Path(path)
@@ -43,7 +66,7 @@ class FileSystemWriter:
 
 
 class FileSystemReader:
-    """Reads checkpoints from a folder.
+    """Reads checkpoints from a folder: those of this package, and PyTorch's (``.metadata`` and ``.distcp`` files).
 
     Args:
         path: the folder.
@@ -65,4 +88,4 @@ class FileSystemReader:
         Raises:
             CheckpointException: there is no checkpoint, or it is damaged.
         """
-        return _manifest.read(self.path)
+        return read_manifest(self.path)

@@ -12,9 +12,9 @@ from typing import Any
 import oneflow
 from oneflow import distributed
 from oneflow.distributed.checkpoint._manifest import Manifest
-from oneflow.distributed.checkpoint._save import plan, start_writing, write
+from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
-from oneflow.distributed.checkpoint.filesystem import FileSystemWriter
+from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat
 from oneflow.distributed.checkpoint.stateful import Stateful
 
 __all__ = ["async_save", "save", "save_state_dict"]
@@ -61,7 +61,7 @@ def save(
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
     _check_planner(planner)
-    done = plan(stated(state_dict), writer.path, writer.sync_files, writer.overwrite, process_group, no_dist, False)
+    done = _plan(state_dict, writer, process_group, no_dist, False)
     write(done)
     return done.manifest
 
@@ -134,7 +134,7 @@ def async_save(
     group = process_group
     if not no_dist and distributed.get_world_size(process_group) > 1:
         group = _background_group(process_group)
-    staged = plan(stated(state_dict), writer.path, writer.sync_files, writer.overwrite, group, no_dist, True)
+    staged = _plan(state_dict, writer, group, no_dist, True)
     future = start_writing(staged, lambda: None)
     _LAST.future = future
     return future
@@ -173,6 +173,12 @@ def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWr
     if checkpoint_id is not None:
         writer.path = Path(checkpoint_id)
     return writer
+
+
+def _plan(state_dict: dict[str, Any], writer: FileSystemWriter, group: Any, no_dist: bool, copies: bool) -> SavePlan:
+    is_distcp = writer.serialization_format is SerializationFormat.TORCH_SAVE
+    entries = stated(state_dict)
+    return plan(entries, writer.path, writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp)
 
 
 def _check_planner(planner: Any) -> None:
