@@ -342,7 +342,5 @@ def test_the_wrapper_of_the_first_fsdp(alone: Any) -> None:
         assert model.clip_grad_norm_(1.0).dim() == 0
         with pytest.raises(NotImplementedError, match="keep_low_precision_grads"):
             FullyShardedDataParallel(nn.Linear(1, 1), mixed_precision=MixedPrecision(keep_low_precision_grads=True))
-        with pytest.raises(NotImplementedError, match="param_init_fn"):
-            FullyShardedDataParallel(nn.Linear(1, 1), param_init_fn=lambda m: None)
 
     run_ranks(2, options)

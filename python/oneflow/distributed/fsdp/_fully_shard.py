@@ -36,6 +36,9 @@ def fully_shard(
     their first dimension; make the optimizer afterwards. Each rank has its own part of the batch, and gradients are
     averaged. The module becomes an :class:`FSDPModule` too.
 
+    The parameters of a module on the meta device get memory for their slices alone, without values: call ``to_empty``
+    and the modules' ``reset_parameters``, or load them, before the first forward.
+
     Args:
         module: a module, or a list of modules that run one after the other.
         mesh: of one dimension, or of two: replicated over the first and split over the second. All ranks by default.
@@ -48,7 +51,8 @@ def fully_shard(
 
     Raises:
         ValueError: a mesh of more dimensions, a module that was sharded before, or scalar parameters.
-        NotImplementedError: a size as ``reshard_after_forward``, or parameters on the meta device.
+        NotImplementedError: a size as ``reshard_after_forward``.
+        RuntimeError: by the first forward, parameters of the meta device to which nobody has written.
 
     Example::
 

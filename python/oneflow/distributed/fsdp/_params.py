@@ -37,10 +37,6 @@ class ShardedParam:
         self.uses, self.name = uses, what
         # With tensor parallelism the whole is what this rank has of it.
         whole = _layouts.local_part(param) if param.is_global else param.detach()
-        if whole.is_meta:
-            raise NotImplementedError(
-                f"fully_shard: parameter '{what}' is on the meta device; make the module on the cpu"
-            )
         if whole.dim() == 0:
             raise ValueError(
                 f"fully_shard doesn't support scalar parameters. Change {what} to a 1D tensor with numel equal to 1."
@@ -58,10 +54,15 @@ class ShardedParam:
         # Room for a slice in what is sent: that of the largest.
         self.room = self.slices[0][1] * self.others
         own = whole.narrow(self.dim, *self.slices[here]).clone(memory_format=oneflow.contiguous_format)
+        if whole.is_meta:
+            # The whole is never made: only the slice has memory, and somebody has yet to write its values.
+            own = oneflow.zeros(own.shape, dtype=own.dtype)
         self._tensor_parallel = (param.placement, list(param.sbp), list(param.shape)) if param.is_global else None
         placement, layout = _placement_of_slices(param, mesh, self.dim)
         sharded = _layouts.assemble(own, placement, layout, list(param.shape))
         self.sharded = Parameter(sharded, param.requires_grad)
+        # The version of a slice without values; None once it has some.
+        self._empty_version = self.sharded._version if whole.is_meta else None
         self.unsharded: Parameter | None = None
         self._full: Tensor | None = None
         # Gradients of backwards that did not reduce.
@@ -93,7 +94,14 @@ class ShardedParam:
             )
         self.sharded = found if isinstance(found, Parameter) else Parameter(found, found.requires_grad)
         self.orig_dtype = self.sharded.dtype
+        self._empty_version = None
         self.use_sharded()
+
+    def is_without_values(self) -> bool:
+        """Whether it was made on the meta device and nobody has written to it since."""
+        if self._empty_version is not None and self.sharded._version != self._empty_version:
+            self._empty_version = None
+        return self._empty_version is not None
 
     # ---- the whole
 
@@ -239,6 +247,13 @@ class ParamGroup:
         self._gathering = []
         for p in self.params:
             p.adopt()
+        empty = [p.name for p in self.params if p.is_without_values()]
+        if empty:
+            self._gathering = None
+            raise RuntimeError(
+                "fully_shard: parameters were made on the meta device and nobody has written their values: "
+                f"{', '.join(empty)}; call to_empty(device='cpu') and initialise or load them"
+            )
         for params in _by_dtype(self.params, lambda p: p.dtype):
             total = sum(p.room for p in params)
             own = oneflow.zeros(total, dtype=params[0].dtype)

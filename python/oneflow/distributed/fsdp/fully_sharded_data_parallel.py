@@ -66,7 +66,8 @@ class FullyShardedDataParallel(Module):
         backward_prefetch: ``None`` gathers nothing ahead in the backward.
         mixed_precision: see :class:`MixedPrecision`.
         ignored_modules, ignored_states: modules and parameters that stay as they are.
-        param_init_fn: refused; make the module on the cpu.
+        param_init_fn: called with each module that has parameters on the meta device, to give them memory and values.
+            By default they get memory, and ``reset_parameters`` is called.
         device_id, forward_prefetch, limit_all_gathers: accepted; they change no result.
         sync_module_states: make parameters and buffers those of the first rank before they are cut.
         use_orig_params: accepted; parameters keep their names and shapes, as DTensors, either way.
@@ -103,10 +104,6 @@ class FullyShardedDataParallel(Module):
         device_mesh: DeviceMesh | None = None,
     ) -> None:
         super().__init__()
-        if param_init_fn is not None:
-            raise NotImplementedError(
-                "FullyShardedDataParallel: param_init_fn is not supported; make the module on the cpu"
-            )
         if process_group is not None and device_mesh is not None:
             raise ValueError(
                 "Cannot pass both process_group and device_mesh at the same time. Please just pass only one."
@@ -121,6 +118,7 @@ class FullyShardedDataParallel(Module):
             )
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
+            _materialise(module, param_init_fn)
             _synchronise(module, mesh, ignored)
         self.sharding_strategy, self.mixed_precision, self.device_mesh = strategy, mixed, mesh
 
@@ -132,6 +130,7 @@ class FullyShardedDataParallel(Module):
                 reduce_dtype=precision.reduce_dtype or precision.param_dtype,
                 cast_forward_inputs=casts,
             )
+            _materialise(target, param_init_fn)
             keeps = own.get("sharding_strategy", strategy) in _KEEPS
             fully_shard(
                 target,
@@ -321,6 +320,31 @@ class FullyShardedDataParallel(Module):
 def _sharded(module: Module) -> FSDPModule:
     assert isinstance(module, FSDPModule)
     return module
+
+
+def _materialise(target: Module, param_init_fn: Callable[[Module], None] | None) -> None:
+    """Give memory and values to parameters on the meta device that no call has sharded yet."""
+    for module in target.modules():
+        own = [t for t in (*module._parameters.values(), *module._buffers.values()) if t is not None]
+        if not any(t.is_meta for t in own):
+            continue
+        if param_init_fn is not None:
+            param_init_fn(module)
+        else:
+            reset = getattr(module, "reset_parameters", None)
+            if reset is None:
+                raise ValueError(
+                    f"FullyShardedDataParallel: {type(module).__name__} is on the meta device and has no "
+                    "reset_parameters(); give param_init_fn"
+                )
+            module.to_empty(device="cpu", recurse=False)
+            with oneflow.no_grad():
+                reset()
+        left = [name for name, t in module._parameters.items() if t is not None and t.is_meta]
+        if left:
+            raise ValueError(
+                f"FullyShardedDataParallel: param_init_fn has left {left} of {type(module).__name__} on meta"
+            )
 
 
 def _mesh(group: Any, mesh: DeviceMesh | None, strategy: ShardingStrategy) -> DeviceMesh:
