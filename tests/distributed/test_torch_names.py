@@ -58,6 +58,7 @@ MODULES = "constants elastic.multiprocessing.errors nn.functional rendezvous ten
 def test_modules_have_the_names_of_torch(module: str) -> None:
     theirs = importlib.import_module(f"torch.distributed.{module}")
     ours = importlib.import_module(f"oneflow.distributed.{module}")
+    assert ours.__all__
     for name in ours.__all__:
         expected = getattr(theirs, name)
         if inspect.isfunction(expected):
@@ -85,7 +86,7 @@ def test_exceptions_of_stores() -> None:
         if package is dist:
             calls += [
                 lambda: dist.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False),
-                lambda: dist.TCPStore("127.0.0.1", port, 3, timeout=short),
+                lambda: dist.TCPStore("127.0.0.1", 0, 3, is_master=True, timeout=short),
                 lambda: dist.TCPStore("127.0.0.1", free_port(), timeout=short),
             ]
         found = []
@@ -139,23 +140,23 @@ def test_a_rendezvous_of_the_program(tmp_path: Path) -> None:
         yield dist.FileStore(str(tmp_path / "meeting"), 1), 0, 1
 
     scheme = f"own{tmp_path.name.replace('_', '-')}".lower()
-    dist.rendezvous.register_rendezvous_handler(scheme, meet)
+    dist.register_rendezvous_handler(scheme, meet)
     with pytest.raises(RuntimeError, match="already registered"):
-        dist.rendezvous.register_rendezvous_handler(scheme, meet)
+        dist.register_rendezvous_handler(scheme, meet)
     dist.init_process_group("gloo", init_method=f"{scheme}://")
     try:
         assert dist.get_world_size() == 1 and dist.get_backend() == "gloo"
     finally:
         dist.destroy_process_group()
     with pytest.raises(RuntimeError, match="No rendezvous handler for nobody"):
-        dist.rendezvous.rendezvous("nobody://")
+        dist.rendezvous("nobody://")
 
 
 @pytest.mark.parametrize("url", ["tcp://127.0.0.1", "tcp://127.0.0.1:80", "tcp://127.0.0.1:80?rank=0", "file://"])
 def test_addresses_that_say_too_little(url: str) -> None:
     for package in (dist, torch_dist):
         with pytest.raises(ValueError, match=r"Error initializing torch\.distributed using"):
-            next(package.rendezvous.rendezvous(url) if package is dist else package.rendezvous(url))
+            next(package.rendezvous(url))
 
 
 def test_gradients_of_collectives() -> None:

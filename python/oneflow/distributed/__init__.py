@@ -99,6 +99,7 @@ from oneflow.distributed._process_group import (
 )
 from oneflow.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from oneflow.distributed._work import _coalescing, _coalescing_manager, _Steps
+from oneflow.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 __all__ = [
     "AllToAllOptions",
@@ -182,6 +183,8 @@ __all__ = [
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
+    "register_rendezvous_handler",
+    "rendezvous",
     "reset_wire_counters",
     "scatter",
     "scatter_object_list",
@@ -212,7 +215,6 @@ _lazy = LazyNames(
         "fsdp",
         "nn",
         "optim",
-        "rendezvous",
         "run",
         "tensor",
     ),

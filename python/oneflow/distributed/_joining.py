@@ -22,6 +22,7 @@ from oneflow.distributed._groups import (
     _world,
 )
 from oneflow.distributed._stores import FileStore, HashStore, Store, TCPStore
+from oneflow.distributed.rendezvous import _handlers, rendezvous
 
 __all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
 
@@ -183,16 +184,14 @@ def _join(
 
 def _met(init_method: str, rank: int, world_size: int, seconds: float | None) -> tuple[Store, int, int]:
     """What a rendezvous of the program's own says."""
-    from oneflow.distributed import rendezvous
-
     scheme = init_method.partition("://")[0]
-    if scheme not in rendezvous._handlers:
+    if scheme not in _handlers:
         raise ValueError(
             f"init_process_group: init_method {init_method!r} is not supported; use env://, tcp://host:port, "
-            "file://path or distributed.rendezvous.register_rendezvous_handler"
+            "file://path or distributed.register_rendezvous_handler"
         )
     timeout = datetime.timedelta(seconds=300.0 if seconds is None else seconds)
-    store, rank, world_size = next(iter(rendezvous.rendezvous(init_method, rank, world_size, timeout=timeout)))
+    store, rank, world_size = next(iter(rendezvous(init_method, rank, world_size, timeout=timeout)))
     if not isinstance(store, Store):
         raise TypeError(f"init_process_group: the rendezvous {scheme}:// gave no Store, but {type(store).__name__}")
     return store, rank, world_size

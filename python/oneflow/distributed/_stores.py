@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ def _within(seconds: float) -> Iterator[None]:
     except RuntimeError as error:
         if time.monotonic() < end:
             raise DistNetworkError(str(error)) from None
-        raise DistStoreError(str(error)) from None
+        raise DistStoreError(f"wait timeout: {error}") from None
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -128,6 +129,10 @@ class Store:
         return True
 
 
+# The servers of this process that share their port.
+_tenants: weakref.WeakValueDictionary[int, TCPStore] = weakref.WeakValueDictionary()
+
+
 class TCPStore(Store):
     """A store in one process, the server, which others reach over TCP.
 
@@ -136,11 +141,12 @@ class TCPStore(Store):
     Args:
         host_name: where the server listens.
         port: 0 lets the server take a free one, which is then its ``port``.
-        world_size: wait until so many, the server among them, have come.
+        world_size: the server waits until so many, itself among them, have come.
         is_master: this process is the server.
         timeout: of every operation; five minutes by default.
         wait_for_workers: whether to wait for them.
-        multi_tenant, use_libuv: accepted; one thread serves all clients in any case.
+        multi_tenant: a second server of this process at one port is a client of the first.
+        use_libuv: accepted; one thread serves all clients in any case.
 
     Raises:
         DistNetworkError: the port is taken, or the server did not come in time.
@@ -170,16 +176,38 @@ class TCPStore(Store):
             raise NotImplementedError("TCPStore: master_listen_fd is not supported; give a port")
         if not 0 <= port < 65536:
             raise ValueError(f"TCPStore: port must be from 0 to 65535, got {port}")
+        if world_size == 0:
+            raise ValueError("TCPStore world size cannot be 0")
         self.set_timeout(timeout)
+        shared = _tenants.get(port) if multi_tenant and is_master else None
         try:
-            self._store = _oneflow._Store.tcp(host_name, port, is_master, self._timeout)
+            self._store = _oneflow._Store.tcp(host_name, port, is_master and shared is None, self._timeout)
         except RuntimeError as error:
-            raise DistNetworkError(str(error)) from None
+            what = "The server socket has failed to listen on any local network address. " if is_master else ""
+            raise DistNetworkError(f"{what}{error}") from None
         self.host, self.port = host_name, self._store.port()
-        if world_size is not None and world_size > 0 and wait_for_workers:
-            if self.add("init/", 1) == world_size:
-                self.set("init/all", "")
-            self.wait(["init/all"])
+        self.libuvBackend = use_libuv
+        if multi_tenant and is_master:
+            # Clients keep the server.
+            self._server = shared
+            if shared is None:
+                _tenants[self.port] = self
+        if world_size is not None and world_size > 0:
+            n_here = self.add("init/", 1)
+            if is_master and wait_for_workers:
+                self._wait_for_clients(n_here, world_size)
+
+    def _wait_for_clients(self, n_here: int, world_size: int) -> None:
+        end, pause = time.monotonic() + self._timeout, 0.001
+        while n_here < world_size:
+            if time.monotonic() > end:
+                raise DistStoreError(
+                    f"Timed out after {int(self._timeout) + 1} seconds waiting for clients. {n_here}/{world_size} "
+                    "clients joined."
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+            n_here = self.add("init/", 0)
 
 
 class FileStore(Store):
@@ -233,5 +261,6 @@ class PrefixStore(Store):
         if not isinstance(store, Store):
             raise TypeError(f"PrefixStore: store must be a Store, got {type(store).__name__}")
         self.underlying_store = store
+        self._underlying_non_prefix_store = getattr(store, "_underlying_non_prefix_store", store)
         self.set_timeout(store.timeout)
         self._store = store._store.prefixed(prefix)

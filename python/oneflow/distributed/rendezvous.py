@@ -30,11 +30,10 @@ def register_rendezvous_handler(scheme: str, handler: Callable[..., Iterator[tup
 
     Example::
 
-        >>> from oneflow.distributed.rendezvous import register_rendezvous_handler, rendezvous
         >>> def alone(url, **kwargs):
         ...     yield oneflow.distributed.HashStore(), 0, 1
-        >>> register_rendezvous_handler("alone", alone)
-        >>> next(rendezvous("alone://"))[1:]
+        >>> oneflow.distributed.register_rendezvous_handler("alone", alone)
+        >>> next(oneflow.distributed.rendezvous("alone://"))[1:]
         (0, 1)
     """
     if scheme in _handlers:
@@ -56,7 +55,7 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) ->
 
     Example::
 
-        >>> store, rank, size = next(oneflow.distributed.rendezvous.rendezvous("tcp://127.0.0.1:0?rank=0&world_size=1"))
+        >>> store, rank, size = next(oneflow.distributed.rendezvous("tcp://127.0.0.1:0?rank=0&world_size=1"))
         >>> rank, size, store.add("n", 2)
         (0, 1, 2)
     """

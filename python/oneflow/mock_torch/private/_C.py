@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 from typing import Any
 
 import oneflow
@@ -98,6 +99,11 @@ def _get_privateuse1_backend_name() -> str:
 def _get_accelerator(check: bool = False) -> device:
     """Return the preferred device: a GPU if there is one."""
     return device("cuda" if oneflow.cuda.is_available() else "cpu")
+
+
+def _set_print_stack_traces_on_fatal_signal(is_on: bool) -> None:
+    """Print where Python is when a signal ends the process."""
+    faulthandler.enable() if is_on else faulthandler.disable()
 
 
 def __getattr__(name: str) -> Any:
