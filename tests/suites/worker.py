@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -94,13 +95,22 @@ def _reason(info: Any, report: Any) -> dict[str, str]:
     error = info.value
     while error.__cause__ is not None:
         error = error.__cause__
+    kind, text = _of_process(str(error)) or (type(error).__name__, str(error))
     return {
-        "type": type(error).__name__,
-        "message": str(error)[:2000],
+        "type": kind,
+        "message": text[:2000],
         # An assertion may have no text but that it failed.
         "line": str(last.statement).strip().splitlines()[0][:200] if isinstance(error, AssertionError) else "",
         "at": f"{Path(str(last.path)).name}:{last.lineno + 1}",
     }
+
+
+def _of_process(text: str) -> tuple[str, str] | None:
+    """The exception of a process, where the error says that one has failed: its class, and its text."""
+    if not re.match(r"Process \d+ exited with error code", text):
+        return None
+    found = re.findall(r"^(?:[\w.]+\.)?(\w+): (.*)$", text, re.MULTILINE)
+    return (found[-1][0], f"{found[-1][1]}\n{text}") if found else None
 
 
 def _last_line(text: str) -> str:
