@@ -81,14 +81,18 @@ def _at(text, old, new):
         ("model.json", lambda t: t[:-20], "damaged"),
         ("model.json", lambda t: None, "no models/model.json"),
         ("model.json", lambda t: b"[" * 100_000, "damaged"),
-        ("model.json", lambda t: _at(t, b"oneflow.ops.aten.linear.default", b"os.system"), "os.system, which is no op"),
+        (
+            "model.json",
+            lambda t: _at(t, b"oneflow.ops.aten.linear.default", b"os.system"),
+            "os.system, which is not an op",
+        ),
         (
             "model.json",
             lambda t: _at(t, b"oneflow.ops.aten.linear.default", b"oneflow.ops.aten.no.default"),
             "not have",
         ),
-        ("model.json", lambda t: _at(t, b'["x", "n"]', b'["x", "n=print(1)"]'), "no identifier"),
-        ("model.json", lambda t: t.replace(b'"p_layer_weight"', b'"p=print(1)"'), "no identifier"),
+        ("model.json", lambda t: _at(t, b'["x", "n"]', b'["x", "n=print(1)"]'), "not an identifier"),
+        ("model.json", lambda t: t.replace(b'"p_layer_weight"', b'"p=print(1)"'), "not an identifier"),
         ("model.json", lambda t: _at(t, b'"major": 8', b'"major": 7'), "version 7"),
         ("model.json", lambda t: _at(t, b'"target": "oneflow', b'"targe": "oneflow'), "damaged: KeyError"),
         (
@@ -96,9 +100,13 @@ def _at(text, old, new):
             lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.save.default"),
             "save.default, which is no",
         ),
-        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.load.default"), "which is no op"),
-        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.set_num_threads.x"), "which is no op"),
-        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.numpy.default"), "which is no op"),
+        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.load.default"), "which is not an op"),
+        (
+            "model.json",
+            lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.set_num_threads.x"),
+            "which is not an op",
+        ),
+        ("model.json", lambda t: _at(t, b"ops.aten.linear.default", b"ops.aten.numpy.default"), "which is not an op"),
         ("archive_format", lambda t: b"zip", "no models/model.json"),
         ("byteorder", lambda t: b"big", "big-endian"),
         ("weight_0", lambda t: t[:-1], "need more than 23 bytes"),
@@ -156,7 +164,7 @@ def test_no_damage_does_more_than_raise():
 def test_files_that_are_no_programs(tmp_path):
     path = tmp_path / "weights.pt"
     oneflow.save({"w": oneflow.ones(2)}, path)
-    with pytest.raises(ValueError, match=r"no models/model.json of a \.pt2 archive"):
+    with pytest.raises(ValueError, match=r"no models/model.json, as a \.pt2 archive"):
         load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing.pt2")

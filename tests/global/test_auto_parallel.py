@@ -243,7 +243,7 @@ def test_saved_edited_and_loaded(tmp_path: Path) -> None:
         json.dumps({**text, "inputs": [["Q"]]}),
     ):
         path.write_text(bad)
-        with pytest.raises(ValueError, match="is no plan"):
+        with pytest.raises(ValueError, match="is not a plan"):
             Plan.load(path)
 
 

@@ -25,11 +25,11 @@ class Plan:
         mesh: the number of devices on each axis.
         layouts: by the name of a parameter or buffer, ``"B"`` or ``"S(dim)"`` for each axis.
         inputs: the layouts of the graph's tensor arguments, in order.
-        seconds: estimated of a step, ``compute_seconds`` and ``move_seconds`` their parts, which do not overlap.
-        peak: estimated bytes of a device; ``memory`` what it may take.
-        bytes: that a device sends in a step, for each axis.
-        moves: changes of layout: op, line of Python, sizes, from, to, bytes and seconds.
-        others: for each mesh that was tried: its sizes, and seconds and peak of its best layouts.
+        seconds: the estimated time of a step; its parts ``compute_seconds`` and ``move_seconds`` do not overlap.
+        peak: the estimated peak memory of a device in bytes; ``memory`` is the limit.
+        bytes: the bytes that a device sends in a step, for each axis.
+        moves: the changes of layout, each with op, line of Python, sizes, from, to, bytes and seconds.
+        others: the meshes that were tried, each with its sizes, and the seconds and peak of its best layouts.
         reasons: by groups of parameters of one shape: their layout, the next best and the seconds that it would add.
 
     Example::
@@ -100,7 +100,7 @@ class Plan:
         """Return the plan of a file that :meth:`save` wrote.
 
         Raises:
-            ValueError: the file is something else, or a layout is none.
+            ValueError: the file is not a plan, or a layout in it is not valid.
         """
         try:
             text = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ class Plan:
                     raise ValueError(f"layout {layout} on a mesh of {len(plan.mesh)} axes")
                 plan._sbp(layout)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path} is no plan: {error}") from None
+            raise ValueError(f"{path} is not a plan: {error}") from None
         return plan
 
     # ---- use
@@ -132,13 +132,13 @@ class Plan:
         return oneflow.placement(device_type, ranks)
 
     def apply(self, graph: Any, device_type: str = "cpu") -> None:
-        """Lay the parameters and buffers of a graph out, on every rank. Before its first call.
+        """Lay out the parameters and buffers of a graph. Call it on every rank, before the graph's first call.
 
         Args:
             graph: an ``nn.Graph`` whose modules have the same values on all ranks.
 
         Raises:
-            ValueError: it has other parameters than the plan.
+            ValueError: its parameters are not those of the plan.
         """
         place = self.placement(device_type)
         tensors = dict(graph._parameters())
@@ -175,7 +175,7 @@ class Plan:
             elif text.startswith("S(") and text.endswith(")") and text[2:-1].isdigit():
                 found.append(sbp.split(int(text[2:-1])))
             else:
-                raise ValueError(f"{text!r} is no layout: expected 'B' or 'S(dim)'")
+                raise ValueError(f"{text!r} is not a layout: expected 'B' or 'S(dim)'")
         return found
 
     def _head(self) -> str:

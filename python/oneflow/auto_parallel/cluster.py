@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent / "clusters"
 
 @dataclass(frozen=True)
 class Link:
-    """What a message between two devices takes: ``latency`` seconds, and a second for each ``bandwidth`` bytes.
+    """The time of a message between devices: ``latency`` seconds, plus its bytes over ``bandwidth`` (bytes a second).
 
     Example::
 
@@ -32,14 +32,14 @@ class Cluster:
     """Devices and links.
 
     Args:
-        name: for reports.
+        name: the name in reports.
         hosts: the number of machines, each with ``devices_per_host`` devices.
-        flops: that a device reaches in products, operations a second: what is measured rather than the peak.
-        memory_bandwidth: of a device, bytes a second; ``memory`` its bytes.
-        inside: the link between devices of a host, ``between`` that of a device to one of another host.
+        flops: operations a second of a device in matrix products: a measured rate rather than the peak.
+        memory_bandwidth: bytes a second of a device's memory, which has ``memory`` bytes.
+        inside: the link between devices of one host; ``between`` is the link between devices of two hosts.
 
     Raises:
-        ValueError: a number that no machine has.
+        ValueError: a number is not positive.
 
     Example::
 
@@ -73,7 +73,7 @@ class Cluster:
 
     @property
     def n_devices(self) -> int:
-        """Of all hosts."""
+        """The number of devices of all hosts."""
         return self.hosts * self.devices_per_host
 
     @staticmethod
@@ -89,12 +89,12 @@ class Cluster:
 
     @classmethod
     def load(cls, source: str | Path) -> Cluster:
-        """Return a cluster that the package describes, by name, or that of a toml file.
+        """Return one of the package's clusters by name, or the cluster that a toml file describes.
 
         Raises:
-            ValueError: the file is no description of a cluster.
+            ValueError: the file does not describe a cluster.
             FileNotFoundError: neither a name nor a file.
-            NotImplementedError: this Python (3.10) has no reader of toml.
+            NotImplementedError: Python 3.10 cannot read toml.
         """
         path = _FOLDER / f"{source}.toml"
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""Modules as programs of ops, without the Python they were written in: traced, saved, loaded and run.
+"""Modules exported as programs of ops, independent of their Python code: traced, saved, loaded and run.
 
 :func:`export` traces a module into an :class:`ExportedProgram`, a graph of calls (:mod:`oneflow.fx`) with a signature,
 in which dimensions may stay open (:class:`Dim`). :func:`save` and :func:`load` write and read ``.pt2`` archives; those

@@ -71,14 +71,14 @@ def save(
 
 
 def to_bytes(ep: ExportedProgram) -> bytes:
-    """The archive of a program."""
+    """Return the bytes of a program's archive."""
     file = io.BytesIO()
     save(ep, file)
     return file.getvalue()
 
 
 def of_bytes(data: bytes) -> ExportedProgram:
-    """The program of an archive."""
+    """Return the program in the bytes of an archive."""
     return load(io.BytesIO(data))
 
 
@@ -126,7 +126,7 @@ def load(
         expected_opset_version: has to be None.
 
     Raises:
-        ValueError: the file is no such archive, is damaged, or calls what is no op here; the error says what.
+        ValueError: the file is not such an archive, is damaged, or calls something that is not an op.
 
     Example::
 
@@ -142,7 +142,7 @@ def load(
     try:
         archive = zipfile.ZipFile(source)
     except (zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"export.load: {_shown(f)} is no .pt2 archive: {error}") from None
+        raise ValueError(f"export.load: {_shown(f)} is not a .pt2 archive: {error}") from None
     with archive:
         return _Reader(archive, _shown(f)).program(extra_files)
 
@@ -161,7 +161,7 @@ class _Reader:
             hint = ""
             if "constants.pkl" in self.entries:
                 hint = "; it is a TorchScript archive, whose programs are not read (oneflow.load reads its weights)"
-            raise ValueError(f"export.load: {shown} has no models/model.json of a .pt2 archive{hint}")
+            raise ValueError(f"export.load: {shown} has no models/model.json, as a .pt2 archive has{hint}")
         if self._text("byteorder", "little") != "little":
             raise ValueError(f"export.load: {shown} has big-endian numbers")
 

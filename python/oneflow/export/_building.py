@@ -144,7 +144,7 @@ class Builder:
     def _arguments(self, node: Node) -> tuple[list[Any], dict[str, Any]]:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        # Where arguments up to the last one given end.
+        # The number of arguments up to the last one that is given.
         given = 0
         for p in signatures()[node.op]:
             value = self._argument(node, p)
@@ -242,7 +242,7 @@ def _meta(tensor: Tensor) -> Tensor:
 
 
 def read_values(traced: Logical) -> tuple[set[int], set[int]]:
-    """The numbers of the nodes whose results are read, and of the values that are."""
+    """Return the indices of the nodes whose results are read, and of the values that are read."""
     read = {*traced.outputs, *(value for _, value in traced.writes)}
     kept = set()
     for i in range(len(traced.nodes) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Data classes as nests of arguments and results."""
+"""Dataclasses as nests of arguments and results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["register_dataclass"]
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
-    """Let objects of a data class be arguments and results of exported modules: their fields are the leaves.
+    """Let objects of a dataclass be arguments and results of exported modules: their fields are the leaves.
 
     Raises:
-        TypeError: ``cls`` is no data class.
+        TypeError: ``cls`` is not a dataclass.
 
     Example::
 
@@ -27,7 +27,7 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
         [1, 2]
     """
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        raise TypeError(f"register_dataclass: {cls!r} is no data class")
+        raise TypeError(f"register_dataclass: {cls!r} is not a dataclass")
     names = [f.name for f in dataclasses.fields(cls) if f.init]
     _pytree.register_pytree_node(
         cls,

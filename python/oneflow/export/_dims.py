@@ -1,4 +1,4 @@
-"""Which dimensions of the inputs stay open: :class:`Dim`, hints, and what ``dynamic_shapes`` says in its forms."""
+"""Which dimensions of the inputs stay open: :class:`Dim`, hints, and the forms of ``dynamic_shapes``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AUTO", "DYNAMIC", "STATIC", "Dim", "dims"]
 
 
 class _Hint:
-    """What is said of a dimension that has no name."""
+    """A hint for a dimension without a name."""
 
     def __init__(self, name: str, min: int | None = None, max: int | None = None) -> None:
         self.name, self.min, self.max = name, min, max
@@ -56,11 +56,11 @@ class Dim:
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"export: the name of a Dim is to be an identifier, and is {name!r}")
+            raise ValueError(f"export: the name of a Dim must be an identifier, got {name!r}")
         self.min = 0 if min is None else min
         self.max = max
         if max is not None and max <= self.min:
-            raise ValueError(f"export: Dim({name!r}) has min={self.min} and max={max}; max is to be larger")
+            raise ValueError(f"export: Dim({name!r}) has min={self.min} and max={max}; max must be larger")
         self.__name__ = name
         self._size: Named = name
 
@@ -86,7 +86,7 @@ class Dim:
     def __mul__(self, other: int) -> Dim:
         factor = _whole(other)
         if factor <= 0:
-            raise ValueError(f"export: a Dim is multiplied by {factor}; a positive integer is expected")
+            raise ValueError(f"export: a Dim can be multiplied by a positive integer, not by {factor}")
         return self._derived(Size({term: c * factor for term, c in self._terms().items()}))
 
     __rmul__ = __mul__
@@ -100,7 +100,7 @@ class Dim:
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"export: a Dim is combined with {value!r}; an integer is expected")
+        raise TypeError(f"export: a Dim can be combined with an integer, not with {value!r}")
     return value
 
 
@@ -129,12 +129,12 @@ class OpenDims:
         self._count = itertools.count()
 
     def add(self, at: tuple[int, int], given: Any, size: int, where: str) -> None:
-        """Note what ``dynamic_shapes`` says of one axis."""
+        """Record what ``dynamic_shapes`` gives for one axis."""
         if given is None or given is STATIC:
             return
         if isinstance(given, int) and not isinstance(given, bool):
             if given != size:
-                raise ValueError(f"export: dynamic_shapes says {given} of {where}, which is {size} in the example")
+                raise ValueError(f"export: dynamic_shapes gives {given} for {where}, which is {size} in the example")
             return
         if isinstance(given, Dim):
             self.named[at] = given._size
@@ -158,7 +158,7 @@ class OpenDims:
             self.auto.setdefault(f"{size}", []).append(at)
         else:
             raise TypeError(
-                f"export: dynamic_shapes says {given!r} of {where}; a Dim, a name, Dim.AUTO, Dim.DYNAMIC, "
+                f"export: dynamic_shapes gives {given!r} for {where}; a Dim, a name, Dim.AUTO, Dim.DYNAMIC, "
                 "Dim.STATIC, an integer or None is expected"
             )
 
@@ -184,11 +184,11 @@ def open_dims(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     names = argument_names(function, args, kwargs)
     values = [*args, *kwargs.values()]
     if isinstance(given, Mapping):
-        # A function of **kwargs may have its arguments' shapes under the name of kwargs.
+        # A function that takes **kwargs may find the shapes of its arguments under "kwargs".
         unknown = [key for key in given if key not in names]
         if unknown:
             raise ValueError(
-                f"export: dynamic_shapes names {', '.join(map(repr, unknown))}, and the arguments are {names}"
+                f"export: dynamic_shapes names {', '.join(map(repr, unknown))}, but the arguments are {names}"
             )
         ordered = [given.get(name) for name in names]
     elif isinstance(given, (tuple, list)):
@@ -232,14 +232,16 @@ def _read(found: OpenDims, value: Any, spec: Any, where: str, numbers: Iterable[
             raise TypeError(f"export: dynamic_shapes of {where} is {spec!r}; a dict, a tuple or a list is expected")
         for axis, dim in items:
             if not isinstance(axis, int) or not -value.dim() <= axis < value.dim():
-                raise ValueError(f"export: dynamic_shapes names dimension {axis} of {where}, which has {value.dim()}")
+                raise ValueError(
+                    f"export: dynamic_shapes names dimension {axis} of {where}, which has {value.dim()} dimensions"
+                )
             axis %= value.dim()
             found.add((at, axis), dim, value.shape[axis], f"{where}.shape[{axis}]")
         return
     children, tree = _pytree.tree_flatten(value, is_leaf=lambda v: v is not value)
     if tree.is_leaf():
         if spec is not None:
-            raise ValueError(f"export: dynamic_shapes of {where} is {spec!r}, and the argument is no tensor")
+            raise ValueError(f"export: dynamic_shapes gives {spec!r} for {where}, which is not a tensor")
         return
     if isinstance(spec, Mapping):
         keys = list(value) if isinstance(value, Mapping) else list(range(len(children)))

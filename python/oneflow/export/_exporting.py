@@ -199,7 +199,7 @@ def _decide(found: OpenDims, run: Any, tensors: list[Tensor]) -> None:
     if is_open(everything):
         found.named.update(everything)
         return
-    # What is open on its own is not always so together with others.
+    # Dimensions that can each be open alone cannot always be open together.
     for group in groups:
         if is_open(group):
             found.named.update(group)
@@ -207,7 +207,7 @@ def _decide(found: OpenDims, run: Any, tensors: list[Tensor]) -> None:
             found.ranges.pop(str(next(iter(group.values()))))
 
 
-# Sizes are tried that are larger by one, by two and by four.
+# Tries sizes that are larger by one, by two and by four.
 _TRIES = (1, 2, 4)
 
 

@@ -58,7 +58,7 @@ _MAJOR = 8
 def _identifier(name: Any, what: str) -> str:
     """A name that becomes part of Python code."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{what} is named {name!r}, which is no identifier")
+        raise ValueError(f"{what} is named {name!r}, which is not an identifier")
     return name
 
 
@@ -372,14 +372,14 @@ def _target_of_text(text: str) -> Any:
         return _FUNCTIONS[text]
     parts = text.split(".")
     if len(parts) != 5 or parts[0] not in ("torch", "oneflow") or parts[1] != "ops" or not all(parts):
-        raise ValueError(f"the program calls {text}, which is no op")
+        raise ValueError(f"the program calls {text}, which is not an op")
     _, _, namespace, name, overload = parts
     try:
         op = getattr(getattr(oneflow.ops, namespace), name)
     except AttributeError:
         raise ValueError(f"the program calls {text}, which this package does not have") from None
     if not only_computes(op):
-        raise ValueError(f"the program calls {text}, which is no op")
+        raise ValueError(f"the program calls {text}, which is not an op")
     return getattr(op, _identifier(overload, "an overload"))
 
 
@@ -399,7 +399,7 @@ _OUTPUTS = {
 
 
 def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
-    """A program but for its tensors."""
+    """A program without its tensors, as JSON."""
     nodes, values, integers = [], {}, {}
     for node in ep.graph.nodes:
         if node.op == "placeholder" or (node.op == "call_function" and not _is_size(node)):
@@ -499,7 +499,7 @@ def _entry_to_json(entry: ModuleCallEntry) -> dict[str, Any]:
 def program_of_json(
     described: dict[str, Any], state: dict[str, Any], constants: dict[str, Any], example: Any
 ) -> ExportedProgram:
-    """A program of its JSON and its tensors."""
+    """The program that its JSON and its tensors describe."""
     version = described["schema_version"]["major"]
     if version != _MAJOR:
         raise ValueError(f"the program is written in version {version} of the schema; {_MAJOR} is read")

@@ -122,7 +122,7 @@ class ExportedModule(GraphModule):
     _check_guards: bool
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The leaves of the arguments, which are as the program expects them."""
+        """Return the leaves of the arguments, after checking that the program accepts them."""
         return self.__dict__["_program"].leaves_of(args, kwargs, self.__dict__["_check_guards"])
 
     def train(self, mode: bool = True) -> Any:

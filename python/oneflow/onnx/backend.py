@@ -1,7 +1,7 @@
 """ONNX's own Backend API: ``onnx.backend.test.BackendTest(oneflow.onnx.backend, __name__)`` tests this package.
 
-Models are given as ``onnx.ModelProto``, inputs and results are numpy arrays. Nothing here imports the ``onnx`` package
-but :func:`run_node`, whose arguments are made with it.
+Models are given as ``onnx.ModelProto``, inputs and results are numpy arrays. Only :func:`run_node`
+imports the ``onnx`` package, with which its arguments are made.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_compatible(model: Any, device: str = "CPU", **kwargs: Any) -> bool:
 def prepare(model: Any, device: str = "CPU", **kwargs: Any) -> BackendRep:
     """Make a model ready to run.
 
-    Raises ``NotImplementedError`` if it has an op or the device is one that is not provided.
+    Raises ``NotImplementedError`` if one of its ops, or the device, is not provided.
 
     Example::
 

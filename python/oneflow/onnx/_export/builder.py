@@ -1,4 +1,4 @@
-"""Nodes, constants and names of the ONNX graph that is being made. What an op becomes is decided by its rule."""
+"""Builds an ONNX graph: its nodes, constants and names. The rule of an op decides which nodes it becomes."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ _COMPARISONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 
 
 def _of_unsigned(op: str, function: Any, a: Any, b: Any) -> Any:
-    """The function of unsigned integers, by signed ones of 64 bits: sums and products are the same bits."""
+    """Apply a function to unsigned integers as signed ones of 64 bits: sums and products have the same bits."""
     wide = [x.to(flow.int64) for x in (a, b)]
     if a.dtype == flow.uint64 and op in _COMPARISONS:
         # The order of unsigned numbers is that of signed ones with the uppermost bit flipped.
@@ -275,7 +275,7 @@ def bit_shift(c: Call, a: Any, b: Any) -> Any:
         shifted = flow.bitwise_right_shift(wide, by)
         empty = flow.bitwise_right_shift(wide, bits - 1) if signed else flow.zeros_like(wide)
         if name == "uint64":
-            # The sign must not be drawn in: the uppermost bits become zero.
+            # A logical shift: the uppermost bits become zero, whatever the sign.
             mask = flow.bitwise_right_shift(flow.full_like(by, 2**63 - 1), flow.clamp(by - 1, min=0))
             shifted = flow.where(by > 0, flow.bitwise_and(shifted, mask), shifted)
     return flow.where(beyond, empty, shifted).to(a.dtype)

@@ -1,7 +1,7 @@
 """The interpreter: runs the nodes of a graph in order, each by its handler or as a function of the model.
 
-Which values are known while a model is traced is found beforehand: what is computed from constants, integer
-initializers and shapes alone is `static` and runs eagerly, outside of any trace; so sizes can be read as numbers.
+Some values are known while a model is traced: those computed from constants, integer initializers and shapes alone.
+Their nodes are `static`. They run eagerly, outside of any trace, so that sizes can be read as numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Scope:
 
 
 def prepare(model: Model, trainable: set[str]) -> None:
-    """Find the handler of each node and which ones are static; an op that nothing computes is refused."""
+    """Find the handler of each node, and which nodes are static; refuse ops that have no handler."""
     missing: dict[str, int] = {}
     for function in model.functions.values():
         _prepare(function.graph, model, function.opsets, set(), missing)
@@ -76,7 +76,7 @@ def _prepare(graph: Graph, model: Model, opsets: dict[str, int], static: set[str
 
 
 def _trace_filled(graph: Graph) -> None:
-    """Trace what a shape fills and what is read as numbers alone: its sizes may follow from open dimensions."""
+    """Trace tensors that are filled to a shape and never read as a size: the shape may depend on open dimensions."""
     if any(_holds_graph(value) for node in graph.nodes for value in node.attributes.values()):
         return
     readers: dict[str, list[Node]] = {info.name: [] for info in graph.outputs}
@@ -168,7 +168,7 @@ def _resolved(value: Any, scope: Scope) -> Any:
 
 
 def _noted(error: Exception, node: Node) -> Exception:
-    """The error, with the node in its text, of its own type where that takes a text alone."""
+    """Return the error with the node named in its text; of the same type, if that type is constructed from a text."""
     text = f"ONNX {node}: {error}"
     if getattr(error, "onnx_node", None) is not None:
         return error

@@ -11,7 +11,7 @@ from oneflow.onnx._import.registry import Call, axis_of, handler
 
 
 def _place(mode: str, out: int, size: int, length: float, scale: float, roi: tuple[float, float]) -> list[float]:
-    """Where each element of an axis lies in the input; ``length`` is the unrounded size of the output."""
+    """Where each output element of an axis lies in the input; ``length`` is the unrounded size of the output."""
     n = range(out)
     if mode == "align_corners":
         return [i * (size - 1) / (length - 1) if length > 1 else 0.0 for i in n]
@@ -189,7 +189,7 @@ def roi_align(c: Call, x: Any, rois: Any, batch_indices: Any) -> Any:
 
 
 def _line(places: list[float], size: int) -> list[tuple[int, int, float, float]]:
-    """Of each place the two elements around it and their weights; outside both weights are zero."""
+    """For each position, the elements on both sides and their weights, which are zero outside of the input."""
     found = []
     for p in places:
         if p < -1 or p > size:

@@ -80,7 +80,7 @@ class ImportedModel(nn.Module):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the file says of itself."""
+        """The file's metadata: producer, version, description and properties."""
         return dict(self._model.metadata)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -88,7 +88,7 @@ class ImportedModel(nn.Module):
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """The outputs as a list, also where there is one."""
+        """Run the model; return its outputs as a list, even if there is only one."""
         values = dict(self._values)
         for name, path in self._paths.items():
             owner: Any = self

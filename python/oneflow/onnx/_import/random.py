@@ -1,4 +1,4 @@
-"""Random tensors; a ``seed`` attribute seeds the call alone."""
+"""Random tensors; a ``seed`` attribute seeds only its own call."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def hypot(n: Op) -> Any:
 
 
 def _is_negative(t: _Terms, x: str) -> str:
-    """Also of zero: its reciprocal has a sign."""
+    """True for -0.0 too, whose reciprocal is negative."""
     return t.Or(t.Less(x, 0), t.And(t.Equal(x, 0), t.Less(t.Reciprocal(x), 0)))
 
 
@@ -207,6 +207,6 @@ def shift(n: Op) -> Any:
     factor = t.Pow(2, n.operand("other", dtype))
     if n.name == "bitwise_left_shift":
         return t.Mul(n.x("input", dtype), factor)
-    # Towards minus infinity, as the sign is drawn in.
+    # Rounds towards minus infinity, as an arithmetic shift does.
     x = n.x("input", dtype)
     return t.Div(t.Sub(x, n.b.node("Mod", x, factor, fmod=0)), factor)

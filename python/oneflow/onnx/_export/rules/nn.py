@@ -61,7 +61,7 @@ def conv_transpose(n: Op) -> Any:
     stride, pads, dilation = n.args["stride"], n.args["padding"], n.args["dilation"]
     if not all(map(static, size)):
         raise n.refuse("of an open size has no ONNX form here")
-    # What the output has beyond the last window.
+    # The part of the output beyond the last window.
     extra = [
         out - ((s - 1) * st - 2 * p + d * (k - 1) + 1)
         for out, s, st, p, d, k in zip(n.out.sizes[2:], size, stride, pads, dilation, kernel, strict=True)

@@ -34,7 +34,7 @@ def reduce(n: Op) -> Any:
 
 @rule("any", "all")
 def any_(n: Op) -> Any:
-    """By counting, which is right for dimensions without elements too."""
+    """Counts elements, which also gives the right answer for dimensions without elements."""
     b, x = n.b, n.x("input", flow.bool)
     if n.meta("input").rank:
         x = b.node("Not", x) if n.name == "all" else x
@@ -86,7 +86,7 @@ def _before(n: Op, x: str, shift: int, fill: str) -> str:
 
 
 def _shifts(n: Op) -> list[int]:
-    """Distances that double: with as many steps, each element has met all before it."""
+    """Doubling distances: after all of them, each element has been combined with all before it."""
     size = n.meta("input").sizes[n.dim()] if n.meta("input").rank else 1
     if not static(size):
         raise n.refuse("along a named dimension has no ONNX form")
@@ -104,7 +104,7 @@ def cumprod(n: Op) -> Any:
 
 @rule("cummax", "cummin", "cumulative_extreme")
 def cumulative_extreme(n: Op) -> Any:
-    """The last place of the extreme so far; numbers that are none count as extreme."""
+    """The last position of the largest or smallest element so far; NaN counts as both."""
     b, meta = n.b, n.meta("input")
     largest = n.args["largest"] if n.name == "cumulative_extreme" else n.name == "cummax"
     dtype = flow.int32 if meta.dtype == flow.bool else meta.dtype
