@@ -11,6 +11,7 @@ import inspect
 import pkgutil
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -75,10 +76,10 @@ def title(text: str, mark: str = "=") -> str:
     return f"{text}\n{mark * len(text)}\n\n"
 
 
-def entry(full: str, value: Any) -> str:
-    """The directive of one name."""
+def entry(full: str, value: Any, elsewhere: Sequence[str] = ()) -> str:
+    """The directive of one name, without those members of a class that have their text elsewhere."""
     if inspect.isclass(value):
-        options = "   :members:\n"
+        options = "   :members:\n" + (f"   :exclude-members: {', '.join(elsewhere)}\n" if elsewhere else "")
         if issubclass(value, tuple) or issubclass(value, BaseException):
             options = ""
         return f".. autoclass:: {full}\n{options}\n"
@@ -112,10 +113,21 @@ class Pages:
                 known.append(f"* ``{full}``: :py:obj:`{module}.{n[:-1]}` in place\n")
             else:
                 self.home[id(value)] = full
-                parts.append(entry(full, value))
+                parts.append(entry(full, value, self._classes_written_elsewhere(full, value)))
         if known:
             parts.append(title("Other names", "-") + "".join(known) + "\n")
         return "".join(parts)
+
+    def _classes_written_elsewhere(self, full: str, value: Any) -> list[str]:
+        """The classes inside a class that have their text under another name; the others have it here."""
+        found = []
+        for name, member in vars(value).items() if inspect.isclass(value) else ():
+            if inspect.isclass(member) and not name.startswith("_"):
+                if id(member) in self.home:
+                    found.append(name)
+                else:
+                    self.home[id(member)] = f"{full}.{name}"
+        return found
 
     def prune(self) -> None:
         for path in self.out.glob("*.rst"):
