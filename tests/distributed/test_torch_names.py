@@ -249,3 +249,82 @@ def test_two_processes_under_the_name_of_gloo() -> None:
     )
     said = run(body, [torchrun(rank, 2, port) for rank in range(2)])
     assert [out.strip() for out, _ in said] == ["gloo [1.0, 2.0] 4.0 0", "gloo [1.0, 2.0] 2.0 1"]
+
+
+def test_a_store_of_the_program() -> None:
+    """A class that has the simple methods alone, below a prefix."""
+
+    def outcomes(package: Any) -> list[Any]:
+        class Own(package.Store):  # type: ignore[misc,name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.values: dict[str, bytes] = {}
+
+            def set(self, key: str, value: Any) -> None:
+                self.values[key] = value if isinstance(value, bytes) else value.encode()
+
+            def get(self, key: str) -> bytes:
+                return self.values[key]
+
+            def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+                found = self.values.get(key)
+                if found == expected or (found is None and not expected):
+                    self.values[key] = desired
+                return self.values.get(key, expected)
+
+        own = Own()
+        store = package.PrefixStore("p", own)
+        store.set("a", "1")
+        store.append("b", "po")
+        store.append("b", "tato")
+        store.multi_set(["c", "d"], ["2", "3"])
+        with pytest.raises(RuntimeError, match=r"(?i)not implemented|tried to call pure virtual"):
+            store.add("n", 1)
+        return [own.values, store.get("b"), store.multi_get(["a", "c"]), store.has_extended_api()]
+
+    assert outcomes(dist) == outcomes(torch_dist)
+    with pytest.raises(TypeError, match="ranks meet in a TCPStore, FileStore or HashStore, got Own"):
+
+        class Own(dist.Store):
+            pass
+
+        dist.init_process_group("gloo", store=Own(), rank=0, world_size=1)
+
+
+def test_hooks_say_what_they_take_and_give() -> None:
+    """Annotations that contradict the interface are refused where the hook is registered, as in PyTorch."""
+    model = oneflow.nn.parallel.DistributedDataParallel(oneflow.nn.Linear(2, 1))
+
+    def takes_a_number(state: object, bucket: int) -> oneflow.futures.Future[oneflow.Tensor]:
+        raise AssertionError
+
+    def gives_a_number(state: object, bucket: dist.GradBucket) -> int:
+        raise AssertionError
+
+    def fits(state: object, bucket: dist.GradBucket) -> oneflow.futures.Future[oneflow.Tensor]:
+        raise AssertionError
+
+    # As they are where annotations are no strings.
+    takes_a_number.__annotations__ = {"bucket": int}
+    gives_a_number.__annotations__ = {"bucket": dist.GradBucket, "return": int}
+    fits.__annotations__ = {"bucket": dist.GradBucket, "return": oneflow.futures.Future[oneflow.Tensor]}
+    with pytest.raises(ValueError, match="bucket annotation should be"):
+        model.register_comm_hook(None, takes_a_number)
+    with pytest.raises(ValueError, match="return annotation should be"):
+        model.register_comm_hook(None, gives_a_number)
+    model.register_comm_hook(None, fits)
+
+
+def test_methods_of_groups_for_several_tensors() -> None:
+    def rank() -> Any:
+        here = float(dist.get_rank())
+        gathered = [oneflow.empty(2), oneflow.empty(4)]
+        inputs = [oneflow.full((1,), here), oneflow.full((2,), here + 10)]
+        group = dist.group.WORLD
+        group.allgather_into_tensor_coalesced(gathered, inputs).wait()
+        reduced = [oneflow.empty(1), oneflow.empty(2)]
+        group.reduce_scatter_tensor_coalesced(reduced, gathered).wait()
+        return [t.tolist() for t in gathered], [t.tolist() for t in reduced]
+
+    gathered = [[0.0, 1.0], [10.0, 10.0, 11.0, 11.0]]
+    assert run_ranks(2, rank) == [(gathered, [[0.0], [20.0, 20.0]]), (gathered, [[2.0], [22.0, 22.0]])]

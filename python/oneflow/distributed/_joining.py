@@ -156,6 +156,10 @@ def _join(
             store = FileStore(path, world_size)
         if not isinstance(store, Store):
             raise TypeError(f"init_process_group: store must be a Store, got {type(store).__name__}")
+        if not isinstance(store._store, _oneflow._Store):
+            raise TypeError(
+                f"init_process_group: ranks meet in a TCPStore, FileStore or HashStore, got {type(store).__name__}"
+            )
         _require(rank, world_size, "a store")
         _oneflow._init_over_store(store._store, rank, world_size, seconds)
         _joined("a store of the program", world_size, None)

@@ -174,6 +174,20 @@ class _Methods:
 
         return distributed.all_gather(output_tensors[0], _one("allgather", input_tensors), self, async_op=True)
 
+    def allgather_into_tensor_coalesced(self: Any, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Start filling each output with every rank's input, one after the other."""
+        return _Steps(
+            [self.issue("all_gather", o, i) for o, i in zip(outputs, inputs, strict=True)], None, list(outputs)
+        )
+
+    def reduce_scatter_tensor_coalesced(self: Any, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Start reducing each input over all ranks, of which each rank keeps its piece."""
+        works = [self.issue("reduce_scatter", o, i, op=_op(opts)) for o, i in zip(outputs, inputs, strict=True)]
+        return _Steps(works, None, list(outputs))
+
+    def _get_backend(self: Any, device: Any) -> Any:
+        return self
+
     def _allgather_base(self: Any, output: Tensor, input: Tensor, opts: Any = None) -> Any:
         return self.issue("all_gather", output, input)
 

@@ -19,7 +19,7 @@ _DEFAULT = 300.0
 
 
 @contextlib.contextmanager
-def _within(seconds: float) -> Iterator[None]:
+def _within(seconds: float, keys: list[str]) -> Iterator[None]:
     """Tell a wait that has run out of time from other failures."""
     end = time.monotonic() + seconds
     try:
@@ -27,17 +27,81 @@ def _within(seconds: float) -> Iterator[None]:
     except RuntimeError as error:
         if time.monotonic() < end:
             raise DistNetworkError(str(error)) from None
-        raise DistStoreError(f"wait timeout: {error}") from None
+        named = ", ".join(f"/{key}" for key in keys)
+        raise DistStoreError(f"wait timeout after {int(1000 * seconds)}ms, keys: {named}: {error}") from None
 
 
 def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
+class _OfPython:
+    """What the methods of :class:`Store` call, for a class of the program that overrides them: its own methods."""
+
+    def __init__(self, store: Store, prefix: str = "") -> None:
+        self._of, self._prefix = store, prefix
+
+    def has(self, name: str) -> bool:
+        """Whether the class has the method itself."""
+        return getattr(type(self._of), name) is not getattr(Store, name)
+
+    def _call(self, name: str, key: Any, *args: Any) -> Any:
+        if not self.has(name):
+            raise NotImplementedError(f"{type(self._of).__name__}.{name}: Not implemented.")
+        named = [self._prefix + k for k in key] if isinstance(key, list) else self._prefix + key
+        return getattr(self._of, name)(named, *args)
+
+    def prefixed(self, prefix: str) -> _OfPython:
+        return _OfPython(self._of, f"{self._prefix}{prefix}/")
+
+    def set(self, key: str, value: bytes) -> None:
+        self._call("set", key, value)
+
+    def get(self, key: str, timeout: float) -> bytes:
+        return self._call("get", key)
+
+    def add(self, key: str, amount: int) -> int:
+        return self._call("add", key, amount)
+
+    def append(self, key: str, value: bytes) -> None:
+        if self.has("append") or not self.has("compare_set"):
+            self._call("append", key, value)
+            return
+        before = self.compare_set(key, b"", value)
+        while before != value:
+            longer = before + value
+            found = self.compare_set(key, before, longer)
+            if found == longer:
+                return
+            before = found
+
+    def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
+        return self._call("compare_set", key, expected, desired)
+
+    def check(self, keys: list[str]) -> bool:
+        return self._call("check", keys)
+
+    def wait(self, keys: list[str], timeout: float | None) -> None:
+        self._call("wait", keys, datetime.timedelta(seconds=timeout or 0.0))
+
+    def delete_key(self, key: str) -> bool:
+        return self._call("delete_key", key)
+
+    def num_keys(self) -> int:
+        raise NotImplementedError(f"{type(self._of).__name__}.num_keys: Not implemented.")
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return self._call("multi_get", keys)
+
+    def multi_set(self, keys: list[str], values: list[Any]) -> None:
+        self._call("multi_set", keys, values)
+
+
 class Store:
     """A map from names to bytes that several processes or threads share; values may be given as ``str``.
 
-    Make one of its classes: :class:`TCPStore`, :class:`FileStore`, :class:`HashStore` or :class:`PrefixStore`.
+    Make one of its classes: :class:`TCPStore`, :class:`FileStore`, :class:`HashStore` or :class:`PrefixStore`. A class
+    of the program may override its methods and stand below a :class:`PrefixStore`; ranks cannot meet in it.
 
     Example::
 
@@ -47,12 +111,17 @@ class Store:
         b'value'
     """
 
-    _store: Any
+    _timeout = _DEFAULT
 
     def __init__(self) -> None:
         if type(self) is Store:
             raise TypeError("Store: make a TCPStore, FileStore, HashStore or PrefixStore")
         self._timeout = _DEFAULT
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_store" or type(self).__module__ == __name__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return _OfPython(self)
 
     @property
     def timeout(self) -> datetime.timedelta:
@@ -73,7 +142,7 @@ class Store:
         Raises:
             DistStoreError: nobody has set it in time.
         """
-        with _within(self._timeout):
+        with _within(self._timeout, [key]):
             return self._store.get(key, self._timeout)
 
     def add(self, key: str, amount: int) -> int:
@@ -102,7 +171,7 @@ class Store:
             DistStoreError: some were not set in time; it names them.
         """
         seconds = self._timeout if timeout is None else _seconds(timeout) or 0.0
-        with _within(seconds):
+        with _within(seconds, keys):
             self._store.wait(keys, seconds)
 
     def delete_key(self, key: str) -> bool:
@@ -115,18 +184,23 @@ class Store:
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         """:meth:`get` each of the keys."""
+        if isinstance(self._store, _OfPython) and (self._store.has("multi_get") or not self._store.has("get")):
+            return self._store.multi_get(keys)
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: list[str], values: list[str | bytes]) -> None:
         """:meth:`set` each of the keys."""
         if len(keys) != len(values):
             raise ValueError(f"multi_set: {len(keys)} keys and {len(values)} values")
+        if isinstance(self._store, _OfPython) and (self._store.has("multi_set") or not self._store.has("set")):
+            self._store.multi_set(keys, [_bytes(value) for value in values])
+            return
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
     def has_extended_api(self) -> bool:
-        """Whether there are :meth:`append`, :meth:`multi_get` and :meth:`multi_set`: always."""
-        return True
+        """Whether there are :meth:`append`, :meth:`multi_get` and :meth:`multi_set`: always in this package's."""
+        return not isinstance(self._store, _OfPython) or self._store.has("append")
 
 
 # The servers of this process that share their port.
@@ -191,7 +265,7 @@ class TCPStore(Store):
             # Clients keep the server.
             self._server = shared
             if shared is None:
-                _tenants[self.port] = self
+                _tenants[int(self.port or 0)] = self
         if world_size is not None and world_size > 0:
             n_here = self.add("init/", 1)
             if is_master and wait_for_workers:

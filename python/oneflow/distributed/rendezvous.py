@@ -85,10 +85,10 @@ def _said(url: str, scheme: str, known: dict[str, str | None]) -> tuple[Any, lis
     for name, fallback in known.items():
         value = query.get(name) or (os.environ.get(fallback) if fallback else None)
         if value is None:
-            what = f"environment variable {fallback}" if fallback else f"{name} parameter"
-            raise ValueError(
-                f"Error initializing torch.distributed using {scheme}:// rendezvous: {what} expected, but not set"
-            )
+            what = f"environment variable {fallback} expected, but not set" if fallback else f"{name} parameter missing"
+            if name == "world_size" and not fallback:
+                what = "world size parameter missing"
+            raise ValueError(f"Error initializing torch.distributed using {scheme}:// rendezvous: {what}")
         values.append(value)
     return parts, values
 

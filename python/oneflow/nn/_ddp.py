@@ -7,6 +7,7 @@ same without a wrapper, and also split parameters.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -159,6 +160,7 @@ class DistributedDataParallel(Module):
 
         Raises:
             TypeError: the hook is not callable.
+            ValueError: its annotations say that it takes or returns something else.
             RuntimeError: there is one already.
 
         Example::
@@ -169,6 +171,7 @@ class DistributedDataParallel(Module):
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
+        _check_annotations(hook)
         if self._reducer.hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._reducer.hook = lambda bucket: hook(state, bucket)
@@ -247,6 +250,21 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+
+def _check_annotations(hook: Callable[..., Any]) -> None:
+    """A hook without annotations, or with some that are strings, is taken as it is."""
+    try:
+        signature = inspect.signature(hook)
+    except (TypeError, ValueError):
+        return
+    bucket, returns = signature.parameters.get("bucket"), signature.return_annotation
+    if bucket is not None and isinstance(bucket.annotation, type):
+        if bucket.annotation not in (inspect.Parameter.empty, GradBucket):
+            raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+    of = getattr(returns, "__origin__", returns)
+    if isinstance(of, type) and of is not inspect.Signature.empty and of is not oneflow.futures.Future:
+        raise ValueError("Communication hook: return annotation should be torch.futures.Future[torch.Tensor].")
 
 
 class GradBucket:
