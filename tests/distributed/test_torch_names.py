@@ -54,6 +54,12 @@ def test_options_bring_a_timeout() -> None:
 MODULES = "constants elastic.multiprocessing.errors nn.functional rendezvous tensor.parallel.loss tensor.parallel.style"
 
 
+@pytest.mark.parametrize("module", ["placement_types", "device_mesh", "api"])
+def test_older_places_of_distributed_tensors(module: str) -> None:
+    found = importlib.import_module(f"oneflow.distributed._tensor.{module}")
+    assert all(getattr(found, name) is getattr(dist.tensor, name, getattr(dist, name, None)) for name in found.__all__)
+
+
 @pytest.mark.parametrize("module", MODULES.split())
 def test_modules_have_the_names_of_torch(module: str) -> None:
     theirs = importlib.import_module(f"torch.distributed.{module}")

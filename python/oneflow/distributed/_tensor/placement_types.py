@@ -1,0 +1,7 @@
+"""The older place of :mod:`oneflow.distributed.tensor.placement_types`."""
+
+from __future__ import annotations
+
+from oneflow.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
