@@ -79,6 +79,106 @@ def test_losses_equal_those_of_one_rank(name: str, layout: str, traced: bool) ->
         assert losses == pytest.approx(expected, rel=1e-5)
 
 
+def train_over(name: str, dp: int, tp: int, recompute: bool, zero: int | None) -> list[float]:
+    """The losses of a layout: eager, or in a graph with ZeRO."""
+    flow.set_default_dtype(flow.float64)
+    model, batch = made(name)
+    layout = models.ParallelLayout(dp, tp, recompute)
+    layout.place(model)
+    given = layout.batch(*batch)
+    optimizer = flow.optim.AdamW(model.parameters(), lr=0.01)
+
+    def loss_of(*given: Any) -> Any:
+        out = model(*given)
+        loss = out if out.dim() == 0 else (out * out).mean()
+        loss.backward()
+        return loss
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(optimizer)
+            if zero:
+                self.config.enable_zero(stage=zero, shard_min_size=16)
+
+        def build(self, *given: Any) -> Any:
+            return loss_of(*given)
+
+    step = None if zero is None else Step()
+    losses = []
+    for _ in range(4):
+        if step is not None:
+            losses.append(step(*given).item())
+            continue
+        optimizer.zero_grad()
+        losses.append(loss_of(*given).item())
+        optimizer.step()
+    return losses
+
+
+# dp, tp, recompute, stage of ZeRO in a graph; None: eager
+LAYOUTS = [
+    (2, 1, False, None),
+    (1, 2, True, None),
+    (2, 2, False, 0),
+    (2, 2, True, None),
+    (2, 2, True, 0),
+    (2, 2, True, 2),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5", "vit"])
+def test_every_layout_gives_one_loss_curve(name: str, layout: tuple[int, int, bool, int | None]) -> None:
+    try:
+        (expected,) = flow.testing.run_ranks(1, train_over, name, 1, 1, False, None)
+        assert expected[0] != expected[-1]
+        for losses in flow.testing.run_ranks(layout[0] * layout[1], train_over, name, *layout):
+            assert losses == pytest.approx(expected, rel=1e-9)
+    finally:
+        flow.set_default_dtype(flow.float32)
+
+
+def test_recomputed_blocks_keep_their_inputs_alone() -> None:
+    def kept(recompute: bool) -> int:
+        model, batch = made("llama")
+        layout = models.ParallelLayout(recompute=recompute)
+        layout.place(model)
+        held: set[int] = set()
+
+        def pack(x: Any) -> Any:
+            held.add(x.numel())
+            sizes.append(x.numel())
+            return x
+
+        sizes: list[int] = []
+        with flow.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            model(*layout.batch(*batch))
+        return sum(sizes)
+
+    assert kept(True) < kept(False) / 2
+
+
+def test_layouts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="dp=2 times tp=1 is not the job's 1 ranks"):
+        models.ParallelLayout(dp=2).placement
+    with pytest.raises(ValueError, match="tp must be at least 1, got 0"):
+        models.ParallelLayout(tp=0)
+
+    def rows() -> None:
+        with pytest.raises(ValueError, match=r"a batch of shape \(3, 2\) does not divide by dp=2"):
+            models.ParallelLayout(dp=2).batch(flow.zeros(3, 2))
+
+    flow.testing.run_ranks(2, rows)
+
+    def nothing_to_split() -> None:
+        with pytest.raises(ValueError, match="ResNet has no attention or feed-forward network to split over 2 ranks"):
+            models.ParallelLayout(tp=2).place(models.ResNet(models.ResNetConfig.preset("resnet18")))
+
+    flow.testing.run_ranks(2, nothing_to_split)
+
+
 def generated() -> list[int]:
     model, _ = made("llama")
     models.tensor_parallel(model.eval(), flow.placement.all("cpu"))

@@ -23,14 +23,32 @@ if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
 
 
+def slices(graph: Graph) -> Zero | None:
+    """Let each rank keep its slices of parameters and states, if the graph wants that.
+
+    Ranks exchange parts here, so no lock may be held that ranks of one process share.
+    """
+    if graph.config._zero is None:
+        return None
+    zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
+    zero.split_parameters()
+    for optimizer in graph._stepping():
+        optimizer.prepare()
+    zero.split_states()
+    return zero
+
+
 def trace_program(
     graph: Graph,
     args: Any,
     kwargs: Any,
     tensors: list[Tensor],
+    zero: Zero | None,
     finish: Callable[[Any, list[Tensor]], Any] | None = None,
 ) -> Any:
     """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
+
+    ``zero`` is what ``slices`` returns.
 
     With ``finish`` nothing is compiled: calls are traced as global tensors run them, it is called with the trace
     and its results, and what it returns is returned.
@@ -39,14 +57,8 @@ def trace_program(
     """
     if _oneflow._is_tracing():
         raise RuntimeError("an nn.Graph is called inside the build of another one")
-    zero = None
-    if graph.config._zero is not None:
-        zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
-        zero.split_parameters()
     for optimizer in graph._stepping():
         optimizer.prepare()
-    if zero is not None:
-        zero.split_states()
     states = {id(optimizer): States(optimizer) for optimizer in graph._stepping()}
     groups = [group["params"] for optimizer, _ in graph._optimizers for group in optimizer.param_groups]
     leaves: dict[int, Tensor] = {id(p): p for group in groups for p in group}

@@ -164,7 +164,10 @@ class Zero:
 
 
 def _split(p: Tensor) -> list[Any] | None:
-    """The layout of a slice: along the first dimension that a replicating axis can split."""
+    """The layout of a slice: along the first dimension that a replicating axis can split.
+
+    A dimension that no axis splits comes first: its slices lie on the ranks already.
+    """
     sizes = list(p.shape)
     shape = p.placement.ranks.shape
     for axis, s in enumerate(p.sbp):
@@ -172,8 +175,8 @@ def _split(p: Tensor) -> list[Any] | None:
             sizes[s.dim] //= shape[axis]
     for axis, s in enumerate(p.sbp):
         if s == sbp.broadcast and shape[axis] > 1:
-            for dim, size in enumerate(sizes):
-                if size >= shape[axis]:
+            for dim in sorted(range(len(sizes)), key=lambda dim: any(s.dim == dim for s in p.sbp)):
+                if sizes[dim] >= shape[axis]:
                     layout = list(p.sbp)
                     layout[axis] = sbp.split(dim)
                     return layout

@@ -13,7 +13,7 @@ from typing import Any
 
 from oneflow import Tensor
 from oneflow._trace.structure import flatten_call
-from oneflow._trace.tracing import trace_program
+from oneflow._trace.tracing import slices, trace_program
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel.cluster import Cluster, Link
 
@@ -90,7 +90,8 @@ class Problem:
         if any(t.is_global for t in tensors):
             raise RuntimeError("auto_parallel.plan(): give inputs of the whole batch as local tensors")
         stepping = [(o, list(o.state)) for o in graph._stepping()]
-        self._layouts = trace_program(graph, args, kwargs, tensors, lambda trace, out: trace.finish_layouts(out))
+        zero = slices(graph)
+        self._layouts = trace_program(graph, args, kwargs, tensors, zero, lambda trace, out: trace.finish_layouts(out))
         for optimizer, before in stepping:
             # States that were made for the trace have no layout yet.
             for param in [p for p in optimizer.state if not any(p is known for known in before)]:

@@ -25,7 +25,8 @@ from oneflow._trace.decorators import Either, keeping_shapes
 from oneflow._trace.program import Program, wants
 from oneflow._trace.source_locations import user_depth
 from oneflow._trace.structure import Modules, flatten_call, modes_key, names_in
-from oneflow._trace.tracing import trace_program
+from oneflow._trace.tracing import slices, trace_program
+from oneflow._trace.zero import Zero
 from oneflow.nn.modules.module import Module
 
 __all__ = ["Graph", "GraphConfig", "GraphModule"]
@@ -414,9 +415,12 @@ class Graph:
             key = (inputs, self._flat.key())
             program = self._compiled.get(key)
         if program is None or program.is_stale():
+            # A launcher's job begins with the first graph, where nothing else has asked for it.
+            oneflow.distributed._join_launched()
+            zero = slices(self)
             with _COMPILING:
                 self._tell_why(inputs)
-                program = self._compile(args, kwargs, tensors)
+                program = self._compile(args, kwargs, tensors, zero)
                 # Tracing may have met other modules and optimizers.
                 inputs = (*inputs[:3], self._settings())
                 self._compiled[inputs, self._flat.key()] = program
@@ -548,10 +552,8 @@ class Graph:
             for child, buffer in module.named_buffers():
                 yield f"{name}.{child}", buffer
 
-    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
-        # A launcher's job begins with the first graph, where nothing else has asked for it.
-        oneflow.distributed._join_launched()
-        program, traced, compiled = trace_program(self, args, kwargs, tensors)
+    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor], zero: Zero | None) -> Program:
+        program, traced, compiled = trace_program(self, args, kwargs, tensors, zero)
         self._print(program, traced, compiled)
         return program
 
