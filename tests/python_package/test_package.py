@@ -21,17 +21,18 @@ def test_subpackages_are_there():
         assert name in dir(oneflow)
 
 
+# What an import need not wait for: each is imported by what uses it.
+HEAVY = (
+    "numpy torch asyncio concurrent email http json logging multiprocessing socket sqlite3 ssl subprocess unittest xml"
+)
+
+
 def test_import_is_light():
-    code = (
-        "import sys, time; t = time.perf_counter(); import oneflow; t = time.perf_counter() - t;"
-        "print(t); assert 'numpy' not in sys.modules and 'torch' not in sys.modules"
-    )
-    times = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)]
-    times += [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(2)
-    ]
-    assert min(times) < 0.3
+    code = "import sys; before = set(sys.modules); import oneflow; print(*set(sys.modules) - before)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    imported = {name.partition(".")[0] for name in printed.split()}
+    assert "oneflow" in imported and imported.isdisjoint(HEAVY.split())
+    assert sum(name.startswith("oneflow") for name in printed.split()) < 80
 
 
 # Imports each of the modules that `import oneflow` imports, as the first one, into a package that has only the names of
