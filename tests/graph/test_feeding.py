@@ -336,8 +336,8 @@ def test_a_watchdog_names_the_waiting_tasks(monkeypatch, capfd):
     assert len(list(Scale().over(slow()))) == 2
     text = capfd.readouterr().err
     assert "a run has stood still for 0." in text
-    assert re.search(r'compute \(after 1 acts\) [^;]*waits for "python 0" from python \(0 of 1 pieces\)', text)
-    assert "receiver (after 1 acts) waits for" in text
+    assert re.search(r'compute \(after 1 steps\) [^;]*waits for "python 0" from python \(0 of 1 pieces\)', text)
+    assert "receiver (after 1 steps) waits for" in text
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")

@@ -8,7 +8,7 @@ use crate::slot::{differentiable, is_leaf, link, requires_grad};
 use crate::view::{self, check_history, check_view, edge};
 use oneflow_base::{Attrs, Error, Meta, Result};
 use oneflow_core::{
-    Call, Dest, Grad, In, InMask, Outs, Save, Tensor, bit, check_reads_apart, redispatch, register_layer,
+    Call, Dest, Grad, In, InMask, Outs, Save, Tensor, bit, check_reads_disjoint, redispatch, register_layer,
 };
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
@@ -41,7 +41,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         return Ok(());
     };
     check_dest(c, true)?;
-    check_reads_apart(c)?;
+    check_reads_disjoint(c)?;
     f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
     for (i, d) in dest.iter().enumerate() {
         d.copy_(&outs[i], false)?;

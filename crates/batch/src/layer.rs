@@ -5,7 +5,7 @@
 
 use crate::levels::{Level, Outside, Randomness, innermost};
 use crate::products;
-use crate::tensor::{level, parts, spread, wrap};
+use crate::tensor::{broadcast, level, parts, wrap};
 use oneflow_base::{Arg, Attrs, DType, Dims, Error, Result};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{
@@ -125,7 +125,7 @@ fn write(dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
         }
         match parts(made) {
             Some(from) if from.level == to.level => to.value.copy_(&from.value, false)?,
-            _ => to.value.copy_(&spread(made, to.value.sizes()[0])?, false)?,
+            _ => to.value.copy_(&broadcast(made, to.value.sizes()[0])?, false)?,
         }
         d.bump_version();
         outs.set(i, (*d).clone());
@@ -331,15 +331,15 @@ fn along_dims(c: &Call<'_>, id: u64, outs: &mut Outs) -> Result<Ran> {
     if fits(&ins) {
         return again(c, &ins, Some(&attrs), outs);
     }
-    let spread = everywhere(c, id)?;
-    let ins: SmallVec<[Option<&Tensor>; 4]> = spread.iter().map(Option::as_ref).collect();
+    let broadcast = everywhere(c, id)?;
+    let ins: SmallVec<[Option<&Tensor>; 4]> = broadcast.iter().map(Option::as_ref).collect();
     if fits(&ins) { again(c, &ins, Some(&attrs), outs) } else { Ok(Ran::No) }
 }
 
 /// The inputs with a batch each.
 fn everywhere(c: &Call<'_>, id: u64) -> Result<Operands> {
     let size = samples(c, id);
-    let all = |t: &Tensor| value(t, id).map_or_else(|| spread(t, size), |v| Ok(v.clone()));
+    let all = |t: &Tensor| value(t, id).map_or_else(|| broadcast(t, size), |v| Ok(v.clone()));
     c.ins.iter().map(|t| t.map(all).transpose()).collect()
 }
 
@@ -420,7 +420,7 @@ fn different(c: &Call<'_>, level: Level, outs: &mut Outs) -> Result<Ran> {
         && c.op.sig.arg_index("size").is_none();
     match c.opt(In::nth(0)) {
         Some(x) if follows && c.ins.len() == 1 => {
-            let all = value(x, level.id).map_or_else(|| spread(x, level.size), |v| Ok(v.clone()))?;
+            let all = value(x, level.id).map_or_else(|| broadcast(x, level.size), |v| Ok(v.clone()))?;
             again(c, &[Some(&all)], None, outs)
         }
         _ => Ok(Ran::No),

@@ -72,12 +72,12 @@ fn raw_out(t: &Tensor, id: u64, size: i64) -> Result<Tensor> {
     match parts(t) {
         Some(b) if b.level == id => Ok(b.value.shallow()),
         Some(b) if b.level > id => wrap(&raw_out(&b.value, id, size)?.transpose(0, 1)?, b.level),
-        _ => spread(t, size),
+        _ => broadcast(t, size),
     }
 }
 
 /// The same tensor for every sample.
-pub(crate) fn spread(t: &Tensor, size: i64) -> Result<Tensor> {
+pub(crate) fn broadcast(t: &Tensor, size: i64) -> Result<Tensor> {
     let sizes: SmallVec<[i64; 6]> = std::iter::once(size).chain(t.sizes().iter().copied()).collect();
     t.expand(&sizes)
 }
@@ -106,7 +106,7 @@ pub fn batch_in(t: &Tensor, dim: i64, id: u64) -> Result<Tensor> {
 /// The tensors of all samples, along dimension 0; differentiable.
 pub fn batch_out(t: &Tensor, id: u64, size: i64) -> Result<Tensor> {
     if !is_in(t, id) {
-        return spread(t, size);
+        return broadcast(t, size);
     }
     let out = raw_out(&t.shallow(), id, size)?;
     let backward = move |g: &[Option<Tensor>]| match g {

@@ -36,7 +36,9 @@ pub use generator::{Generator, default_generator, set_thread_generator, use_in_o
 pub use grad::{Fix, Grad, GradCall, Grads, Save};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
 pub use limited::{Composition, elementwise_takes, instead, set_widen};
-pub use local::{check_reads_apart, copy_into, copy_to_host, follow_device, is_at_hand, run_lowered, set_read_whole};
+pub use local::{
+    check_reads_disjoint, copy_into, copy_to_host, follow_device, is_at_hand, run_lowered, set_read_whole,
+};
 pub use lower::{Lowered, Operand, Slot};
 pub use oneflow_base as base;
 pub use oneflow_ep as ep;

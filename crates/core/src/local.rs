@@ -23,7 +23,7 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
         return view(c, outs);
     }
     check_memory(c)?;
-    check_reads_apart(c)?;
+    check_reads_disjoint(c)?;
     before_write(c)?;
     match c.op.kernel {
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
@@ -92,9 +92,9 @@ fn check_memory(c: &Call<'_>) -> Result<()> {
 
 /// Refuses a destination that shares memory with what an op reads while it writes by index.
 #[inline]
-pub fn check_reads_apart(c: &Call<'_>) -> Result<()> {
+pub fn check_reads_disjoint(c: &Call<'_>) -> Result<()> {
     let Dest::Into(dest) = c.dest else { return Ok(()) };
-    if !c.op.traits.has(Traits::READS_APART) {
+    if !c.op.traits.has(Traits::READS_DISJOINT) {
         return Ok(());
     }
     let read = || c.ins.iter().skip(1).flatten();
@@ -168,7 +168,7 @@ fn into_dest_by_copy(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     if let Dest::Into(dest) = c.dest {
         for (i, d) in dest.iter().enumerate() {
             prepare_dest(c, &outs[i], d)?;
-            check_apart(c, dest, i)?;
+            check_disjoint(c, dest, i)?;
             copy_into(d, &outs[i])?;
             d.bump_version();
             outs.set(i, (*d).clone());
@@ -387,7 +387,7 @@ fn same_layout(a: &Tensor, b: &Tensor) -> bool {
 const FEW: usize = 4;
 
 /// Refuses a destination that overlaps one before it. An update of lists writes its inputs, and may be given one twice.
-fn check_apart(c: &Call<'_>, dest: &[&Tensor], i: usize) -> Result<()> {
+fn check_disjoint(c: &Call<'_>, dest: &[&Tensor], i: usize) -> Result<()> {
     let d = dest[i];
     let is_out = || dest.len() <= FEW && d.numel() > 0 && !c.ins.iter().flatten().any(|t| t.same(d));
     if i > 0 && is_out() && dest[..i].iter().any(|o| o.data_ptr() == d.data_ptr() || overlaps(o, d)) {
@@ -403,7 +403,7 @@ fn into(c: &Call<'_>, dest: &[&Tensor], outs: &mut Outs) -> Result<()> {
     let mut direct = true;
     for (i, d) in dest.iter().enumerate() {
         prepare_dest(c, &outs[i], d)?;
-        check_apart(c, dest, i)?;
+        check_disjoint(c, dest, i)?;
         let changes_input = || c.ins.iter().flatten().any(|t| t.same(d));
         // A wider `out=` gets what the result is in its own dtype, not what the kernel computes with.
         direct &= outs[i].dtype() == d.dtype() || elementwise && changes_input();

@@ -226,7 +226,7 @@ impl Traits {
     /// The result starts as a copy of the first input (`Lowered::init`), which may be the destination itself.
     pub const STARTS_AS_FIRST: Traits = Traits(2048);
     /// Writes by index while it reads: the destination may share memory with no input but the first.
-    pub const READS_APART: Traits = Traits(16384);
+    pub const READS_DISJOINT: Traits = Traits(16384);
     /// `out=` may be of any dtype: the result is zeros and ones.
     pub const ANY_OUT: Traits = Traits(32768);
     /// Linear at each input; a gradient that is to be differentiated is still tied to the inputs, by derivatives of zeros.

@@ -59,7 +59,7 @@ impl Bags<'_> {
         Ok(())
     }
     /// The gradient of each position, from those of the bags.
-    pub fn spread(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
+    pub fn to_positions(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
         self.check(self.of.len())?;
         if self.n_bags.checked_mul(width) != Some(rows.len()) {
             return Err(Error::value(format!(
@@ -224,7 +224,7 @@ impl Batch {
     }
 
     /// The row of each position from one row a different key; padding gives zeros.
-    pub fn spread(&self, rows: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
+    pub fn to_positions(&self, rows: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
         self.check_rows(rows.len(), self.n_unique(), width)?;
         self.check_rows(out.len(), self.len(), width)?;
         for (out, &k) in out.chunks_exact_mut(width.max(1)).zip(&self.inverse) {
@@ -287,9 +287,9 @@ mod tests {
         let batch = Batch::new([key(5), None, key(6), key(5)].into_iter()).unwrap();
         assert_eq!(batch.sums(&[1.0, 2.0, 9.0, 9.0, 3.0, 4.0, 10.0, 20.0], 2).unwrap(), [11.0, 22.0, 3.0, 4.0]);
         let mut out = [f32::NAN; 4];
-        batch.spread(&[1.5, 2.5], 1, &mut out).unwrap();
+        batch.to_positions(&[1.5, 2.5], 1, &mut out).unwrap();
         assert_eq!(out, [1.5, 0.0, 2.5, 1.5]);
-        assert!(batch.sums(&[0.0; 3], 2).is_err() && batch.spread(&[0.0; 3], 1, &mut out).is_err());
+        assert!(batch.sums(&[0.0; 3], 2).is_err() && batch.to_positions(&[0.0; 3], 1, &mut out).is_err());
     }
 
     #[test]

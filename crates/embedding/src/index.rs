@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn random_programs_agree_with_a_set() {
-        for spread in [1u64, 8, 1 << 20] {
-            // A narrow spread gives keys of equal hashes, which overflow into many buckets.
-            let hash_of = |n: u32| mix(n as u64 % spread);
+        for to_positions in [1u64, 8, 1 << 20] {
+            // A narrow to_positions gives keys of equal hashes, which overflow into many buckets.
+            let hash_of = |n: u32| mix(n as u64 % to_positions);
             let (mut index, mut set, mut x) = (Index::new(), HashSet::new(), 5u64);
             for _ in 0..20_000 {
                 x = mix(x + 1);

@@ -17,9 +17,9 @@ impl Random {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % n
     }
-    fn keys(&mut self, n: u64, spread: u64) -> Vec<Key> {
+    fn keys(&mut self, n: u64, to_positions: u64) -> Vec<Key> {
         let special = [0, u64::MAX, u64::MAX - 1];
-        let id = |r: &mut Random| if r.below(20) == 0 { special[r.below(3) as usize] } else { r.below(spread) };
+        let id = |r: &mut Random| if r.below(20) == 0 { special[r.below(3) as usize] } else { r.below(to_positions) };
         (0..n).map(|_| Key { table: self.below(2) as u32, id: id(self) }).collect()
     }
 }

@@ -16,8 +16,8 @@ pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use layouts::{Estimate, Mesh, Move, estimate};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
+pub use passes::order::Straighten;
 pub use passes::pipeline::{Half, Turn};
-pub use passes::straighten::Straighten;
 pub use passes::{PASSES, Pass, Stage};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
@@ -148,8 +148,8 @@ impl Compiled {
         Ok(results)
     }
 
-    /// As `run`, in a session beside this one's (`Session::beside`).
-    pub fn run_beside(&mut self, s: &mut Session, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+    /// As `run`, in another session that shares this one's memory (`Session::sharing`).
+    pub fn run_in(&mut self, s: &mut Session, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
         self.refresh()?;
         let results = s.run_polled(&[], poll)?;
         self.note_writes();

@@ -150,7 +150,7 @@ fn damaged_files_of_random_plans_are_errors_or_plans() {
                 Err(_) => refused += 1,
                 // What passes the checks may be asked to run: its variables are given anew.
                 Ok(p) if p.variables.len() == session.plan().variables.len() => {
-                    let _ = session.beside(p);
+                    let _ = session.sharing(p);
                 }
                 Ok(_) => {}
             }

@@ -203,7 +203,7 @@ impl PyBatch {
     }
 
     /// The row of each position, from one row a different key.
-    fn spread<'py>(
+    fn to_positions<'py>(
         &self,
         py: Python<'py>,
         rows: &Bound<'_, PyAny>,
@@ -214,7 +214,7 @@ impl PyBatch {
         let _pin = rows.storage().map(|s| s.pin());
         let mut out = vec![0.0; self.0.len() * width];
         // SAFETY: float32 of the host by `host`, and pinned.
-        run(|| detach(py, || self.0.spread(unsafe { elements(&rows) }, width, &mut out)))?;
+        run(|| detach(py, || self.0.to_positions(unsafe { elements(&rows) }, width, &mut out)))?;
         float32(py, &out, &sizes)
     }
 
@@ -477,7 +477,7 @@ impl PyStore {
                     for (part, bags) in parts.iter().zip(&bags) {
                         match bags {
                             None => all.extend_from_slice(part),
-                            Some(bags) => all.extend(bags.with(|bags| bags.spread(part, dim))?),
+                            Some(bags) => all.extend(bags.with(|bags| bags.to_positions(part, dim))?),
                         }
                     }
                     store.update(&Batch::joined(batches.iter().copied())?, &all, &rule, &at)

@@ -221,8 +221,8 @@ pub fn sbp_attribute(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
     made().map(|t| t.into_ptr()).map_err(|e| gate::pending(py, e))
 }
 
-/// A number or a list made a tensor, in the world of the tensor it stands beside: the same on every rank of a global one.
-pub fn beside(number: Tensor, other: Option<&Tensor>) -> Result<Tensor> {
+/// A tensor made of a number or a list, to combine with `other`: where that is global, broadcast over its placement.
+pub fn like(number: Tensor, other: Option<&Tensor>) -> Result<Tensor> {
     let Some(g) = other.and_then(global_of) else { return Ok(number) };
     let here = g.local.is_some().then(|| number.clone());
     oneflow_global::make(&number, number.sizes(), Spread::broadcast(g.spread.placement_id)?, here)

@@ -316,7 +316,7 @@ impl CompiledGraph {
             self_.get().look(source.py(), |compiled| {
                 let mut plan = compiled.session.plan().clone();
                 plan.feed_inputs(&order, kind, config, slots)?;
-                compiled.session.beside(plan)
+                compiled.session.sharing(plan)
             })
         })?;
         let feed = offer.map(|o| o.feed.clone());
@@ -423,7 +423,7 @@ impl GraphFeed {
                     return Err(Error::runtime("nn.Graph: no source gives its inputs"));
                 };
                 // The source may take its time, and may call the graph itself: only the step locks it.
-                let done = session.wait_for_data(&mut poll).and_then(|()| graph.get().run_beside(session, &mut poll));
+                let done = session.wait_for_data(&mut poll).and_then(|()| graph.get().run_in(session, &mut poll));
                 match done {
                     Ok(outputs) => Ok(Ok(Some(outputs))),
                     Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {

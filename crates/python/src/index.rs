@@ -191,12 +191,12 @@ unsafe fn item(
             *dim += 1;
         } else if o == ffi::Py_True() || o == ffi::Py_False() {
             p.new_dim(*dim);
-            p.tensors.push((*dim, crate::global::beside(one_mask(o == ffi::Py_True(), t.device())?, Some(t))?));
+            p.tensors.push((*dim, crate::global::like(one_mask(o == ffi::Py_True(), t.device())?, Some(t))?));
             *dim += 1;
         } else if let Some(x) = tensor_of(o) {
             tensor_item(t, p, x.clone(), dim, real, ndim)?;
         } else if value::is_sequence(o) || is_array(py, o) {
-            let x = crate::global::beside(create::index_tensor(py, o)?, Some(t))?;
+            let x = crate::global::like(create::index_tensor(py, o)?, Some(t))?;
             tensor_item(t, p, x, dim, real, ndim)?;
         } else if let Some(i) = value::int(py, o)? {
             p.select(*dim, *real, i, ndim)?;
@@ -265,7 +265,7 @@ fn tensor_item(t: &Tensor, p: &mut Plan, x: Tensor, dim: &mut usize, real: &mut 
             return Ok(());
         }
         p.new_dim(*dim);
-        p.tensors.push((*dim, crate::global::beside(one_mask(s.to_f64() != 0.0, t.device())?, Some(t))?));
+        p.tensors.push((*dim, crate::global::like(one_mask(s.to_f64() != 0.0, t.device())?, Some(t))?));
         *dim += 1;
         return Ok(());
     }
@@ -477,7 +477,7 @@ unsafe fn value_tensor(py: Python<'_>, v: *mut PyObject, like: &Tensor) -> Resul
         }
         if value::is_sequence(v) || is_array(py, v) {
             let made = create::from_data(py, v, Some(like.dtype()), None)?;
-            return crate::global::beside(made, Some(like));
+            return crate::global::like(made, Some(like));
         }
         Err(Error::type_(format!("can't assign a {} to a {} tensor", value::type_name(py, v), like.dtype().name())))
     }
@@ -496,7 +496,7 @@ unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: 
         return ops::MASKED_FILL.inplace(&[Some(to), Some(&mask), None], &[s.into()]);
     }
     let src = match number {
-        Some(s) => crate::global::beside(on_device(scalar::written(s, to.dtype())?, to.device())?, Some(to))?,
+        Some(s) => crate::global::like(on_device(scalar::written(s, to.dtype())?, to.device())?, Some(to))?,
         // SAFETY: a live object.
         None => unsafe { value_tensor(py, v, to)? },
     };

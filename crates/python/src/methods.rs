@@ -490,7 +490,7 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
         let dtype = dtype.unwrap_or(like.dtype());
         let mut t = create::from_data(py, data, Some(dtype), Some(device.unwrap_or(like.device())))?;
         if device.is_none() {
-            t = placed::beside(py, t, like)?;
+            t = placed::like(py, t, like)?;
         }
         if grad {
             ag::set_requires_grad(&t, true)?;

@@ -437,8 +437,8 @@ impl<'a> Frame<'a> {
             if (first || traits.has(Traits::NUMBERS))
                 && let Some(s) = value::scalar(py, object)?
             {
-                let dtype = scalar::dtype_beside(s, beside.map(Tensor::dtype), default_dtype());
-                let made = Box::new(crate::global::beside(scalar::tensor(s, dtype)?, beside)?);
+                let dtype = scalar::dtype_with(s, beside.map(Tensor::dtype), default_dtype());
+                let made = Box::new(crate::global::like(scalar::tensor(s, dtype)?, beside)?);
                 let borrowed: *const Tensor = &*made;
                 self.made.push(made);
                 // The box keeps its address while the frame lives.

@@ -229,7 +229,7 @@ fn placed(py: Python<'_>, t: &Tensor, to: Spread, function: &str, synchronized: 
 }
 
 /// New data in the layout of the tensor whose method creates them, if that is global.
-pub fn beside(py: Python<'_>, t: Tensor, like: &Tensor) -> Result<Tensor> {
+pub fn like(py: Python<'_>, t: Tensor, like: &Tensor) -> Result<Tensor> {
     match oneflow_global::global_of(like).map(|g| g.spread) {
         Some(to) if to.check(t.sizes(), "new_tensor()").is_ok() => placed(py, &t, to, "new_tensor", true),
         // A split of a dimension that the data do not have.

@@ -186,7 +186,7 @@ pub fn written(s: Scalar, dtype: DType) -> Result<Tensor> {
 }
 
 /// The dtype of a number combined with a tensor: the tensor's, unless the number is of a higher category.
-pub fn dtype_beside(s: Scalar, like: Option<DType>, default: DType) -> DType {
+pub fn dtype_with(s: Scalar, like: Option<DType>, default: DType) -> DType {
     match like {
         Some(d) if s.category() <= d.category() => d,
         Some(d @ (DType::F64 | DType::C128)) => s.natural_dtype(d),

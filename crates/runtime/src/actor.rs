@@ -1,12 +1,12 @@
 //! Actors at work: each stream's thread lets those actors act that may, and wakes the streams of their neighbours. There is no
 //! scheduler.
 //!
-//! Actors talk through the ledger; a stream that has nothing to do listens to its bell. The caller is a stream too: what consumes the
-//! caller's data acts on the caller's thread while it waits for the result, so a run of one stream crosses no thread.
+//! Actors talk through the counters of `Progress`; a stream that has nothing to do listens to its bell. The caller is a stream too: what consumes the
+//! caller's data runs on the caller's thread while it waits for the result, so a run of one stream crosses no thread.
 //! Knows pieces of memory and bodies, not what bodies do.
 
-use crate::ledger::{Ledger, Piece};
 use crate::plan::{Plan, Work};
+use crate::progress::{Piece, Progress};
 use crate::sync::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::sync::{Arc, Mutex, MutexGuard};
 use crate::sync::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, yield_now};
@@ -43,7 +43,7 @@ pub struct RunArgs {
 
 /// What all streams share.
 struct Shared {
-    ledger: Ledger,
+    progress: Progress,
     cancel: Arc<AtomicBool>,
     /// Ends every thread.
     stop: AtomicBool,
@@ -63,9 +63,9 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// Counts an act of a task, and wakes every stream whom it concerns: once, when all of it is written down.
-    fn acted(&self, task: usize) {
-        self.ledger.acted(task);
-        self.ledger.neighbours(task).iter().for_each(|s| self.bells[*s as usize].ring());
+    fn executed(&self, task: usize) {
+        self.progress.executed(task);
+        self.progress.neighbours(task).iter().for_each(|s| self.bells[*s as usize].ring());
     }
 }
 
@@ -84,7 +84,7 @@ struct Bell {
 }
 
 impl Bell {
-    /// How often it was rung so far. Asked before a look at the ledger, so that no ring after the look is missed.
+    /// How often it was rung so far. Asked before a look at the counters, so that no ring after the look is missed.
     fn heard(&self) -> u64 {
         self.rung.load(Ordering::SeqCst)
     }
@@ -162,18 +162,18 @@ impl Stream {
         }
         for Actor { task, body, ins, outs } in &mut self.actors {
             let task = *task;
-            if !shared.ledger.may_act(task) {
+            if !shared.progress.may_run(task) {
                 continue;
             }
-            shared.ledger.pieces(task, ins, outs);
-            let number = shared.ledger.acts(task);
+            shared.progress.pieces(task, ins, outs);
+            let number = shared.progress.executions(task);
             let run = lock(&shared.runs).iter().find(|r| r.0 == number).map(|r| r.1.clone());
-            let _span = watch_span(SpanKind::Actor, || format!("actor: {}", shared.ledger.name(task)).into(), 0);
+            let _span = watch_span(SpanKind::Actor, || format!("actor: {}", shared.progress.name(task)).into(), 0);
             let mut act = Act { ins, outs, run: run.as_deref(), poll };
             let done = catch_unwind(AssertUnwindSafe(|| body.act(&mut act)));
             done.unwrap_or_else(|_| Err(Error::runtime("internal error: an actor panicked")))
                 .map_err(|e| (task as u32, e))?;
-            shared.acted(task);
+            shared.executed(task);
             return Ok(true);
         }
         Ok(false)
@@ -204,7 +204,7 @@ impl Stream {
                     self.bell().wait(heard, None);
                 }
                 Err(failure) => {
-                    // The failed actor acts no more; its neighbours pass on what was made before.
+                    // The failed actor runs no more; its neighbours pass on what was made before.
                     self.actors.retain(|a| a.task != failure.0 as usize);
                     lock(&self.shared.failures).push(failure);
                     self.shared.bells[0].ring();
@@ -267,23 +267,23 @@ impl Watchdog {
 #[derive(Clone, Copy)]
 enum Goal {
     /// That this end of its may act.
-    Act(usize),
+    Run(usize),
     /// That those who read what this end gives have the rest of their data.
     Data(usize),
 }
 
 impl Goal {
-    fn is_reached(self, ledger: &Ledger) -> bool {
+    fn is_reached(self, progress: &Progress) -> bool {
         match self {
-            Goal::Act(task) => ledger.may_act(task),
-            Goal::Data(task) => ledger.has_data_beside(task),
+            Goal::Run(task) => progress.may_run(task),
+            Goal::Data(task) => progress.other_inputs_ready(task),
         }
     }
     /// Whether it is, or will be once the messages under way have come.
-    fn is_due(self, ledger: &Ledger) -> bool {
+    fn is_due(self, progress: &Progress) -> bool {
         match self {
-            Goal::Act(task) => ledger.could_act(task),
-            Goal::Data(task) => ledger.has_data_beside(task),
+            Goal::Run(task) => progress.could_run(task),
+            Goal::Data(task) => progress.other_inputs_ready(task),
         }
     }
 }
@@ -299,20 +299,20 @@ impl Network {
     /// Starts the threads. `bodies`: one per task, none for the caller's ends. Tasks without data act at once.
     pub fn start(plan: &Plan, bodies: Vec<Option<Box<dyn Body>>>, cancel: Arc<AtomicBool>) -> Result<Network> {
         plan.check_credits()?;
-        let ledger = Ledger::new(plan)?;
+        let progress = Progress::new(plan)?;
         let mut actors: Vec<Vec<Actor>> = Vec::new();
-        actors.resize_with(ledger.n_streams(), Vec::new);
+        actors.resize_with(progress.n_streams(), Vec::new);
         for (task, body) in bodies.into_iter().enumerate() {
             if let Some(body) = body {
                 let actor = Actor { task, body, ins: Vec::new(), outs: Vec::new() };
-                actors[ledger.stream_of(task as u32) as usize].push(actor);
+                actors[progress.stream_of(task as u32) as usize].push(actor);
             }
         }
         let mut bells = Vec::new();
-        bells.resize_with(ledger.n_streams(), Bell::default);
+        bells.resize_with(progress.n_streams(), Bell::default);
         let (stop, runs, failures) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
         let n_readers = AtomicUsize::new(0);
-        let shared = Arc::new(Shared { ledger, cancel, stop, n_readers, runs, failures, bells });
+        let shared = Arc::new(Shared { progress, cancel, stop, n_readers, runs, failures, bells });
         let stream = |(id, actors)| Stream { id: id as u32, shared: shared.clone(), actors };
         let mut streams = actors.into_iter().enumerate().map(stream);
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
@@ -357,9 +357,9 @@ impl Network {
     /// Starts one run: waits for a free slot of the caller's register first.
     pub fn submit(&mut self, args: RunArgs, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let Some(t) = self.host_in else { return Err(Error::runtime("the plan takes nothing from its caller")) };
-        self.wait(Goal::Act(t), poll)?;
-        lock(&self.shared.runs).push((self.shared.ledger.acts(t), Arc::new(args)));
-        self.shared.acted(t);
+        self.wait(Goal::Run(t), poll)?;
+        lock(&self.shared.runs).push((self.shared.progress.executions(t), Arc::new(args)));
+        self.shared.executed(t);
         Ok(())
     }
 
@@ -370,13 +370,13 @@ impl Network {
         use_it: &mut dyn FnMut(&[Vec<Piece>]) -> Result<()>,
     ) -> Result<()> {
         let Some(t) = self.host_out else { return Err(Error::runtime("the plan gives nothing to its caller")) };
-        self.wait(Goal::Act(t), poll)?;
+        self.wait(Goal::Run(t), poll)?;
         let (mut pieces, mut none) = (Vec::new(), Vec::new());
-        self.shared.ledger.pieces(t, &mut pieces, &mut none);
+        self.shared.progress.pieces(t, &mut pieces, &mut none);
         let r = use_it(&pieces);
-        let number = self.shared.ledger.acts(t);
+        let number = self.shared.progress.executions(t);
         lock(&self.shared.runs).retain(|r| r.0 != number);
-        self.shared.acted(t);
+        self.shared.executed(t);
         r
     }
 
@@ -389,7 +389,7 @@ impl Network {
         let mut watchdog: Option<Watchdog> = None;
         loop {
             let heard = self.own.bell().heard();
-            if goal.is_reached(&self.shared.ledger) {
+            if goal.is_reached(&self.shared.progress) {
                 return Ok(());
             }
             match self.own.act_once(poll) {
@@ -407,7 +407,7 @@ impl Network {
             }
             self.late.append(&mut lock(&self.shared.failures));
             // What was made before it comes first: also what came since the look above, or is about to.
-            if !self.late.is_empty() && !self.in_motion() && !goal.is_due(&self.shared.ledger) {
+            if !self.late.is_empty() && !self.in_motion() && !goal.is_due(&self.shared.progress) {
                 let (task, error) = self.late.swap_remove(0);
                 return Err(self.fail(task, error));
             }
@@ -433,17 +433,17 @@ impl Network {
 
     /// Whether something that was made before a failure still is on its way.
     fn in_motion(&self) -> bool {
-        let ledger = &self.shared.ledger;
+        let progress = &self.shared.progress;
         let dead = |t: usize| self.late.iter().any(|f| f.0 as usize == t);
         let ends = [self.host_in, self.host_out];
-        (0..ledger.n_tasks()).any(|t| !ends.contains(&Some(t)) && !dead(t) && ledger.could_act(t))
+        (0..progress.n_tasks()).any(|t| !ends.contains(&Some(t)) && !dead(t) && progress.could_run(t))
     }
 
     /// Notes the first error; every later run says that the plan has stopped.
     fn fail(&mut self, task: u32, error: Error) -> Error {
-        let several = self.shared.ledger.n_tasks() > 3;
+        let several = self.shared.progress.n_tasks() > 3;
         let e = if several {
-            error.context(format_args!("actor {}: ", self.shared.ledger.name(task as usize)))
+            error.context(format_args!("actor {}: ", self.shared.progress.name(task as usize)))
         } else {
             error
         };
@@ -453,12 +453,12 @@ impl Network {
 
     /// Who waits for whom, in words.
     pub fn report(&self) -> String {
-        self.shared.ledger.report()
+        self.shared.progress.report()
     }
 
-    /// Acts of a task so far.
-    pub fn acts(&self, task: usize) -> u64 {
-        self.shared.ledger.acts(task)
+    /// Executions of a task so far.
+    pub fn executions(&self, task: usize) -> u64 {
+        self.shared.progress.executions(task)
     }
 }
 

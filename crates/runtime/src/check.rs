@@ -11,7 +11,7 @@ const MAX_BYTES: u64 = 1 << 46;
 const MAX_TASKS: usize = 1 << 10;
 const MAX_PORTS: usize = 1 << 12;
 const MAX_SLOTS: u64 = 1 << 16;
-/// Acts of all tasks until every register is as it was.
+/// Executions of all tasks until every register is as it was.
 const MAX_PERIOD: u64 = 1 << 16;
 const MAX_DIMS: usize = 64;
 
@@ -251,7 +251,7 @@ impl Plan {
     /// another actor's chance, so any order of simulation has the same result.
     pub fn check_credits(&self) -> Result<()> {
         let n = self.tasks.len();
-        let mut acts = vec![0u64; n];
+        let mut executions = vec![0u64; n];
         // Per register: its consumers, pieces made, and per consumer pieces taken.
         let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); self.registers.len()];
         for (i, t) in self.tasks.iter().enumerate() {
@@ -263,7 +263,7 @@ impl Plan {
         loop {
             let mut moved = false;
             for (i, t) in self.tasks.iter().enumerate() {
-                if acts[i] >= goal[i] {
+                if executions[i] >= goal[i] {
                     continue;
                 }
                 let has_data = t
@@ -278,20 +278,20 @@ impl Plan {
                 if has_data && has_room {
                     t.produces.iter().for_each(|p| made[p.register as usize] += p.pieces as u64);
                     t.consumes.iter().zip(&mut taken[i]).for_each(|(p, d)| *d += p.pieces as u64);
-                    acts[i] += 1;
+                    executions[i] += 1;
                     moved = true;
                 }
             }
-            if acts == goal {
+            if executions == goal {
                 return Ok(());
             }
             if !moved {
-                return Err(bad(self.starved(&acts, &goal, &made, &taken, &readers)));
+                return Err(bad(self.starved(&executions, &goal, &made, &taken, &readers)));
             }
         }
     }
 
-    /// Acts of each task after which every register is as it was: the smallest whole numbers whose rates agree.
+    /// Executions of each task after which every register is as it was: the smallest whole numbers whose rates agree.
     fn period(&self) -> Result<Vec<u64>> {
         let n = self.tasks.len();
         let mut rate: Vec<Option<(u64, u64)>> = vec![None; n];
@@ -349,9 +349,16 @@ impl Plan {
     }
 
     #[cold]
-    fn starved(&self, acts: &[u64], goal: &[u64], made: &[u64], taken: &[Vec<u64>], readers: &[Vec<Reader>]) -> String {
+    fn starved(
+        &self,
+        executions: &[u64],
+        goal: &[u64],
+        made: &[u64],
+        taken: &[Vec<u64>],
+        readers: &[Vec<Reader>],
+    ) -> String {
         let mut text = String::from("too few credits, no task can act:");
-        for (i, t) in self.tasks.iter().enumerate().filter(|(i, _)| acts[*i] < goal[*i]) {
+        for (i, t) in self.tasks.iter().enumerate().filter(|(i, _)| executions[*i] < goal[*i]) {
             for (p, d) in t.consumes.iter().zip(&taken[i]) {
                 let r = p.register as usize;
                 if made[r] - d < p.pieces as u64 {

@@ -13,7 +13,6 @@ mod check;
 mod codec;
 mod describe;
 mod embed;
-mod ledger;
 mod lower;
 pub mod memory;
 #[cfg(test)]
@@ -21,6 +20,7 @@ mod model;
 mod plan;
 mod pool;
 mod program;
+mod progress;
 mod saved;
 mod session;
 mod sources;
@@ -32,11 +32,11 @@ pub use describe::{Held, Row};
 pub use embed::{
     Number, manual_seed, num_threads, numbers, numbers_into, register, set_num_threads, tensor, tensor_of,
 };
-pub use ledger::Piece;
 pub use lower::{can_lower, expression, init_input, shell};
 pub use plan::*;
 pub use pool::{Lent, Pool};
 pub use program::Program;
+pub use progress::Piece;
 pub use session::Session;
 pub use sources::{MakeSource, make as make_source, register_source};
 

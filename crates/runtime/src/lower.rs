@@ -8,7 +8,9 @@ use oneflow_core::{
     Call, In, Kernel, Lowered, OpDef, Operand, Out, Outs, Slot, Tensor, Traits, elementwise_takes, op_by_name,
 };
 use oneflow_kernels::prim::expr;
-use oneflow_kernels::prim::{COPY, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, register_expr};
+use oneflow_kernels::prim::{
+    COPY, ChainParams, ChainStep, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, words,
+};
 use smallvec::SmallVec;
 
 /// Stand-ins for a seed and the position of site 0: words of the lowered launch that equal them are replaced at run time.
@@ -311,9 +313,9 @@ fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
     }
     let (n_ins, n_outs) = (i.ins.len(), i.outs.len());
     let slot = |r: &Ref| match r {
-        Ref::In(k) => *k as u64,
-        Ref::Out(k) => n_ins as u64 + *k as u64,
-        Ref::Temp(k, _) => (n_ins + n_outs) as u64 + *k as u64,
+        Ref::In(k) => *k as usize,
+        Ref::Out(k) => n_ins + *k as usize,
+        Ref::Temp(k, _) => n_ins + n_outs + *k as usize,
     };
     let meta = |r: &Ref| -> Result<Meta> {
         Ok(match r {
@@ -322,7 +324,7 @@ fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
             Ref::Temp(_, d) => Meta::contiguous(*d, device, sizes),
         })
     };
-    let mut params = Params::new();
+    let mut chain = SmallVec::new();
     let mut compute: Option<DType> = None;
     let mut written = vec![false; n_ins + n_outs];
     for s in steps {
@@ -330,7 +332,7 @@ fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
         let mut shells: Vec<Option<Tensor>> = Vec::new();
         for r in &s.ins {
             if let Some(r @ (Ref::Out(_) | Ref::Temp(..))) = r
-                && !written.get(slot(r) as usize).copied().unwrap_or(false)
+                && !written.get(slot(r)).copied().unwrap_or(false)
             {
                 return Err(bad("a value is read before it is made"));
             }
@@ -352,16 +354,12 @@ fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
         if *compute.get_or_insert(d.dtype()) != d.dtype() {
             return Err(bad("its steps compute in different dtypes"));
         }
-        params.push(Word::from(register_expr(expr) as u64));
-        params.push(Word::from(scalars.len() as u64));
-        params.extend_from_slice(scalars);
-        let operands: Vec<u64> = s.ins.iter().flatten().map(slot).collect();
+        let operands: SmallVec<_> = s.ins.iter().flatten().map(slot).collect();
         if operands.len() != expr.arity {
             return Err(bad("a step's operands do not fit its expression"));
         }
-        params.extend(operands.into_iter().map(Word::from));
-        let d = slot(dest) as usize;
-        params.push(Word::from(d as u64));
+        let d = slot(dest);
+        chain.push(ChainStep { expr, scalars: SmallVec::from_slice(scalars), operands, dest: d });
         if written.len() <= d {
             written.resize(d + 1, false);
         }
@@ -370,14 +368,10 @@ fn chain(i: &Instr, steps: &[Step], device: Device) -> Result<LaunchSpec> {
     if written[n_ins..n_ins + n_outs].contains(&false) {
         return Err(bad("an output is never written"));
     }
-    let mut words = Params::new();
-    words.push(Word::from(compute.unwrap_or(DType::F32)));
-    words.push(Word::from(steps.len() as u64));
-    words.extend_from_slice(&params);
     Ok(LaunchSpec {
         prim: &ELEMENTWISE_CHAIN,
         expr: None,
-        params: words,
+        params: words(&ChainParams { compute: compute.unwrap_or(DType::F32), steps: chain }),
         ins: i.ins.iter().map(|o| expanded(o, sizes).map(Some)).collect::<Result<_>>()?,
         outs: i.outs.iter().cloned().map(Some).collect(),
         seeds: SmallVec::new(),

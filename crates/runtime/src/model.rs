@@ -5,15 +5,15 @@
 //! produced before it. `make model` tries many more orders than the tests do.
 
 use crate::actor::{Act, Body, Network, RunArgs};
-use crate::ledger::Piece;
 use crate::plan::{Plan, Port, Register, Task, Work};
+use crate::progress::Piece;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::AtomicBool;
 use oneflow_base::{Device, Error, Result};
 
 /// Numbers each item it produces, and checks the numbers of those it reads.
 struct Count {
-    acts: u64,
+    executions: u64,
     /// Registers that carry numbers come after the caller's.
     first: usize,
     fails_at: Option<u64>,
@@ -21,10 +21,10 @@ struct Count {
 
 impl Body for Count {
     fn act(&mut self, act: &mut Act<'_>) -> Result<()> {
-        if self.fails_at == Some(self.acts) {
+        if self.fails_at == Some(self.executions) {
             return Err(Error::runtime("planted"));
         }
-        let at = |v: &[Piece], k: usize| self.acts * v.len() as u64 + k as u64;
+        let at = |v: &[Piece], k: usize| self.executions * v.len() as u64 + k as u64;
         for pieces in &act.ins[self.first..] {
             for (k, p) in pieces.iter().enumerate() {
                 // SAFETY: every piece is a word that this actor holds now.
@@ -38,7 +38,7 @@ impl Body for Count {
                 unsafe { *p.ptr.cast::<u64>() = at(pieces, k) };
             }
         }
-        self.acts += 1;
+        self.executions += 1;
         Ok(())
     }
 }
@@ -94,7 +94,7 @@ fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String
     let bodies = p.tasks.iter().enumerate().map(|(i, t)| {
         let fails_at = fails.filter(|f| f.0 == i).map(|f| f.1);
         let first = (t.name == "compute") as usize;
-        let body = || Box::new(Count { acts: 0, first, fails_at }) as Box<dyn Body>;
+        let body = || Box::new(Count { executions: 0, first, fails_at }) as Box<dyn Body>;
         (!matches!(t.work, Work::HostIn | Work::HostOut)).then(body)
     });
     let made = Network::start(p, bodies.collect(), Arc::new(AtomicBool::new(false)));

@@ -12,10 +12,10 @@
 //! ```
 
 use crate::actor::{Act, Body, Network, RunArgs};
-use crate::ledger::Piece;
 use crate::lower::find;
 use crate::plan::*;
 use crate::program::Program;
+use crate::progress::Piece;
 use crate::sources;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +75,7 @@ impl Session {
 
     /// A session of another plan over the same variables and arenas, where those have the same sizes. The two must not run at
     /// the same time.
-    pub fn beside(&self, plan: Plan) -> Result<Session> {
+    pub fn sharing(&self, plan: Plan) -> Result<Session> {
         let arenas = (plan.arenas == self.plan.arenas).then(|| self.arenas.clone());
         Self::with_arenas(plan, self.variables.clone(), arenas)
     }

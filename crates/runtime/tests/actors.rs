@@ -325,8 +325,10 @@ fn a_held_credit_is_named() {
     let n = start(&p, vec![body(|_| Ok(1)), body(|x| Ok(x[0][0])), None]).unwrap();
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     // b has made its one piece, and a the next one: both stand still, once the messages on their way have arrived.
-    let waits =
-        ["b (after 1 acts) waits for receiver to give \"r1\" back", "a (after 2 acts) waits for b to give \"r0\" back"];
+    let waits = [
+        "b (after 1 steps) waits for receiver to give \"r1\" back",
+        "a (after 2 steps) waits for b to give \"r0\" back",
+    ];
     while !waits.iter().all(|w| n.report().contains(w)) {
         assert!(std::time::Instant::now() < deadline, "{}", n.report());
         std::thread::yield_now();

@@ -64,7 +64,7 @@ class Exchange:
         rows = _all_to_all_rows(rows, self.received, self.sent, self.payload)
         mine = oneflow.empty(self.batch.n_unique, width)
         mine[self.order] = rows
-        return self.batch.spread(mine, width, sizes)
+        return self.batch.to_positions(mine, width, sizes)
 
     def gradients(self, grad: Tensor, width: int) -> Tensor:
         """Gradients for what this rank was asked for, from those of this rank's positions."""

@@ -1,16 +1,16 @@
 //! Rewrites of the logical graph, in one ordered list. Each is a plain function in a file of its own.
 //!
 //! To write one, read `ir.rs`, then `fusion/bag.rs` as the shortest example of a pattern; `fusion/pattern.rs` has what patterns are
-//! found and replaced with. A pass makes nodes of ops and leaves memory and order to `lowering` and `straighten`.
+//! found and replaced with. A pass makes nodes of ops and leaves memory and order to `lowering` and `order`.
 
 mod common;
 mod dead_code;
 pub(crate) mod fold;
 mod fusion;
+pub(crate) mod order;
 pub(crate) mod pipeline;
 mod precompute;
 mod split_update;
-pub(crate) mod straighten;
 
 use crate::Config;
 use crate::ir::Graph;
@@ -62,7 +62,7 @@ pub static PASSES: &[Pass] = &[
     rewrite("fuse_norm", fusion::norm::run),
     rewrite("fuse_chain", fusion::chain::run),
     rewrite("split_update", split_update::run),
-    Pass { name: "straighten", stages: &[Stage::Order], run: straighten::run },
+    Pass { name: "straighten", stages: &[Stage::Order], run: order::run },
 ];
 
 /// Runs the passes of a stage and returns whether one changed the graph. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) reports the

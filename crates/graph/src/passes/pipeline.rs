@@ -8,7 +8,7 @@
 
 use crate::Config;
 use crate::ir::{Graph, Node};
-use crate::passes::straighten::waits;
+use crate::passes::order::waits;
 use oneflow_base::{Error, Result};
 use oneflow_core::Traits;
 use std::collections::{BTreeSet, HashMap};

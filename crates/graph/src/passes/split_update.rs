@@ -5,7 +5,7 @@
 use super::fusion::update::{is_update, lists, part};
 use crate::Config;
 use crate::ir::{Graph, Node, ValueId};
-use crate::passes::straighten::Straighten;
+use crate::passes::order::Straighten;
 use oneflow_base::Result;
 use oneflow_core::Kernel;
 use std::collections::{HashMap, HashSet};

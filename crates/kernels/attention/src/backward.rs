@@ -5,7 +5,7 @@ use crate::forward::apply_mask;
 use crate::problem::{Heads, Problem};
 use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, StoreRows, with_rooms};
+use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, StoreRows, with_buffers};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Acc, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 
@@ -70,7 +70,7 @@ unsafe fn head<T: GemmFloat>(p: &Problem<T>, kit: &Kit<T>, grads: &Grads<T>, bat
         block * ep,
         block + KEY_BLOCK,
     ];
-    with_rooms(lens, |[kt, vt, k, dk, dv, q_room, g_room, weights, d_scores, dq, delta]| {
+    with_buffers(lens, |[kt, vt, k, dk, dv, q_room, g_room, weights, d_scores, dq, delta]| {
         // SAFETY: the rooms are as long as asked for; the matrices are those of the launch.
         unsafe {
             let kt = kit.pack_transposed(key, p.keys, p.width, kt);

@@ -4,7 +4,7 @@ use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
 use crate::problem::{Dropout, Heads, Mask, Problem};
 use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
-use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, store_row, with_rooms};
+use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, store_row, with_buffers};
 use oneflow_kernels_prim::{Acc, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ unsafe fn head_rows<T: GemmFloat>(
         block,
         KEY_BLOCK,
     ];
-    with_rooms(lens, |[kt, v, q, scores, sums, max, total, factors]| {
+    with_buffers(lens, |[kt, v, q, scores, sums, max, total, factors]| {
         let out = out.matrix(batch, head);
         // SAFETY: the rooms are as long as asked for; the matrices are those of the launch.
         unsafe {

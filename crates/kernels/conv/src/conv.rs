@@ -61,7 +61,7 @@ unsafe fn convolve(l: &Launch<'_>, params: &ConvParams, activation: Activation) 
             let mut merged = merged.filter(|_| is_finite::<T>(&src));
             match &mut merged {
                 Some(merged) => {
-                    let (weight, window) = merged.spread(&weight, &window);
+                    let (weight, window) = merged.merge(&weight, &window);
                     correlate::<T>(src, dst, &weight, &window, last);
                 }
                 None => correlate::<T>(src, dst, &weight, &window, last),
@@ -142,7 +142,7 @@ pub unsafe fn backward_input(l: &Launch<'_>) -> Result<()> {
             let mut merged = merged.filter(|_| is_finite::<T>(&src));
             match &mut merged {
                 Some(merged) => {
-                    let (weight, window) = merged.spread(&weight, &window);
+                    let (weight, window) = merged.merge(&weight, &window);
                     correlate_back::<T>(src, dst, &weight, &window, bias);
                 }
                 None => correlate_back::<T>(src, dst, &weight, &window, bias),
@@ -192,10 +192,10 @@ unsafe fn correlate_back<T: GemmFloat>(
     window: &Window,
     bias: Option<(*const u8, isize)>,
 ) {
-    let spread = Spread { grad: &src, dst: &dst, weight, window, bias };
-    if spread.fits::<T>() {
+    let merge = Spread { grad: &src, dst: &dst, weight, window, bias };
+    if merge.fits::<T>() {
         // SAFETY: by the caller.
-        return unsafe { spread.run::<T>() };
+        return unsafe { merge.run::<T>() };
     }
     // Remainders beyond the image have no position.
     let phases: [usize; 3] = std::array::from_fn(|d| (window.stride[d] as usize).min(dst.sizes[2 + d]));

@@ -65,7 +65,7 @@ impl<T: GemmFloat> Merged<T> {
     ///
     /// # Safety
     /// The weight holds `T`.
-    pub unsafe fn spread(&mut self, weight: &Image, window: &Window) -> (Image, Window) {
+    pub unsafe fn merge(&mut self, weight: &Image, window: &Window) -> (Image, Window) {
         let mut data = std::mem::take(&mut self.data);
         // SAFETY: by the caller.
         self.each(weight, |from, to| data[to] = unsafe { *from });

@@ -5,7 +5,7 @@ use crate::nest::Nest;
 use crate::text::{Builder, c_type, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Expr, Launch, MAX_PARAMS, View};
+use oneflow_kernels_prim::{ChainParams, Expr, Launch, MAX_PARAMS, View, Word};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -28,9 +28,6 @@ pub struct Program {
 /// The program and the scalars of a launch.
 fn decode(l: &Launch<'_>) -> Result<(Program, SmallVec<[u64; 16]>)> {
     let bad = |what: String| Error::runtime(format!("elementwise_chain: {what}"));
-    let (compute, words) = l.scalars()?;
-    let mut words = words.iter();
-    let mut next = || words.next().copied().ok_or_else(|| bad("a parameter is missing".into()));
     let dtypes = |views: &[Option<View<'_>>]| views.iter().flatten().map(|v| v.dtype).collect::<SmallVec<[DType; 8]>>();
     let (ins, outs) = (dtypes(l.ins), dtypes(l.outs));
     if ins.len() != l.ins.len() || outs.len() != l.outs.len() || outs.is_empty() {
@@ -40,23 +37,20 @@ fn decode(l: &Launch<'_>) -> Result<(Program, SmallVec<[u64; 16]>)> {
         return Err(Error::not_implemented(format!("elementwise_chain: more than {MAX_OPERANDS} operands")));
     }
     let n_slots = ins.len() + outs.len() + 64;
-    let (n_steps, mut steps, mut scalars) = (next()?.usize(), Vec::new(), SmallVec::new());
-    for _ in 0..n_steps {
-        let (id, n_scalars) = (next()?.0 as u32, next()?.usize());
-        let expr = Expr::by_id(id).ok_or_else(|| bad(format!("no expression has the id {id}")))?;
-        if n_scalars > MAX_PARAMS || scalars.len() + n_scalars > MAX_SCALARS {
-            return Err(bad(format!("{}: too many scalars", expr.name)));
+    let ChainParams { compute, steps: chain } = l.read()?;
+    let (mut steps, mut scalars) = (Vec::new(), SmallVec::new());
+    for step in chain {
+        let name = step.expr.name;
+        if scalars.len() + step.scalars.len() > MAX_SCALARS {
+            return Err(bad(format!("{name}: too many scalars")));
         }
-        for _ in 0..n_scalars {
-            let w = next()?;
-            scalars.push(if compute == DType::F32 { (w.f64() as f32).to_bits() as u64 } else { w.0 });
+        let narrow = |w: &Word| if compute == DType::F32 { (w.f64() as f32).to_bits() as u64 } else { w.0 };
+        scalars.extend(step.scalars.iter().map(narrow));
+        if step.dest < ins.len() || step.operands.iter().chain([&step.dest]).any(|s| *s >= n_slots) {
+            return Err(bad(format!("{name}: a slot is out of range")));
         }
-        let operands = (0..expr.arity).map(|_| next().map(|w| w.usize())).collect::<Result<SmallVec<[usize; 4]>>>()?;
-        let dest = next()?.usize();
-        if dest < ins.len() || operands.iter().chain([&dest]).any(|s| *s >= n_slots) {
-            return Err(bad(format!("{}: a slot is out of range", expr.name)));
-        }
-        steps.push((id, n_scalars, operands, dest));
+        let id = step.expr.id().ok_or_else(|| bad(format!("{name} is not registered")))?;
+        steps.push((id, step.scalars.len(), step.operands, step.dest));
     }
     Ok((Program { compute, ins, outs: outs.into_iter().collect(), steps }, scalars))
 }

@@ -4,90 +4,36 @@
 use crate::io::{Io, by_compute};
 use crate::map::no_kernel;
 use crate::tiles::{MAX_INS, MAX_OUTS, TILE, for_each_tile};
-use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_prim::{ELEMENTWISE_CHAIN, Expr, Launch, MAX_INPUTS, MAX_PARAMS, Params, Tile, View, Word, isa};
+use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::{
+    ChainParams, ChainStep, ELEMENTWISE_CHAIN, Launch, MAX_INPUTS, MAX_PARAMS, Tile, View, isa, words,
+};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
-
-/// Where a step reads or writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
-    In(usize),
-    Out(usize),
-    Temporary(usize),
-}
-
-/// One expression of a chain.
-#[derive(Clone, Debug)]
-pub struct Step {
-    pub expr: &'static Expr,
-    pub scalars: SmallVec<[Word; 2]>,
-    pub operands: SmallVec<[Operand; 3]>,
-    pub dest: Operand,
-}
-
-/// A program of expressions on tiles.
-#[derive(Clone, Debug)]
-pub struct Chain {
-    /// F32, F64 or I64.
-    pub compute: DType,
-    pub n_ins: usize,
-    pub n_outs: usize,
-    pub steps: Vec<Step>,
-}
-
-impl Chain {
-    /// The program as launch parameters of `ELEMENTWISE_CHAIN`. The expressions must be registered.
-    pub fn params(&self) -> Result<Params> {
-        let slot = |o: Operand| -> Word {
-            let i = match o {
-                Operand::In(i) => i,
-                Operand::Out(i) => self.n_ins + i,
-                Operand::Temporary(i) => self.n_ins + self.n_outs + i,
-            };
-            Word::from(i as u64)
-        };
-        let mut words = Params::new();
-        words.push(Word::from(self.compute));
-        words.push(Word::from(self.steps.len() as u64));
-        for s in &self.steps {
-            let id = s
-                .expr
-                .id()
-                .ok_or_else(|| Error::runtime(format!("chain: expression {:?} is not registered", s.expr)))?;
-            words.push(Word::from(id as u64));
-            words.push(Word::from(s.scalars.len() as u64));
-            words.extend_from_slice(&s.scalars);
-            words.extend(s.operands.iter().map(|o| slot(*o)));
-            words.push(slot(s.dest));
-        }
-        Ok(words)
-    }
-}
 
 /// Runs a chain on views of one device.
 ///
 /// # Safety
 /// As for any launch: the views are valid, and outputs overlap inputs at most exactly.
 pub unsafe fn run_chain(
-    chain: &Chain,
+    chain: &ChainParams,
     outs: &[Option<View<'_>>],
     ins: &[Option<View<'_>>],
     queue: oneflow_ep::Queue,
 ) -> Result<()> {
-    let params = chain.params()?;
+    let params = words(chain);
     let kernel = ELEMENTWISE_CHAIN.on(queue.device.kind)?;
     // SAFETY: the caller's.
     unsafe { kernel(&Launch { outs, ins, params: &params, expr: None, queue }) }
 }
 
 pub unsafe fn elementwise_chain(l: &Launch<'_>) -> Result<()> {
-    let (dtype, _) = l.scalars()?;
+    let chain: ChainParams = l.read()?;
     // SAFETY: the launch's contract.
-    unsafe { by_compute!(dtype, run(l)) }
+    unsafe { by_compute!(chain.compute, run(l, &chain.steps)) }
 }
 
-/// A decoded step.
+/// A step with its kernel.
 struct Code<T> {
     tile: Tile<T>,
     params: [T; MAX_PARAMS],
@@ -101,42 +47,28 @@ pub const MAX_TEMPORARIES: usize = 16;
 /// Slots: inputs, outputs and temporaries.
 const MAX_SLOTS: usize = MAX_INS + MAX_OUTS + MAX_TEMPORARIES;
 
-fn decode<T: Io>(l: &Launch<'_>) -> Result<(SmallVec<[Code<T>; 8]>, usize)> {
+/// The steps with their kernels, and the number of temporaries.
+fn prepare<T: Io>(l: &Launch<'_>, steps: &[ChainStep]) -> Result<(SmallVec<[Code<T>; 8]>, usize)> {
     let bad = |what: String| Error::runtime(format!("elementwise_chain: {what}"));
     let n_fixed = l.ins.len() + l.outs.len();
-    let mut words = l.scalars()?.1.iter();
-    let mut next = || words.next().copied().ok_or_else(|| bad("a parameter is missing".into()));
-    let n_steps = next()?.usize();
-    let mut codes = SmallVec::new();
-    let mut n_temporaries = 0;
-    for _ in 0..n_steps {
-        let id = next()?.0;
-        let expr = Expr::by_id(id as u32).ok_or_else(|| bad(format!("no expression has the id {id}")))?;
-        let n_scalars = next()?.usize();
-        if n_scalars > MAX_PARAMS {
-            return Err(bad(format!("{}: {n_scalars} scalars, at most {MAX_PARAMS}", expr.name)));
-        }
+    let (mut codes, mut n_temporaries) = (SmallVec::new(), 0);
+    for ChainStep { expr, scalars, operands, dest } in steps {
         let mut c = Code {
             tile: T::tile(expr, isa()).ok_or_else(|| no_kernel(expr, T::DTYPE))?,
             params: [T::default(); MAX_PARAMS],
             arity: expr.arity,
             operands: [0; MAX_INPUTS],
-            dest: 0,
+            dest: *dest,
         };
-        for p in &mut c.params[..n_scalars] {
-            *p = T::word(&[next()?]);
-        }
-        for o in &mut c.operands[..expr.arity] {
-            *o = next()?.usize();
-        }
-        c.dest = next()?.usize();
-        for &slot in c.operands[..expr.arity].iter().chain([&c.dest]) {
+        c.params.iter_mut().zip(scalars).for_each(|(p, w)| *p = T::word(&[*w]));
+        c.operands.iter_mut().zip(operands).for_each(|(o, slot)| *o = *slot);
+        for &slot in operands.iter().chain([dest]) {
             if slot >= n_fixed + MAX_TEMPORARIES {
                 return Err(bad(format!("slot {slot}: at most {MAX_TEMPORARIES} temporaries")));
             }
             n_temporaries = n_temporaries.max((slot + 1).saturating_sub(n_fixed));
         }
-        if c.dest < l.ins.len() {
+        if *dest < l.ins.len() {
             return Err(bad(format!("{}: the destination is an input", expr.name)));
         }
         codes.push(c);
@@ -144,8 +76,8 @@ fn decode<T: Io>(l: &Launch<'_>) -> Result<(SmallVec<[Code<T>; 8]>, usize)> {
     Ok((codes, n_temporaries))
 }
 
-unsafe fn run<T: Io>(l: &Launch<'_>) -> Result<()> {
-    let (mut codes, mut n_temporaries) = decode::<T>(l)?;
+unsafe fn run<T: Io>(l: &Launch<'_>, steps: &[ChainStep]) -> Result<()> {
+    let (mut codes, mut n_temporaries) = prepare::<T>(l, steps)?;
     let outs: SmallVec<[View<'_>; 2]> = (0..l.outs.len()).map(|i| l.output(i)).collect::<Result<_>>()?;
     let ins: SmallVec<[View<'_>; 8]> = (0..l.ins.len()).map(|i| l.input(i)).collect::<Result<_>>()?;
     if outs.is_empty() {

@@ -20,7 +20,7 @@ mod transpose;
 mod triangle;
 mod vector;
 
-pub use chain::{Chain, MAX_TEMPORARIES, Operand, Step, run_chain};
+pub use chain::{MAX_TEMPORARIES, run_chain};
 pub use tiles::{MAX_INS as MAX_CHAIN_INS, MAX_OUTS as MAX_CHAIN_OUTS};
 
 use oneflow_base::DeviceType;

@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use oneflow_base::DType::{self, BF16, Bool, C64, C128, F16, F32, F64, I8, I32, I64, U8};
-use oneflow_kernels_elementwise::{Chain, Operand, Step, run_chain};
+use oneflow_kernels_elementwise::run_chain;
 use oneflow_kernels_prim::*;
 use smallvec::smallvec;
 
@@ -244,26 +244,22 @@ fn a_chain_is_its_steps() {
     for e in [&ADD, &EXP, &WHERE, &LT] {
         register_expr(e);
     }
-    use Operand::*;
-    let step = |expr, scalars: &[f64], operands: &[Operand], dest| Step {
+    let step = |expr, scalars: &[f64], operands: &[usize], dest| ChainStep {
         expr,
         scalars: scalars.iter().map(|v| Word::from(*v)).collect(),
         operands: operands.into(),
         dest,
     };
     // t0 = x + 2 y; t1 = exp(t0); out0 = where(t0 < x, t1, y); out1 = t1 + x
-    let chain = Chain {
-        compute: F32,
-        n_ins: 2,
-        n_outs: 2,
-        steps: vec![
-            step(&ADD, &[2.0], &[In(0), In(1)], Temporary(0)),
-            step(&EXP, &[], &[Temporary(0)], Temporary(1)),
-            step(&LT, &[], &[Temporary(0), In(0)], Temporary(2)),
-            step(&WHERE, &[], &[Temporary(2), Temporary(1), In(1)], Out(0)),
-            step(&ADD, &[1.0], &[Temporary(1), In(0)], Out(1)),
-        ],
-    };
+    let [x, y, out0, out1, t0, t1, t2] = [0, 1, 2, 3, 4, 5, 6];
+    let steps = [
+        step(&ADD, &[2.0], &[x, y], t0),
+        step(&EXP, &[], &[t0], t1),
+        step(&LT, &[], &[t0, x], t2),
+        step(&WHERE, &[], &[t2, t1, y], out0),
+        step(&ADD, &[1.0], &[t1, x], out1),
+    ];
+    let chain = ChainParams { compute: F32, steps: steps.into_iter().collect() };
     for sizes in [&[] as &[i64], &[5], &[33, 77], &[70_000], &[3, 5000]] {
         for x in layouts(sizes, &|s| Arr::noise(F32, s, 1)) {
             for y in layouts(sizes, &|s| Arr::noise(BF16, s, 2)) {
@@ -281,12 +277,9 @@ fn a_chain_is_its_steps() {
     // An output that is an input read later keeps its old values until then.
     let x = Arr::noise(F32, &[5000], 3);
     let (want, out) = (x.values(), Arr::small(F32, &[5000]));
-    let chain = Chain {
-        compute: F32,
-        n_ins: 1,
-        n_outs: 2,
-        steps: vec![step(&EXP, &[], &[In(0)], Out(0)), step(&ADD, &[1.0], &[In(0), Out(0)], Out(1))],
-    };
+    let [old, exp, sum] = [0, 1, 2];
+    let steps = [step(&EXP, &[], &[old], exp), step(&ADD, &[1.0], &[old, exp], sum)];
+    let chain = ChainParams { compute: F32, steps: steps.into_iter().collect() };
     // SAFETY: live arrays.
     unsafe { run_chain(&chain, &[Some(x.view()), Some(out.view())], &[Some(x.view())], queue()).unwrap() };
     compare(&x, |i| want[i].exp(), 1e-6, "in place");

@@ -361,7 +361,7 @@ pub unsafe fn store_row<T: GemmFloat, S: Simd>(
 }
 
 /// Lends one room a length; every room begins on a cache line.
-pub fn with_rooms<A: Acc, const N: usize, R>(lens: [usize; N], f: impl FnOnce([*mut A; N]) -> R) -> R {
+pub fn with_buffers<A: Acc, const N: usize, R>(lens: [usize; N], f: impl FnOnce([*mut A; N]) -> R) -> R {
     let line = 64 / size_of::<A>();
     let total: usize = lens.iter().map(|n| n.next_multiple_of(line)).sum();
     with_scratch(Slot::A, total * size_of::<A>(), |p| {

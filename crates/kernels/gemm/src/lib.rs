@@ -33,7 +33,7 @@ pub use primitive::register;
 /// The micro-kernels, the float types they run on and the packing of strips, for kernels that pack their own panels
 /// (convolution, attention).
 pub mod micro {
-    pub use crate::block::{Block, GemmFloat, Kit, Matrix, Packed, StoreRows, store_row, with_rooms};
+    pub use crate::block::{Block, GemmFloat, Kit, Matrix, Packed, StoreRows, store_row, with_buffers};
     pub use crate::kernel::{Ahead, Gather, KernelFn, Kernels, Onto, Tile, bf16_kernels, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};

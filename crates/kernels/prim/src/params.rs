@@ -5,8 +5,8 @@
 //! parameters stands at the primitive.
 
 use crate::{
-    Activation, BagMode, GridBorder, GridMode, Params, RandomByKind, RandomKind, ReduceKind, ResampleMode, RnnMode,
-    ScatterKind, SingularCheck, Word,
+    Activation, BagMode, Expr, GridBorder, GridMode, MAX_PARAMS, Params, RandomByKind, RandomKind, ReduceKind,
+    ResampleMode, RnnMode, ScatterKind, SingularCheck, Word, register_expr,
 };
 use oneflow_base::{DType, Error, Result};
 use smallvec::SmallVec;
@@ -171,6 +171,53 @@ impl<T> FromIterator<T> for Rest<T> {
     }
 }
 
+/// An expression by its id.
+impl Encode for &'static Expr {
+    fn encode(&self, to: &mut Params) {
+        to.push(Word::from(register_expr(self) as u64));
+    }
+    fn decode(from: &mut Words<'_>) -> Result<&'static Expr> {
+        let id = from.next()?.0;
+        u32::try_from(id).ok().and_then(Expr::by_id).ok_or_else(|| unknown("expression", id))
+    }
+}
+
+/// One expression of a chain. A slot is an input of the launch, then an output, then a temporary.
+#[derive(Clone, Debug)]
+pub struct ChainStep {
+    pub expr: &'static Expr,
+    pub scalars: SmallVec<[Word; 2]>,
+    /// The slots that it reads, as many as the expression has inputs.
+    pub operands: SmallVec<[usize; 4]>,
+    /// The slot that it writes.
+    pub dest: usize,
+}
+
+impl PartialEq for ChainStep {
+    fn eq(&self, other: &ChainStep) -> bool {
+        let same = (&self.scalars, &self.operands, self.dest) == (&other.scalars, &other.operands, other.dest);
+        std::ptr::eq(self.expr, other.expr) && same
+    }
+}
+
+impl Encode for ChainStep {
+    fn encode(&self, to: &mut Params) {
+        self.expr.encode(to);
+        self.scalars.encode(to);
+        self.operands.iter().for_each(|slot| slot.encode(to));
+        self.dest.encode(to);
+    }
+    fn decode(from: &mut Words<'_>) -> Result<ChainStep> {
+        let expr = <&'static Expr>::decode(from)?;
+        let scalars = SmallVec::<[Word; 2]>::decode(from)?;
+        if scalars.len() > MAX_PARAMS {
+            return Err(too_many(scalars.len() - MAX_PARAMS));
+        }
+        let operands = (0..expr.arity).map(|_| usize::decode(from)).collect::<Result<_>>()?;
+        Ok(ChainStep { expr, scalars, operands, dest: usize::decode(from)? })
+    }
+}
+
 /// Where the shard that a random launch fills lies in the whole tensor: the sizes of the whole, then the shard's first
 /// indices. Empty where the tensor is whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -233,6 +280,8 @@ params! {
         /// The imaginary part of a complex number.
         imaginary: Option<f64>,
     }
+    /// Of `ELEMENTWISE_CHAIN`: expressions that run in sequence, all in one dtype.
+    ChainParams { compute: DType, steps: SmallVec<[ChainStep; 8]> }
     /// Of `ARANGE`.
     ArangeParams { is_float: bool, start: Word, step: Word }
     /// Of `LINSPACE`.

@@ -2,7 +2,7 @@
 
 use crate::layer::{Layer, Real, Seq, SharedMatrix, Weights, matrix, tiles};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_rooms};
+use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_buffers};
 use oneflow_kernels_prim::{Lanes, Launch, Num, Reg, Register, RnnMode, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ impl<T: Real> Backward<'_, T> {
         let gru = layer.mode == RnnMode::Gru;
         // Rows a power of two apart would share the lines of the first cache: the product reads a copy with longer rows.
         let gp = n_gates * n + 64 / size_of::<T>();
-        with_rooms([n_rows * rp, n_rows * np, n_rows * np, np, np, n_rows * gp], |[dh, dc, dm, h_0, c_0, dg]| {
+        with_buffers([n_rows * rp, n_rows * np, n_rows * np, np, np, n_rows * gp], |[dh, dc, dm, h_0, c_0, dg]| {
             let dh = Block::rows(dh, rp);
             let weights = self.weights.panels(kit);
             // SAFETY: the rooms are as long as asked for, the rows those of the launch.

@@ -3,7 +3,7 @@
 
 use crate::layer::{Layer, Real, Seq, SharedMatrix, Weights, matrix, tiles};
 use oneflow_base::{DType, Error, Result};
-use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_rooms};
+use oneflow_kernels_gemm::micro::{Block, Kit, Matrix, with_buffers};
 use oneflow_kernels_prim::{Lanes, Launch, Num, Reg, Register, RnnMode, Simd, View, WithSimd, dispatch, isa};
 use std::ops::Range;
 
@@ -105,7 +105,7 @@ impl<T: Real> Forward<'_, T> {
         let (np, rp, n_rows) = (kit.padded(n), kit.padded(r), rows.len());
         let block = 4 * mr;
         let lens = [n_rows * rp, n_rows * np, n_rows * np, block * 4 * nr, mr * rp];
-        with_rooms(lens, |[h, c, m, acc, projected]| {
+        with_buffers(lens, |[h, c, m, acc, projected]| {
             let panels: Vec<_> = self.weights.iter().map(|w| w.panels(kit)).collect();
             let (h, acc, projected) = (Block::rows(h, rp), Block::rows(acc, 4 * nr), Block::rows(projected, rp));
             // SAFETY: the rooms are as long as asked for, the rows those of the launch.

@@ -111,7 +111,7 @@ Example::
             SampleArg::f32(&[5, 4]),
         ])]
     },
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_DISJOINT),
     limited: Limited::COMPLEX,
     ..OpDef::BASE
 };

@@ -64,6 +64,6 @@ Example::
             SampleArg::f32(&[3, 1]),
         ])]
     },
-    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
     ..COMPOSED
 };

@@ -70,6 +70,6 @@ Example::
         give(outs, none.index_put([Some(&index)], &yes, false)?.reshape(&own)?.r#where(&value, x)?)
     }),
     samples: || samples(|| SampleArg::Float(1.5)),
-    traits: Traits::READS_APART,
+    traits: Traits::READS_DISJOINT,
     ..COMPOSED
 };

@@ -155,7 +155,7 @@ Example::
             SampleArg::Bool(true),
         ])]
     },
-    traits: Traits::STARTS_AS_FIRST.or(Traits::READS_APART),
+    traits: Traits::STARTS_AS_FIRST.or(Traits::READS_DISJOINT),
     limited: Limited::FLOAT8.or(Limited::COMPLEX),
     ..OpDef::BASE
 };

@@ -53,6 +53,6 @@ Example::
         };
         vec![t(true), t(false)]
     },
-    traits: Traits::READS_APART,
+    traits: Traits::READS_DISJOINT,
     ..COMPOSED
 };

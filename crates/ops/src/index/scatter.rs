@@ -99,7 +99,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| super::gather::rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_DISJOINT),
     ..OpDef::BASE
 };
 
@@ -138,7 +138,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, r| super::gather::rows(c, 3, r))),
     samples: scatter_samples,
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_DISJOINT),
     ..OpDef::BASE
 };
 
@@ -170,7 +170,7 @@ Example::
             SampleArg::Float(2.0),
         ])]
     },
-    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::STARTS_AS_FIRST).or(Traits::READS_DISJOINT),
     ..OpDef::BASE
 };
 
@@ -207,7 +207,7 @@ pub static SCATTER_REDUCE: OpDef = OpDef {
     }),
     sbp: SbpRule::of(Rows::Custom(|c, r| super::gather::rows(c, 3, r))),
     samples: || scatter_samples().into_iter().map(|s| s.kw("reduce", SampleArg::Str("multiply"))).collect(),
-    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
     ..OpDef::BASE
 };
 
@@ -236,7 +236,7 @@ pub static SCATTER_VALUE_REDUCE: OpDef = OpDef {
         let args = vec![SampleArg::f32(&[3, 4]), SampleArg::Int(0), i, SampleArg::Float(2.0)];
         vec![Sample::new(args).kw("reduce", SampleArg::Str("add"))]
     },
-    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
     ..OpDef::BASE
 };
 

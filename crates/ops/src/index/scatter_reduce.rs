@@ -190,7 +190,7 @@ Example::
         };
         vec![t("sum"), t("prod"), t("mean"), t("amax"), t("amin").kw("include_self", SampleArg::Bool(false))]
     },
-    traits: Traits::EXACT_OUT.or(Traits::READS_APART),
+    traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
     ..COMPOSED
 };
 

@@ -163,7 +163,7 @@ pub static OP: OpDef = OpDef {
                     return zeros.scatter_add(0, &chosen.masked_fill(&empty, 0)?, &g.masked_fill(&empty, 0.0)?);
                 }
                 let g = if mode == "mean" { g.div(&bags.counts(g)?)? } else { g.clone() };
-                let mut rows = bags.spread(&g)?;
+                let mut rows = bags.to_indices(&g)?;
                 if let Some(w) = c.opt_x(at::PER_SAMPLE_WEIGHTS) {
                     rows = rows.mul(&w.unsqueeze(-1)?)?;
                 }
@@ -177,7 +177,7 @@ pub static OP: OpDef = OpDef {
             })?;
             out.set(at::PER_SAMPLE_WEIGHTS, || {
                 let rows = c.x(at::WEIGHT)?.embedding(index, -1, false, false, start, total)?;
-                let each = bags.spread(g)?.mul(&rows)?.sum(&[-1], false)?;
+                let each = bags.to_indices(g)?.mul(&rows)?.sum(&[-1], false)?;
                 if padding < 0 { Ok(each) } else { each.masked_fill(&index.eq(padding)?, 0.0) }
             })
         },
@@ -281,7 +281,7 @@ impl Bags<'_> {
     }
 
     /// Each bag's row for each of its indices, [indices..., d].
-    fn spread(&self, g: &Tensor) -> Result<Tensor> {
+    fn to_indices(&self, g: &Tensor) -> Result<Tensor> {
         let d = g.sizes()[1];
         match self.offsets {
             None => g.unsqueeze(1)?.expand(&[self.len(), self.index.sizes()[1], d]),

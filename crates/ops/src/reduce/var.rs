@@ -10,7 +10,7 @@ fn correction(c: &Call<'_>) -> f64 {
 }
 
 /// The variance, or its root, in the dtype of computation.
-fn spread(c: &Call<'_>, root: bool) -> Result<Tensor> {
+fn variance_or_root(c: &Call<'_>, root: bool) -> Result<Tensor> {
     let x = c.t(var::INPUT)?;
     if !x.dtype().is_differentiable() {
         return Err(Error::not_implemented(format!(
@@ -164,7 +164,7 @@ Example::
     >>> oneflow.var(oneflow.tensor([1., 3.]))
     tensor(2.)",
     compose: Some(|c, outs| {
-        outs.give(as_input(c, spread(c, false)?)?);
+        outs.give(as_input(c, variance_or_root(c, false)?)?);
         Ok(())
     }),
     grad: Grad::Compose,
@@ -187,7 +187,7 @@ Example::
     >>> oneflow.std(oneflow.tensor([1., 3.]))
     tensor(1.4142)",
     compose: Some(|c, outs| {
-        outs.give(as_input(c, spread(c, true)?)?);
+        outs.give(as_input(c, variance_or_root(c, true)?)?);
         Ok(())
     }),
     grad: Grad::Compose,

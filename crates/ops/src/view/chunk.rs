@@ -15,7 +15,7 @@ Example::
     compose: Some(|c, outs| {
         give_all(
             outs,
-            super::tensor_split::apart(
+            super::tensor_split::unlinked(
                 c.t(unsafe_chunk::INPUT)?.chunk(c.int(unsafe_chunk::CHUNKS)?, c.int(unsafe_chunk::DIM)?)?,
             ),
         )

@@ -44,7 +44,7 @@ Example::
             out.set(select_scatter::SRC, || c.g()?.select(d, i))
         },
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| super::slice_scatter::beside(c, true, rows))),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| super::slice_scatter::other_dims(c, true, rows))),
     samples: || {
         let i = SampleArg::Int;
         let t = |a: &[i64], b: &[i64], d, k| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b), i(d), i(k)]);

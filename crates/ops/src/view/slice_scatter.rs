@@ -60,7 +60,7 @@ fn sliced(c: &Call<'_>, sizes: &[i64], strides: &[i64], start: i64) -> Result<(D
 }
 
 /// Every dim but the written one may be split alike in both.
-pub(super) fn beside(c: &Call<'_>, removed: bool, rows: &mut Vec<Row>) -> Result<()> {
+pub(super) fn other_dims(c: &Call<'_>, removed: bool, rows: &mut Vec<Row>) -> Result<()> {
     let n = c.t(select_scatter::INPUT)?.ndim();
     let d = wrap_dim(c.int(select_scatter::DIM)?, n)?;
     for i in (0..n).filter(|i| *i != d) {
@@ -101,7 +101,7 @@ Example::
             out.set(slice_scatter::SRC, || c.g()?.slice(d, from, to, step))
         },
     },
-    sbp: SbpRule::of(Rows::Custom(|c, rows| beside(c, false, rows))),
+    sbp: SbpRule::of(Rows::Custom(|c, rows| other_dims(c, false, rows))),
     samples: || {
         let i = SampleArg::Int;
         let t = |a: &[i64], b: &[i64], d, from, to, step| {

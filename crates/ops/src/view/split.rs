@@ -15,7 +15,7 @@ Example::
     compose: Some(|c, outs| {
         give_all(
             outs,
-            super::tensor_split::apart(
+            super::tensor_split::unlinked(
                 c.t(unsafe_split::INPUT)?.split(c.int(unsafe_split::SPLIT_SIZE)?, c.int(unsafe_split::DIM)?)?,
             ),
         )

@@ -57,7 +57,7 @@ Example::
     compose: Some(|c, outs| {
         let lengths = c.ints(unsafe_split_with_sizes::SPLIT_SIZES)?;
         let dim = c.int(unsafe_split_with_sizes::DIM)?;
-        give_all(outs, super::tensor_split::apart(c.t(unsafe_split_with_sizes::INPUT)?.split_sizes(lengths, dim)?))
+        give_all(outs, super::tensor_split::unlinked(c.t(unsafe_split_with_sizes::INPUT)?.split_sizes(lengths, dim)?))
     }),
     samples: || super::tensor_split::list_samples(&[5, 2], vec![1, 4]),
     ..COMPOSED

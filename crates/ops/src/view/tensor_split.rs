@@ -147,7 +147,7 @@ pub(super) fn copied(parts: Parts) -> Result<Vec<Tensor>> {
 }
 
 /// Views that may be written one by one.
-pub(super) fn apart(views: SmallVec<[Tensor; 2]>) -> SmallVec<[Tensor; 2]> {
+pub(super) fn unlinked(views: SmallVec<[Tensor; 2]>) -> SmallVec<[Tensor; 2]> {
     views.iter().for_each(Tensor::clear_multi_view);
     views
 }

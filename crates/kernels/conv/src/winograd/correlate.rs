@@ -35,7 +35,7 @@ pub struct Winograd<'a, T: GemmFloat> {
 const BLOCK_BYTES: usize = 5 << 17;
 
 /// Numbers before `room`, which a task's scratch is cut into.
-struct Rooms {
+struct Buffers {
     region: usize,
     tile: usize,
     products: usize,
@@ -97,9 +97,9 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         Blocks::new(self.tiles, (BLOCK_BYTES / per_tile).clamp(self.ker.mr, 256))
     }
 
-    fn rooms(&self, blocks: &Blocks) -> Rooms {
+    fn buffers(&self, blocks: &Blocks) -> Buffers {
         let n = blocks.largest();
-        Rooms {
+        Buffers {
             region: self.region(blocks.chunk()).n_elements() + self.ker.nr,
             tile: tile_len(self.ker.nr),
             products: n * POINTS * self.ker.nr,
@@ -120,7 +120,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
     unsafe fn by_tiles(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
         let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
-        let rooms = self.rooms(&blocks);
+        let buffers = self.buffers(&blocks);
         let n_data = POINTS * blocks.largest() * self.row_len();
         // Few blocks leave threads idle: they share out the panels and make the tiles again.
         let splits = match Pool.threads() {
@@ -137,18 +137,18 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             };
             let task = |i: usize| {
                 let tiles = blocks.get(i / splits);
-                let n = n_data + rooms.tile + rooms.region.max(rooms.products + rooms.sums);
+                let n = n_data + buffers.tile + buffers.region.max(buffers.products + buffers.sums);
                 with_scratch(Slot::A, n * size + SPARE, |room| {
                     // SAFETY: the parts lie in the scratch one after the other; blocks and panels are disjoint.
                     unsafe {
                         let v: *mut T::Acc = room.cast();
                         let room = v.add(n_data);
                         let n_tiles = tiles.n_positions();
-                        self.tiles(g, &tiles, (v, n_tiles), room.add(rooms.tile), room);
+                        self.tiles(g, &tiles, (v, n_tiles), room.add(buffers.tile), room);
                         let split = i % splits;
                         for panel in split * panels / splits..(split + 1) * panels / splits {
                             let u = u.at(self.panel_at(panel) as isize);
-                            self.multiply(g, &tiles, (v, n_tiles), (u, panel), &rooms, room);
+                            self.multiply(g, &tiles, (v, n_tiles), (u, panel), &buffers, room);
                         }
                     }
                 })
@@ -161,7 +161,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
     unsafe fn by_outputs(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
         let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
-        let rooms = self.rooms(&blocks);
+        let buffers = self.buffers(&blocks);
         let mut firsts = vec![0];
         (0..blocks.len()).for_each(|i| firsts.push(firsts[i] + blocks.get(i).n_positions()));
         let n_tiles = firsts[blocks.len()];
@@ -170,15 +170,16 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             let v = Shared::<T::Acc>::new(v);
             let at = |i: usize| v.at((firsts[i] * row) as isize);
             let tiles = |i: usize| {
-                with_scratch(Slot::A, (rooms.tile + rooms.region) * size + SPARE, |room| {
+                with_scratch(Slot::A, (buffers.tile + buffers.region) * size + SPARE, |room| {
                     let room: *mut T::Acc = room.cast();
                     // SAFETY: blocks are disjoint.
-                    unsafe { self.tiles(g, &blocks.get(i), (at(i), n_tiles), room.add(rooms.tile), room) }
+                    unsafe { self.tiles(g, &blocks.get(i), (at(i), n_tiles), room.add(buffers.tile), room) }
                 })
             };
             let n_weights = POINTS * c * self.ker.nr;
             let task = |panel: usize| {
-                let n = n_weights + (rooms.tile + rooms.products + rooms.sums).max(self.taps.len() * c * self.ker.nr);
+                let n =
+                    n_weights + (buffers.tile + buffers.products + buffers.sums).max(self.taps.len() * c * self.ker.nr);
                 with_scratch(Slot::A, n * size + SPARE, |room| {
                     // SAFETY: the parts lie in the scratch one after the other; panels are disjoint.
                     unsafe {
@@ -186,7 +187,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                         let room = u.add(n_weights);
                         self.weights(g, panel, u, room);
                         for i in 0..blocks.len() {
-                            self.multiply(g, &blocks.get(i), (at(i), n_tiles), (u, panel), &rooms, room);
+                            self.multiply(g, &blocks.get(i), (at(i), n_tiles), (u, panel), &buffers, room);
                         }
                     }
                 })
@@ -249,7 +250,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         tiles: &Block,
         (v, n_rows): (*const T::Acc, usize),
         (u, panel): (*const T::Acc, usize),
-        rooms: &Rooms,
+        buffers: &Buffers,
         room: *mut T::Acc,
     ) {
         let (weight, ker, row) = (&self.c.weight, self.ker, self.row_len());
@@ -260,8 +261,8 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         // SAFETY: by the caller; the parts lie in the room one after the other.
         unsafe {
             let tile = room;
-            let products = tile.add(rooms.tile);
-            let sums = products.add(rooms.products);
+            let products = tile.add(buffers.tile);
+            let sums = products.add(buffers.products);
             for point in 0..POINTS {
                 for i in 0..n_tiles.div_ceil(ker.mr) {
                     let rows = part(n_tiles, ker.mr, i);

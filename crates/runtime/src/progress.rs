@@ -43,8 +43,8 @@ struct Consumed {
 impl Consumed {
     /// Returns true if the items of the next step are ready, after so many steps.
     #[inline]
-    fn is_full(&self, acts: u64) -> bool {
-        self.seen.load(Ordering::Acquire) >= (acts + 1) * self.port.pieces as u64
+    fn is_full(&self, executions: u64) -> bool {
+        self.seen.load(Ordering::Acquire) >= (executions + 1) * self.port.pieces as u64
     }
 }
 
@@ -63,7 +63,7 @@ struct Reader {
 struct TaskState {
     name: String,
     stream: u32,
-    acts: AtomicU64,
+    executions: AtomicU64,
     consumes: Vec<Consumed>,
     produces: Vec<Produced>,
     /// Other streams, whose tasks are notified of its steps.
@@ -71,14 +71,14 @@ struct TaskState {
 }
 
 /// The numbers of every task.
-pub(crate) struct Ledger {
+pub(crate) struct Progress {
     tasks: Vec<TaskState>,
     registers: Vec<RegisterInfo>,
 }
 
-impl Ledger {
+impl Progress {
     /// Assigns memory to every register. The caller's tasks, and whichever task consumes the caller's data, are stream 0.
-    pub fn new(plan: &Plan) -> Result<Ledger> {
+    pub fn new(plan: &Plan) -> Result<Progress> {
         let mut tasks: Vec<TaskState> = plan
             .tasks
             .iter()
@@ -86,7 +86,7 @@ impl Ledger {
             .map(|(t, stream)| TaskState {
                 name: t.name.clone(),
                 stream,
-                acts: AtomicU64::new(0),
+                executions: AtomicU64::new(0),
                 consumes: t
                     .consumes
                     .iter()
@@ -129,7 +129,7 @@ impl Ledger {
             Ok(RegisterInfo { name: r.name.clone(), slots: r.slots as u64, pieces, _memory: memory })
         };
         let registers = plan.registers.iter().map(info).collect::<Result<_>>()?;
-        Ok(Ledger { tasks, registers })
+        Ok(Progress { tasks, registers })
     }
 
     pub fn name(&self, task: usize) -> &str {
@@ -148,24 +148,24 @@ impl Ledger {
     pub fn neighbours(&self, task: usize) -> &[u32] {
         &self.tasks[task].neighbours
     }
-    pub fn acts(&self, task: usize) -> u64 {
-        self.tasks[task].acts.load(Ordering::Relaxed)
+    pub fn executions(&self, task: usize) -> u64 {
+        self.tasks[task].executions.load(Ordering::Relaxed)
     }
 
     /// Returns true if every item it needs is ready and every slot it needs is free.
     #[inline]
-    pub fn may_act(&self, task: usize) -> bool {
+    pub fn may_run(&self, task: usize) -> bool {
         let t = &self.tasks[task];
-        let acts = t.acts.load(Ordering::Relaxed);
-        t.consumes.iter().all(|c| c.is_full(acts))
-            && t.produces.iter().all(|p| self.used(p, acts).0 + p.port.pieces as u64 <= self.slots(p))
+        let executions = t.executions.load(Ordering::Relaxed);
+        t.consumes.iter().all(|c| c.is_full(executions))
+            && t.produces.iter().all(|p| self.used(p, executions).0 + p.port.pieces as u64 <= self.slots(p))
     }
 
     /// Returns true if every other input that the consumers of `from` need for their next step is ready.
-    pub fn has_data_beside(&self, from: usize) -> bool {
+    pub fn other_inputs_ready(&self, from: usize) -> bool {
         let mut readers = self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| r.task as usize);
         readers.all(|t| {
-            let own = self.tasks[t].acts.load(Ordering::Acquire);
+            let own = self.tasks[t].executions.load(Ordering::Acquire);
             let has = |c: &Consumed| c.producer as usize == from || self.made(c) >= (own + 1) * c.port.pieces as u64;
             self.tasks[t].consumes.iter().all(has)
         })
@@ -174,17 +174,17 @@ impl Ledger {
     /// Items of a consumed register that were produced, whether or not their reader was notified.
     fn made(&self, c: &Consumed) -> u64 {
         let producer = &self.tasks[c.producer as usize];
-        producer.acts.load(Ordering::Acquire) * producer.produces[c.producer_port as usize].port.pieces as u64
+        producer.executions.load(Ordering::Acquire) * producer.produces[c.producer_port as usize].port.pieces as u64
     }
 
     /// Returns true if it may run, or will once the messages under way have arrived: by the progress of all tasks, not by
     /// the messages received.
-    pub fn could_act(&self, task: usize) -> bool {
+    pub fn could_run(&self, task: usize) -> bool {
         let t = &self.tasks[task];
-        let acts = |k: u32| self.tasks[k as usize].acts.load(Ordering::Acquire);
-        let own = acts(task as u32);
+        let executions = |k: u32| self.tasks[k as usize].executions.load(Ordering::Acquire);
+        let own = executions(task as u32);
         let taken =
-            |r: &Reader| acts(r.task) * self.tasks[r.task as usize].consumes[r.port as usize].port.pieces as u64;
+            |r: &Reader| executions(r.task) * self.tasks[r.task as usize].consumes[r.port as usize].port.pieces as u64;
         t.consumes.iter().all(|c| self.made(c) >= (own + 1) * c.port.pieces as u64)
             && t.produces.iter().all(|p| {
                 let back = p.readers.iter().map(taken).min().unwrap_or(0);
@@ -199,8 +199,8 @@ impl Ledger {
 
     /// Slots of a produced register in use, and the consumer that holds the oldest.
     #[inline]
-    fn used(&self, p: &Produced, acts: u64) -> (u64, Option<u32>) {
-        let made = acts * p.port.pieces as u64;
+    fn used(&self, p: &Produced, executions: u64) -> (u64, Option<u32>) {
+        let made = executions * p.port.pieces as u64;
         let slowest = p.readers.iter().map(|r| (r.given_back.load(Ordering::Acquire), r.task)).min_by_key(|x| x.0);
         (made - slowest.map_or(made, |s| s.0), slowest.map(|s| s.1))
     }
@@ -208,16 +208,16 @@ impl Ledger {
     /// Describes what a task waits for.
     fn waits_for(&self, task: usize) -> Vec<String> {
         let t = &self.tasks[task];
-        let acts = t.acts.load(Ordering::Relaxed);
+        let executions = t.executions.load(Ordering::Relaxed);
         let mut waits = Vec::new();
-        for c in t.consumes.iter().filter(|c| !c.is_full(acts)) {
+        for c in t.consumes.iter().filter(|c| !c.is_full(executions)) {
             let need = c.port.pieces as u64;
-            let have = c.seen.load(Ordering::Relaxed) - acts * need;
+            let have = c.seen.load(Ordering::Relaxed) - executions * need;
             let (name, from) = (&self.registers[c.port.register as usize].name, self.name(c.producer as usize));
             waits.push(format!("waits for {name:?} from {from} ({have} of {need} pieces)"));
         }
         for p in &t.produces {
-            let (used, slowest) = self.used(p, acts);
+            let (used, slowest) = self.used(p, executions);
             if used + p.port.pieces as u64 > self.slots(p) {
                 let by = slowest.map_or("nobody", |t| self.name(t as usize));
                 let (name, slots) = (&self.registers[p.port.register as usize].name, self.slots(p));
@@ -231,8 +231,8 @@ impl Ledger {
     pub fn report(&self) -> String {
         let line = |t| {
             let waits = self.waits_for(t);
-            let state = if waits.is_empty() { "may act, or is acting".to_owned() } else { waits.join(" and ") };
-            format!("{} (after {} acts) {state}", self.name(t), self.acts(t))
+            let state = if waits.is_empty() { "may run, or is running".to_owned() } else { waits.join(" and ") };
+            format!("{} (after {} steps) {state}", self.name(t), self.executions(t))
         };
         (0..self.tasks.len()).map(line).collect::<Vec<_>>().join("; ")
     }
@@ -240,10 +240,10 @@ impl Ledger {
     /// The slots of a task's present step, per register, in lists that are reused.
     pub fn pieces(&self, task: usize, ins: &mut Vec<Vec<Piece>>, outs: &mut Vec<Vec<Piece>>) {
         let t = &self.tasks[task];
-        let acts = t.acts.load(Ordering::Relaxed);
+        let executions = t.executions.load(Ordering::Relaxed);
         let fill = |port: &Port, into: &mut Vec<Piece>| {
             let r = &self.registers[port.register as usize];
-            let first = acts * port.pieces as u64;
+            let first = executions * port.pieces as u64;
             into.clear();
             into.extend((first..first + port.pieces as u64).map(|i| r.pieces[(i % r.slots) as usize]));
         };
@@ -254,9 +254,9 @@ impl Ledger {
     }
 
     /// Counts a step, and notifies the producers of released slots and the consumers of new items.
-    pub fn acted(&self, task: usize) {
+    pub fn executed(&self, task: usize) {
         let t = &self.tasks[task];
-        t.acts.fetch_add(1, Ordering::AcqRel);
+        t.executions.fetch_add(1, Ordering::AcqRel);
         for c in &t.consumes {
             let reader = &self.tasks[c.producer as usize].produces[c.producer_port as usize].readers[c.reader as usize];
             reader.given_back.fetch_add(c.port.pieces as u64, Ordering::AcqRel);
