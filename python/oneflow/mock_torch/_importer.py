@@ -178,7 +178,8 @@ def _keep_shadowing(name: str, package: ModuleType) -> None:
 
     An import of such a module would bind its name in the package again; one that is found in ``sys.modules`` does not.
     """
-    package = vars(package).get("_target", package)
+    while "_target" in vars(package):
+        package = vars(package)["_target"]
     own = f"{package.__name__}."
     for found, module in list(sys.modules.items()):
         leaf = found.removeprefix(own)

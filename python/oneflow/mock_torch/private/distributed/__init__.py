@@ -8,6 +8,9 @@ from typing import Any
 import oneflow.distributed
 from oneflow.mock_torch.private import absent
 
+# Whose modules the importer enters under torch's names.
+_target = oneflow.distributed
+
 
 def __getattr__(name: str) -> Any:
     if absent.module(f"torch.distributed.{name}") is not None:
