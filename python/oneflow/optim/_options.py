@@ -35,7 +35,6 @@ def options(**given: Any) -> dict[str, Any]:
 
     Raises:
         ValueError: one is out of its bounds.
-        NotImplementedError: ``differentiable`` is set.
     """
     if given.pop("contiguous_params", False):
         without_effect("contiguous_params=True", "one launch updates many parameters, wherever they lie")
@@ -46,8 +45,8 @@ def options(**given: Any) -> dict[str, Any]:
             check_betas(value)
         elif name in _NOT_NEGATIVE and not isinstance(value, Tensor) and not value >= 0.0:
             raise ValueError(f"Invalid {_NOT_NEGATIVE[name]} value: {value}")
-    if given.get("differentiable"):
-        raise NotImplementedError("differentiable=True is not implemented: a step is one op without a gradient")
+    if given.get("fused") and given.get("differentiable"):
+        raise RuntimeError("`fused` does not support `differentiable`")
     if given.get("fused") and given.get("foreach"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
     return given

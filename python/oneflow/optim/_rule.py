@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.optim import _differentiable
 from oneflow.optim.optimizer import SHARED, Group, Optimizer
 
 State = dict[str, Tensor]
@@ -128,7 +129,10 @@ class RuleOptimizer(Optimizer):
     def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
         """One call of the op: parameters, gradients and up to three lists of states."""
         inputs: list[Any] = [*lists, *self._numbers(group, lr, state)]
-        _oneflow._C._fused_update_(*inputs, **options)
+        # No gradient leaves a traced step.
+        is_recorded = group.get("differentiable") and not _oneflow._is_tracing()
+        step = _differentiable.update_ if is_recorded else _oneflow._C._fused_update_
+        step(*inputs, **options)
 
 
 def zero_step(param: Tensor) -> Tensor:

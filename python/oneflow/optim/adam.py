@@ -24,6 +24,7 @@ class Adam(RuleOptimizer):
         decoupled_weight_decay: shrink the parameter itself instead, as AdamW does.
         foreach, capturable, fused: accepted for compatibility; there is one path. With ``fused`` a GradScaler hands its
             scale to the step.
+        differentiable: record the step, so that gradients flow through it.
         do_bias_correction: False is OneFlow's variant without the correction of the moments' bias.
         contiguous_params: accepted for compatibility with OneFlow.
 

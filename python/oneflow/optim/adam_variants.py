@@ -40,6 +40,7 @@ class NAdam(_Moments):
         momentum_decay: how fast the momentum approaches ``betas[0]``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -101,6 +102,7 @@ class RAdam(_Moments):
         weight_decay: added to the gradient, or with ``decoupled_weight_decay`` shrinks the parameter.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -149,6 +151,7 @@ class Adamax(RuleOptimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 

@@ -23,6 +23,7 @@ class Adadelta(RuleOptimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -77,6 +78,7 @@ class Adagrad(RuleOptimizer):
         eps: added to the root.
         maximize: go uphill.
         foreach, fused: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -155,6 +157,7 @@ class RMSprop(RuleOptimizer):
         centered: divide by the gradient's deviation instead.
         maximize: go uphill.
         capturable, foreach: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -241,6 +244,7 @@ class Rprop(RuleOptimizer):
         step_sizes: smallest and largest step.
         maximize: go uphill.
         capturable, foreach: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 
@@ -296,6 +300,7 @@ class ASGD(RuleOptimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         maximize: go uphill.
         foreach, capturable: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it.
 
     Example::
 

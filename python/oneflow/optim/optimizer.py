@@ -201,9 +201,9 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         self._opt_called = True
-        before = oneflow.is_grad_enabled()
-        if before:
-            oneflow._oneflow.set_grad_enabled(False)
+        before, during = oneflow.is_grad_enabled(), bool(self.defaults.get("differentiable"))
+        if before is not during:
+            oneflow._oneflow.set_grad_enabled(during)
         try:
             for i, group in enumerate(self.param_groups):
                 lr = self._lr_tensor(i, group)
@@ -212,8 +212,8 @@ class Optimizer:
                 for part in _rounds(group) if self._repeats else (group,):
                     self._update(part, lr)
         finally:
-            if before:
-                oneflow._oneflow.set_grad_enabled(True)
+            if before is not during:
+                oneflow._oneflow.set_grad_enabled(before)
         if self._post_hooks or _all_post_hooks:
             _after(self, args, kwargs)
         return loss

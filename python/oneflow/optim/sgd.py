@@ -7,6 +7,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import conventions
+from oneflow.optim import _differentiable
 from oneflow.optim._options import options
 from oneflow.optim.optimizer import Group, Optimizer
 
@@ -22,7 +23,8 @@ class SGD(Optimizer):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         nesterov: look ahead along the momentum; needs momentum and no dampening.
         maximize: go uphill.
-        foreach, differentiable, fused: accepted for compatibility; there is one path.
+        foreach, fused: accepted for compatibility; there is one path.
+        differentiable: record the step, so that gradients flow through it to gradients, states and the learning rate.
 
     Example::
 
@@ -134,7 +136,18 @@ class SGD(Optimizer):
             )
             return
         for lists, is_first_step in ((first, True), (later, False)):
-            if lists[0]:
+            if lists[0] and group.get("differentiable") and not _oneflow._is_tracing():
+                names = ("weight_decay", "momentum", "dampening", "nesterov")
+                _differentiable.update_(
+                    *lists,
+                    [],
+                    [],
+                    lr,
+                    rule="sgd_momentum" if momentum else "sgd",
+                    hyper=[*(float(group[name]) for name in names), float(is_first_step)],
+                    maximize=group["maximize"],
+                )
+            elif lists[0]:
                 _oneflow._C._fused_sgd_(
                     *lists,
                     lr,
