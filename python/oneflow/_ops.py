@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -95,6 +96,9 @@ class Op:
         """
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         kernel = self._kernel(tensors)
+        if self._qualname.partition("::")[0] not in _OWN:
+            for listener in listeners():
+                kernel = functools.partial(listener, self.default, kernel)
         if self.backward is not None and any(t.requires_grad for t in tensors):
             from oneflow.library import differentiable
 
@@ -110,6 +114,20 @@ class Op:
             known = ", ".join(sorted(self.kernels)) or "none"
             raise NotImplementedError(f"op {self._qualname} has no kernel for device {device} (it has: {known})")
         return found
+
+
+_local = threading.local()
+
+
+def listeners() -> list[Callable[..., Any]]:
+    """What hears of this thread's calls of ops that programs defined: called with the op, its kernel and the arguments.
+
+    The last one is asked first. Ops of the package are heard below autograd (``_C._push_listener``).
+    """
+    found: list[Callable[..., Any]] | None = getattr(_local, "listeners", None)
+    if found is None:
+        found = _local.listeners = []
+    return found
 
 
 class Namespace:

@@ -21,7 +21,7 @@ LEVELS = (
     ("nn.functional",),
     ("nn.parameter", "nn.init", "nn.attention", "nn.grad"),
     ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp"),
-    ("utils.checkpoint",),
+    ("utils.checkpoint", "utils._selective"),
     ("_trace",),
     ("_files", "serialization"),
     ("func",),

@@ -9,13 +9,14 @@ use crate::left::Left;
 use crate::mode::GradGuard;
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
+use crate::saved::SameHooks;
 use crate::slot::{link, state_mut};
 use crate::tensor_hooks::{arrive, leaf_post, leaf_pre};
 use crate::view::edge;
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
 use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span};
-use oneflow_ops::TensorOps;
 use oneflow_ops::elementwise::is_dense;
+use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -85,6 +86,14 @@ impl Root {
             Root::Edge(e) => Some(e.clone()),
         }
     }
+
+    /// What it is, where that is known.
+    fn meta(&self) -> Option<Meta> {
+        match self {
+            Root::Tensor(t) => Some(t.meta()),
+            Root::Edge(e) => e.node.output_meta(e.nr),
+        }
+    }
 }
 
 struct Ready(Arc<Node>);
@@ -150,7 +159,7 @@ pub fn backward_from(
             let captured = std::mem::take(&mut e.captured);
             for (t, g) in inputs.iter().zip(captured) {
                 if let (Some(g), Root::Tensor(t)) = (g, t) {
-                    accumulate(t, g, create)?;
+                    accumulate(t, g, create, 0)?;
                 }
             }
             Ok(())
@@ -217,38 +226,9 @@ impl Engine {
                     "element {i} of tensors does not require grad and does not have a grad_fn"
                 )));
             };
-            let g = match (grads.get(i).cloned().flatten(), root) {
-                (Some(g), Root::Edge(_)) => g,
-                (None, Root::Edge(_)) => {
-                    return Err(Error::runtime("a gradient must be given for each GradientEdge"));
-                }
-                (Some(g), Root::Tensor(t)) => {
-                    if g.sizes() != t.sizes() {
-                        return Err(Error::runtime(format!(
-                            "Mismatch in shape: grad_output[{i}] has a shape of {:?} and output[{i}] has a shape of {:?}.",
-                            g.sizes(),
-                            t.sizes()
-                        )));
-                    }
-                    if g.dtype().is_complex() && !t.dtype().is_complex() {
-                        return Err(Error::runtime(format!(
-                            "grad_output[{i}] is {} and output[{i}] is {}: a real tensor has no complex gradient",
-                            g.dtype(),
-                            t.dtype()
-                        )));
-                    }
-                    if g.dtype() == t.dtype() { g } else { g.to_copy_with(Some(t.dtype()), None)? }
-                }
-                (None, Root::Tensor(t)) if t.numel() == 1 && t.dtype().is_complex() && !oneflow_conventions() => {
-                    return Err(Error::runtime(format!(
-                        "grad can be implicitly created only for real scalar outputs but got {} (Under OneFlow's conventions it is allowed: oneflow.conventions(\"oneflow\").)",
-                        t.dtype()
-                    )));
-                }
-                (None, Root::Tensor(t)) if t.numel() == 1 => ones_like(t)?,
-                (None, Root::Tensor(_)) => {
-                    return Err(Error::runtime("grad can be implicitly created only for scalar outputs"));
-                }
+            let g = match grads.get(i).cloned().flatten() {
+                Some(g) => given(i, g, root)?,
+                None => implicit(root)?,
             };
             e.send(&to, Some(g))?;
         }
@@ -378,6 +358,7 @@ impl Engine {
 
     pub(crate) fn run(&mut self) -> Result<()> {
         let _mode = GradGuard::new(self.create);
+        let _hooks = SameHooks::new();
         let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
         let anomaly = is_anomaly_enabled();
         let mut polling = Polling::default();
@@ -465,18 +446,18 @@ impl Engine {
             return Ok(());
         }
         let create = self.create;
-        let keep = |g: Option<Tensor>| match g {
-            Some(g) => accumulate(leaf, g, create),
+        let keep = |g: Option<Tensor>, seen: usize| match g {
+            Some(g) => accumulate(leaf, g, create, seen),
             None => leaf_post(leaf).into_iter().try_for_each(|hook| hook(leaf)),
         };
         if !node.hooks.any() {
-            return keep(g);
+            return keep(g, 0);
         }
         let mut g = [g];
         node.hooks.run_pre(&mut g)?;
         let [g] = g;
         let seen = node.hooks.has_post().then(|| g.clone());
-        keep(g)?;
+        keep(g, usize::from(seen.is_some()))?;
         if let Some(seen) = seen {
             node.hooks.run_post(&mut [], &[seen])?;
         }
@@ -536,6 +517,51 @@ pub fn fit(g: Tensor, meta: &Meta) -> Result<Tensor> {
     Ok(g)
 }
 
+/// The gradient that arrives at root `i`, checked against what the root is, where that is known.
+fn given(i: usize, g: Tensor, root: &Root) -> Result<Tensor> {
+    let Some(meta) = root.meta() else { return Ok(g) };
+    if g.sizes() != meta.sizes.as_slice() {
+        return Err(Error::runtime(format!(
+            "Mismatch in shape: grad_output[{i}] has a shape of {:?} and output[{i}] has a shape of {:?}.",
+            g.sizes(),
+            meta.sizes.as_slice()
+        )));
+    }
+    if g.dtype().is_complex() && !meta.dtype.is_complex() {
+        return Err(Error::runtime(format!(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has a dtype of {} and output[{i}] has a dtype of {}: a real tensor has no complex gradient.",
+            g.dtype(),
+            meta.dtype
+        )));
+    }
+    if g.dtype() == meta.dtype { Ok(g) } else { g.to_copy_with(Some(meta.dtype), None) }
+}
+
+/// The gradient of a root that none is given for: one.
+fn implicit(root: &Root) -> Result<Tensor> {
+    let Some(meta) = root.meta() else {
+        return Err(Error::runtime(
+            "a gradient must be given for a GradientEdge of a node that does not know its outputs",
+        ));
+    };
+    if meta.numel() != 1 {
+        return Err(Error::runtime("grad can be implicitly created only for scalar outputs"));
+    }
+    if meta.dtype.is_complex() && !oneflow_conventions() {
+        return Err(Error::runtime(format!(
+            "grad can be implicitly created only for real scalar outputs but got {} (Under OneFlow's conventions it is allowed: oneflow.conventions(\"oneflow\").)",
+            meta.dtype
+        )));
+    }
+    match root {
+        Root::Tensor(t) => ones_like(t),
+        Root::Edge(e) => match e.node.leaf() {
+            Some(leaf) => ones_like(leaf),
+            None => f::ones_with(&meta.sizes, Some(meta.dtype), Some(meta.device), false),
+        },
+    }
+}
+
 /// The sum of two gradients; into the first where nobody else can see it.
 fn add(have: Tensor, g: Tensor, create: bool) -> Result<Tensor> {
     let alone = have.use_count() == 1
@@ -561,7 +587,8 @@ fn sum(have: &Tensor, g: &Tensor) -> Result<Tensor> {
     if is_sparse(have) && !is_sparse(g) { g.add(have) } else { have.add(g) }
 }
 
-fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
+/// `seen`: how many others hold the gradient who may see it change, as hooks of the accumulator do.
+fn accumulate(leaf: &Tensor, g: Tensor, create: bool, seen: usize) -> Result<()> {
     let g = match ACCUMULATE_RULE.get() {
         Some(rule) => rule(leaf, g)?,
         None => g,
@@ -569,14 +596,19 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool) -> Result<()> {
     let old = leaf.with_slot(|s| state_mut(s).grad.take());
     let new = match old {
         None => {
-            let own = g.use_count() == 1
+            let own = g.use_count() == 1 + seen
                 && match (g.storage(), g.ext_arc()) {
                     (Some(s), _) => s.use_count() == 1,
                     // The gradient's own count, the one taken here, and the trace's of a traced gradient.
                     (None, Some(e)) => Arc::strong_count(&e) == 2 + usize::from(g.has_key(bit::LAZY)),
                     (None, None) => true,
                 };
-            if create || (own && follows(&g, leaf)) { g } else { copy_like(&g, leaf)? }
+            match create || (own && follows(&g, leaf)) {
+                // Another object over the same memory: the gradient of a leaf has hooks and a history of its own.
+                true if seen > 0 && !create => g.shallow(),
+                true => g,
+                false => copy_like(&g, leaf)?,
+            }
         }
         Some(old) if create || is_sparse(&old) && !is_sparse(&g) => sum(&old, &g)?,
         Some(old) => {

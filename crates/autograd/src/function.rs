@@ -7,6 +7,7 @@ use crate::slot::link;
 use crate::view::{edge, rebase};
 use oneflow_base::Result;
 use oneflow_core::{Tensor, bit};
+use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
 /// What stands between a call and the edge of its input `i`, where tensors of samples are among its inputs.
@@ -33,7 +34,13 @@ pub fn custom_edge(name: &str, to: Edge, backward: Backward) -> Edge {
 
 /// As `custom_edge`, to several places.
 pub(crate) fn custom_edges(name: &str, to: &[Option<Edge>], backward: Backward) -> Edge {
-    let kind = Kind::Custom { name: name.to_owned(), backward, release: Box::new(|| ()), owner: None };
+    let kind = Kind::Custom {
+        name: name.to_owned(),
+        backward,
+        release: Box::new(|| ()),
+        owner: None,
+        out_metas: SmallVec::new(),
+    };
     Edge { node: Arc::new(Node::new(kind, to.into(), 1)), nr: 0 }
 }
 
@@ -49,14 +56,15 @@ pub fn custom_node(
     release: Release,
     owner: Option<Payload>,
 ) -> Result<Option<Arc<Node>>> {
-    let mut edges: smallvec::SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
+    let mut edges: SmallVec<[_; 2]> = ins.iter().map(|t| t.and_then(edge)).collect();
     if !is_grad_enabled() || edges.iter().all(Option::is_none) {
         return Ok(None);
     }
     if ins.iter().flatten().any(|t| t.has_key(bit::BATCH)) {
         ruled(ins, &mut edges);
     }
-    let kind = Kind::Custom { name: name.to_owned(), backward, release, owner };
+    let out_metas = outs.iter().map(Tensor::meta).collect();
+    let kind = Kind::Custom { name: name.to_owned(), backward, release, owner, out_metas };
     let node = Arc::new(Node::new(kind, edges, outs.len() as u32));
     for (i, t) in outs.iter().enumerate() {
         if !t.dtype().is_differentiable() {

@@ -32,7 +32,7 @@ impl Node {
         for (i, k) in saved.outs {
             if output == Some(i as usize) {
                 k.check_version(|| kept_by(o, "output"))?;
-                let t = k.open(|_| ())?;
+                let t = k.open(UNLINKED)?;
                 return Ok(Some(if differentiable(o.op, i as usize, &t) { relinked(self, i as u32, &t) } else { t }));
             }
         }
@@ -100,7 +100,7 @@ impl Node {
         let mut outs: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.n_outputs as usize);
         for (i, k) in saved.outs {
             k.check_version(|| kept_by(o, "output"))?;
-            let tensor = k.open(|_| ())?;
+            let tensor = k.open(UNLINKED)?;
             if is_grad_enabled() && differentiable(o.op, i as usize, &tensor) {
                 outs[i as usize] = Some(relinked(self, i as u32, &tensor));
             } else {
@@ -132,13 +132,12 @@ pub fn reopened(kept: &Kept, history: Option<&Edge>, what: &str) -> Result<Tenso
 }
 
 /// Gives a tensor that was brought back its history again.
-fn relink_to(history: Option<&Edge>) -> impl FnOnce(&Tensor) {
-    move |t| {
-        if let Some(e) = history {
-            link(t, e.node.clone(), e.nr);
-        }
-    }
+fn relink_to(history: Option<&Edge>) -> Option<impl FnOnce(&Tensor)> {
+    history.map(|e| move |t: &Tensor| link(t, e.node.clone(), e.nr))
 }
+
+/// For a tensor that gets its history later, or has none.
+const UNLINKED: Option<fn(&Tensor)> = None;
 
 #[cold]
 fn kept_by(o: &OpNode, what: &str) -> String {

@@ -54,7 +54,8 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 fn check_dest(c: &Call<'_>, differentiable: bool) -> Result<()> {
     let Dest::Into(dest) = c.dest else { return Ok(()) };
     for d in dest {
-        let in_place = c.ins.iter().flatten().any(|t| t.same(d));
+        // Written in place is what an op reads first; `add(x, y, out=y)` is an `out=` like others.
+        let in_place = c.ins.first().copied().flatten().is_some_and(|t| t.same(d));
         if !in_place && differentiable {
             if is_forward_mode() {
                 return Err(Error::not_implemented(format!(

@@ -42,6 +42,8 @@ pub(crate) enum Kind {
         release: Release,
         /// What the binding calls the function's context.
         owner: Option<Payload>,
+        /// The outputs; of functions of gradients alone none are known.
+        out_metas: SmallVec<[Meta; 1]>,
     },
 }
 
@@ -93,6 +95,15 @@ impl Node {
     /// Number of outputs, hence of gradients that arrive.
     pub fn n_outputs(&self) -> usize {
         self.n_outputs as usize
+    }
+
+    /// What output `nr` is, where the node knows that.
+    pub fn output_meta(&self, nr: u32) -> Option<Meta> {
+        match &self.kind {
+            Kind::Op(o) => o.out_metas.get(nr as usize).cloned(),
+            Kind::Accumulate(leaf) => Some(leaf.meta()),
+            Kind::Custom { out_metas, .. } => out_metas.get(nr as usize).cloned(),
+        }
     }
 
     /// Where gradients go next, one entry an input.

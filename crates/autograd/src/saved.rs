@@ -3,7 +3,7 @@
 //! Knows nothing of what the hooks do with a tensor (other memory, recomputation).
 
 use oneflow_base::{Error, Result};
-use oneflow_core::Tensor;
+use oneflow_core::{Tensor, bit};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +47,28 @@ pub fn pop_saved_hooks() {
     }
 }
 
+/// Puts the hooks of this thread back as they were, when dropped: those that a backward meets may enter or leave others.
+pub(crate) struct SameHooks(Vec<Pack>);
+
+impl SameHooks {
+    pub fn new() -> SameHooks {
+        let none = IN_USE.load(Ordering::Relaxed) == 0;
+        SameHooks(if none { Vec::new() } else { HOOKS.with_borrow(|h| h.stack.clone()) })
+    }
+}
+
+impl Drop for SameHooks {
+    fn drop(&mut self) {
+        if self.0.is_empty() && IN_USE.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let before = std::mem::take(&mut self.0);
+        IN_USE.fetch_add(before.len(), Ordering::Relaxed);
+        let gone = HOOKS.with_borrow_mut(|h| std::mem::replace(&mut h.stack, before));
+        IN_USE.fetch_sub(gone.len(), Ordering::Relaxed);
+    }
+}
+
 /// Refuses hooks on this thread with this text (`None`: allows them again). Returns what was said before.
 pub fn refuse_saved_hooks(why: Option<String>) -> Result<Option<String>> {
     HOOKS.with_borrow_mut(|h| match &why {
@@ -76,7 +98,8 @@ impl Kept {
         if IN_USE.load(Ordering::Relaxed) != 0
             && let Some(pack) = packer()
         {
-            let given = tensor.shallow();
+            // What has no history is packed as the object that it is.
+            let given = if tensor.has_key(bit::AUTOGRAD) { tensor.shallow() } else { tensor };
             let version = given.version();
             let unpack = pack(&given)?;
             if given.version() != version {
@@ -99,15 +122,19 @@ impl Kept {
         }
     }
 
-    /// The tensor. One that had to be brought back has no history: `relink` gives it one.
+    /// The tensor. One that had to be brought back has no history: `relink` gives it one, where it should have one.
     #[inline]
-    pub fn open(self, relink: impl FnOnce(&Tensor)) -> Result<Tensor> {
-        match self.0 {
-            Value::Plain { tensor, .. } => Ok(tensor),
-            Value::Packed(unpack) => {
+    pub fn open(self, relink: Option<impl FnOnce(&Tensor)>) -> Result<Tensor> {
+        match (self.0, relink) {
+            (Value::Plain { tensor, .. }, _) => Ok(tensor),
+            (Value::Packed(unpack), Some(relink)) => {
                 let t = unpack()?.shallow();
                 relink(&t);
                 Ok(t)
+            }
+            (Value::Packed(unpack), None) => {
+                let t = unpack()?;
+                Ok(if t.has_key(bit::AUTOGRAD) { t.shallow() } else { t })
             }
         }
     }

@@ -17,16 +17,18 @@ pub mod bit {
     pub const LAZY: u32 = 4;
     /// Batches of `vmap`.
     pub const BATCH: u32 = 5;
-    pub const AUTOGRAD: u32 = 6;
-    pub const AUTOCAST: u32 = 7;
+    /// Interceptors of this thread. On by `Tls::on`.
+    pub const INTERCEPT: u32 = 6;
+    pub const AUTOGRAD: u32 = 7;
+    pub const AUTOCAST: u32 = 8;
     /// The profiler. On by `set_watching`, for all threads.
-    pub const WATCH: u32 = 8;
+    pub const WATCH: u32 = 9;
 }
 
 /// A layer: does its part and calls `redispatch` with the bits below it.
 pub type LayerFn = fn(&Call<'_>, u32, &mut Outs) -> Result<()>;
 
-const N_LAYERS: usize = 9;
+const N_LAYERS: usize = 10;
 static LAYERS: [OnceLock<LayerFn>; N_LAYERS] = [const { OnceLock::new() }; N_LAYERS];
 
 /// Puts a layer into the stack. Once a layer, at start-up.

@@ -9,6 +9,7 @@ mod conventions;
 mod default_dtype;
 mod generator;
 mod grad;
+mod interceptors;
 mod layers;
 mod limited;
 mod local;
@@ -34,6 +35,7 @@ pub use conventions::{oneflow_conventions, set_oneflow_conventions};
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use generator::{Generator, default_generator, set_thread_generator, use_in_order};
 pub use grad::{Fix, Grad, GradCall, Grads, Save};
+pub use interceptors::{Interceptor, pop_interceptor, push_interceptor};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
 pub use limited::{Composition, elementwise_takes, instead, set_widen};
 pub use local::{

@@ -1,12 +1,15 @@
 //! Gradients as Python sees them: switches, backward, hooks, nodes of the tape.
 
+use crate::function::apart;
 use crate::gate::{self, OrPending, Shared, run, to_py};
+use crate::node_objects::{NodeObjects, dict_in, make_node_objects, node_objects};
 use crate::object::{bound, get, hooks_of, self_tensor, wrap};
 use oneflow_autograd as ag;
 use oneflow_core::base::{Error, Result};
 use oneflow_core::{MayRelease, Tensor};
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::PyObject;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
@@ -39,7 +42,7 @@ pub fn owned_objects(t: &Tensor) -> SmallVec<[*mut PyObject; 1]> {
         }
     }
     if let Some(objects) = ag::own_node(t).and_then(|n| node_objects(&n)) {
-        found.extend([objects.hooks.as_ptr(), objects.metadata.as_ptr()]);
+        found.extend(objects.dicts().map(Shared::as_ptr));
     }
     found
 }
@@ -50,10 +53,7 @@ pub fn clear_owned(t: &Tensor) {
         let _ = ag::set_grad(t, None);
     }
     if let Some(objects) = ag::own_node(t).and_then(|n| node_objects(&n)) {
-        for d in [&objects.hooks, &objects.metadata] {
-            // SAFETY: a dict, and the collector holds the interpreter.
-            unsafe { pyo3::ffi::PyDict_Clear(d.as_ptr()) };
-        }
+        objects.clear();
     }
 }
 
@@ -67,24 +67,6 @@ pub fn assign_grad(t: &Tensor, g: Option<&Tensor>) -> Result<()> {
     ag::set_grad(t, g.cloned())
 }
 
-/// Python objects of a node. If one tensor alone holds the node, it reports them to the garbage collector.
-struct NodeObjects {
-    /// Hooks by number.
-    hooks: Shared,
-    metadata: Shared,
-}
-
-fn node_objects(node: &ag::Node) -> Option<Arc<NodeObjects>> {
-    node.existing_payload()?.downcast::<NodeObjects>().ok()
-}
-
-fn make_node_objects(py: Python<'_>, node: &ag::Node) -> PyResult<Arc<NodeObjects>> {
-    let (hooks, metadata) = (PyDict::new(py).into_any(), PyDict::new(py).into_any());
-    let fresh = Arc::new(NodeObjects { hooks: Shared::new(hooks), metadata: Shared::new(metadata) });
-    let found = node.payload(|| fresh);
-    found.downcast::<NodeObjects>().map_err(|_| PyRuntimeError::new_err("the node holds foreign objects"))
-}
-
 /// A Python hook, by its number: in the object of a leaf, or with the node, where the collector sees it.
 enum Callable {
     Node { node: Weak<ag::Node>, number: u64 },
@@ -96,7 +78,8 @@ impl Callable {
         match self {
             Callable::Node { node, number } => {
                 let Some(objects) = node.upgrade().and_then(|n| node_objects(&n)) else { return Ok(None) };
-                objects.hooks.bind(py).cast::<PyDict>()?.get_item(number)
+                let Some(hooks) = objects.hooks.get() else { return Ok(None) };
+                hooks.bind(py).cast::<PyDict>()?.get_item(number)
             }
             Callable::Leaf { tensor, number } => {
                 let raw = *tensor as *mut ();
@@ -121,7 +104,7 @@ impl Callable {
                     let name = f.getattr("__name__").map_or_else(|_| f.to_string(), |name| name.to_string());
                     Err(Error::runtime(format!("hook '{name}' has changed the size of value")))
                 }
-                Some(t) => Ok(Some(t.clone())),
+                Some(t) => Ok(Some(apart(t))),
                 None => Err(Error::type_(format!(
                     "expected Variable, but hook returned '{}'",
                     crate::value::type_name(py, result.as_ptr())
@@ -170,8 +153,9 @@ impl HookHandle {
                 // Hooks that a running backward has already collected still run; the node keeps the object for them.
                 if ag::backward_number() == 0
                     && let Some(objects) = node_objects(&node)
+                    && let Some(hooks) = objects.hooks.get()
                 {
-                    let hooks = objects.hooks.bind(py).cast_into::<PyDict>()?;
+                    let hooks = hooks.bind(py).cast_into::<PyDict>()?;
                     if hooks.contains(self.number)? {
                         hooks.del_item(self.number)?;
                     }
@@ -192,7 +176,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn keep_with_node(py: Python<'_>, node: &ag::Node, hook: &Bound<'_, PyAny>) -> PyResult<u64> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    make_node_objects(py, node)?.hooks.bind(py).cast::<PyDict>()?.set_item(number, hook)?;
+    dict_in(py, &make_node_objects(node)?.hooks)?.set_item(number, hook)?;
     Ok(number)
 }
 
@@ -262,16 +246,17 @@ fn call_node_hook(
             if result.is_none() {
                 return Ok(None);
             }
-            match get(&result) {
-                Some(t) => Ok(Some(vec![Some(t.clone())])),
-                None => optional_tensors(&result, "gradients returned by a hook").map(Some),
-            }
+            let made = match get(&result) {
+                Some(t) => vec![Some(t.clone())],
+                None => optional_tensors(&result, "gradients returned by a hook")?,
+            };
+            Ok(Some(made.iter().map(|t| t.as_ref().map(apart)).collect()))
         };
         call().pend(py)
     })
 }
 
-/// A node of the tape (`x.grad_fn`). Compared by identity of the node.
+/// A node of the tape (`x.grad_fn`). A node has one object at a time.
 ///
 /// Example::
 ///
@@ -281,8 +266,22 @@ fn call_node_hook(
 #[pyclass(frozen, subclass, module = "oneflow.autograd", name = "Node")]
 pub struct PyNode(Arc<ag::Node>);
 
+impl Drop for PyNode {
+    fn drop(&mut self) {
+        if let Some(objects) = node_objects(&self.0) {
+            objects.object.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The object of a node. Its class is named after the op, as what draws graphs reads it.
 pub fn node_object(py: Python<'_>, node: Arc<ag::Node>) -> PyResult<Bound<'_, PyAny>> {
+    let objects = make_node_objects(&node)?;
+    let known = objects.object.load(Ordering::Relaxed) as *mut PyObject;
+    if !known.is_null() {
+        // SAFETY: the interpreter is held, and the object forgets itself there before it goes.
+        return Ok(unsafe { Bound::from_borrowed_ptr(py, known) });
+    }
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
     let name = node.name();
@@ -299,7 +298,15 @@ pub fn node_object(py: Python<'_>, node: Arc<ag::Node>) -> PyResult<Bound<'_, Py
     };
     let object = Bound::new(py, PyNode(node))?.into_any();
     object.setattr("__class__", class)?;
+    objects.object.store(object.as_ptr() as usize, Ordering::Relaxed);
     Ok(object)
+}
+
+impl PyNode {
+    /// The objects of a node that nobody but this object holds.
+    fn hung_here(&self) -> Option<Arc<NodeObjects>> {
+        if Arc::strong_count(&self.0) == 1 { node_objects(&self.0) } else { None }
+    }
 }
 
 #[pymethods]
@@ -342,7 +349,19 @@ impl PyNode {
     /// Attributes that the user adds to the node.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(make_node_objects(py, &self.0)?.metadata.bind(py))
+        Ok(dict_in(py, &make_node_objects(&self.0)?.metadata)?.into_any())
+    }
+    /// Hooks that only this object keeps alive: a hook may hold the node that it hangs on.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        match self.hung_here() {
+            Some(objects) => objects.dicts().try_for_each(|d| visit.call(d.as_py())),
+            None => Ok(()),
+        }
+    }
+    fn __clear__(&self) {
+        if let Some(objects) = self.hung_here() {
+            objects.clear();
+        }
     }
     fn _sequence_nr(&self) -> u64 {
         self.0.sequence_nr()
@@ -575,10 +594,10 @@ fn _anomaly() -> (bool, bool) {
 #[pyfunction]
 fn _increment_version(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     let t = get(tensor).ok_or_else(|| PyTypeError::new_err("increment_version expects a Tensor"))?;
-    if t.is_inference() {
-        return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
+    // What inference mode made has no version.
+    if !t.is_inference() {
+        t.bump_version();
     }
-    t.bump_version();
     Ok(())
 }
 
@@ -652,6 +671,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     private.setattr("_gradient_edge", wrap_pyfunction!(_gradient_edge, private)?)?;
     crate::saved::add_private(private)?;
     crate::halves::add_private(private)?;
+    crate::interceptors::add_private(private)?;
     private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;
     private.setattr("_anomaly", wrap_pyfunction!(_anomaly, private)?)?;
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;

@@ -282,6 +282,7 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
         Some(t) => t.iter().collect(),
         None => vec![output.clone()],
     };
+    let outputs = outputs.into_iter().map(|o| as_view(o, &objects, &ctx)).collect::<PyResult<Vec<_>>>()?;
     run(|| check_dirty(&ctx, &ins, &outputs, recorded))?;
     let results = run(|| match recorded {
         true => record(class, &ctx, &ins, &outputs),
@@ -301,6 +302,22 @@ fn apply<'py>(class: &Bound<'py, PyType>, args: &Bound<'py, PyTuple>) -> PyResul
         Some(_) => Ok(PyTuple::new(py, objects)?.into_any()),
         None => objects.pop().ok_or_else(|| PyRuntimeError::new_err("forward returned nothing")),
     }
+}
+
+/// An output that is an input as it was given: of a class that answers `__torch_function__`, a view that the class makes.
+fn as_view<'py>(
+    o: Bound<'py, PyAny>,
+    ins: &[Bound<'py, PyAny>],
+    ctx: &Bound<'py, Context>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(t) = get(&o) else { return Ok(o) };
+    // SAFETY: a live object, and the interpreter is held.
+    let answers = unsafe { crate::overrides::answers(o.as_ptr()) };
+    if !answers || !ins.iter().any(|i| i.is(&o)) || ctx.get().state().dirty.iter().any(|d| d.same(t)) {
+        return Ok(o);
+    }
+    let _no_grad = ag::GradGuard::new(false);
+    o.py().import("oneflow.autograd._rules")?.call_method1("as_view", (o,))
 }
 
 /// The context as a node of the tape keeps it: weakly, as the node's backward holds it.
@@ -572,9 +589,13 @@ fn gradient(o: &Bound<'_, PyAny>, wanted: Option<&Meta>, i: usize, name: &str) -
             m.sizes.as_slice()
         )));
     }
-    // Apart from its Python object, which nobody reads any more: the last to receive the gradient may keep its memory.
-    let g = if ag::requires_grad(g) { g.clone() } else { g.shallow() };
-    ag::fit(g, m).map(Some)
+    ag::fit(apart(g), m).map(Some)
+}
+
+/// A gradient apart from the Python object that was returned: once nobody reads that any more, the last to receive the gradient
+/// may keep its memory.
+pub fn apart(g: &Tensor) -> Tensor {
+    if ag::requires_grad(g) { g.clone() } else { g.shallow() }
 }
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -356,6 +356,7 @@ pub fn interrupted() -> bool {
 }
 
 /// A Python object that may be dropped on any thread, attached or not.
+#[repr(transparent)]
 pub struct Shared(usize);
 
 impl Shared {
@@ -365,6 +366,11 @@ impl Shared {
     /// The object, borrowed.
     pub fn as_ptr(&self) -> *mut PyObject {
         self.0 as *mut PyObject
+    }
+    /// The same reference, for the garbage collector's visits.
+    pub fn as_py(&self) -> &Py<PyAny> {
+        // SAFETY: both are one pointer, which is not null, and this owns the reference.
+        unsafe { &*std::ptr::from_ref(self).cast::<Py<PyAny>>() }
     }
     pub fn bind<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         // SAFETY: this owns a reference.

@@ -74,7 +74,7 @@ fn node<'py>(py: Python<'py>, n: &Node) -> PyResult<Bound<'py, PyTuple>> {
     (name, ins, args, n.outs.to_vec(), n.stack.as_deref(), updates).into_pyobject(py)
 }
 
-fn argument<'py>(py: Python<'py>, a: Arg<'_>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn argument<'py>(py: Python<'py>, a: Arg<'_>) -> PyResult<Bound<'py, PyAny>> {
     match a {
         Arg::Bool(b) => b.into_bound_py_any(py),
         Arg::Int(i) => i.into_bound_py_any(py),

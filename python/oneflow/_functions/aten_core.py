@@ -272,6 +272,40 @@ def _scaled_dot_product_flash_attention_for_cpu(
     return out, scores.float().logsumexp(-1)
 
 
+def _scaled_dot_product_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """As the form for the CPU; offsets of packed sequences are None, and the random state and mask are empty."""
+    out, sums = _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, scale=scale)
+    nothing = query.new_empty(0)
+    return out, sums, None, None, query.shape[-2], key.shape[-2], nothing, nothing, nothing
+
+
+def _scaled_dot_product_efficient_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Tensor | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor, ...]:
+    """As the form for the CPU; the random state is empty."""
+    options: dict[str, Any] = {"attn_mask": attn_bias, "scale": scale}
+    out, sums = _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **options)
+    nothing = query.new_empty(0)
+    return out, sums if compute_log_sumexp else nothing, nothing, nothing
+
+
 def _adaptive_avg_pool2d(self: Tensor, output_size: Sequence[int]) -> Tensor:
     """Means over windows that give the output these sizes."""
     return _nn().adaptive_avg_pool2d(self, output_size)

@@ -110,9 +110,14 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
         if dtype not in (default_dtype, default_dtype.to_complex(), oneflow.int64, oneflow.bool):
             suffixes.append(f"dtype={dtype}")
         body = contents if contents is not None else _body(tensor.detach(), indent)
-    grad_fn = tensor.grad_fn
-    if grad_fn is not None:
-        suffixes.append(f"grad_fn=<{_node_name(grad_fn)}>")
+    try:
+        grad_fn = tensor.grad_fn
+        name = None if grad_fn is None else _node_name(grad_fn)
+    except RuntimeError:
+        # A view made without gradients whose base was written since.
+        name = "Invalid"
+    if name is not None:
+        suffixes.append(f"grad_fn=<{name}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     tangent = _tangent(tensor)

@@ -147,7 +147,7 @@ def grad(
         output_list, gradients, retain_graph, create_graph, input_list, bool(allow_unused) or materialize_grads, False
     )
     if materialize_grads:
-        if any(isinstance(x, GradientEdge) for x in input_list):
+        if any(g is None and isinstance(x, GradientEdge) for x, g in zip(input_list, result, strict=True)):
             raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         result = [
             oneflow.zeros_like(x, requires_grad=create_graph) if g is None else g

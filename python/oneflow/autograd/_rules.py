@@ -63,6 +63,11 @@ def with_defaults(cls: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*args, *defaults[len(defaults) - n_missing :]) if 0 < n_missing <= len(defaults) else args
 
 
+def as_view(x: Tensor) -> Tensor:
+    """Return a view of all of a tensor, as its class makes it."""
+    return x.view_as(x)
+
+
 def with_tangents(cls: Any, args: tuple[Any, ...]) -> Any:
     """Apply ``cls`` where tangents are computed: the backward is the transpose of its ``jvp``."""
     contexts: list[Any] = []

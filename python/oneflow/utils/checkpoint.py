@@ -17,11 +17,19 @@ import oneflow
 from oneflow import Tensor
 from oneflow.autograd import Function
 from oneflow.autograd.graph import saved_tensors_hooks
+from oneflow.utils._selective import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
@@ -236,6 +244,13 @@ def _describe(t: Tensor) -> dict[str, Any]:
     return {"shape": tuple(t.shape), "dtype": t.dtype, "device": t.device}
 
 
+def _apart(argument: Any) -> Any:
+    """An argument of the second call: its graph is thrown away, so nothing of it reaches the first one's."""
+    if isinstance(argument, Tensor) and argument.requires_grad:
+        return argument.detach().requires_grad_()
+    return argument
+
+
 def _unpack(holder: _Holder) -> Tensor:
     return holder.frame.tensor(holder.number)
 
@@ -312,12 +327,8 @@ class _Frame:
                 raise _Enough
             return tensor
 
-        # The graph of the second call is thrown away: nothing brings its tensors back.
-        args = [a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in self.args]
-        kwargs = {
-            k: a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a
-            for k, a in self.kwargs.items()
-        }
+        args = [_apart(a) for a in self.args]
+        kwargs = {name: _apart(a) for name, a in self.kwargs.items()}
         with (
             self.world.again(),
             oneflow.enable_grad(),
@@ -331,6 +342,12 @@ class _Frame:
         return saved
 
     def _compare(self, described: list[dict[str, Any]]) -> None:
+        if len(described) > len(self.described):
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                f"forward pass.\nNumber of tensors saved during forward: {len(self.described)}\n"
+                f"Number of tensors saved during recomputation: {len(described)}." + self._listing(described)
+            )
         if len(described) != len(self.described):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
@@ -353,7 +370,11 @@ class _Frame:
     def _listing(self, described: list[dict[str, Any]]) -> str:
         if not self.debug:
             return ""
-        return f"\nSaved in forward: {self.described}\nSaved in recomputation: {described}"
+        return (
+            "\nYou are seeing this error because you passed `debug=True` to checkpoint and the tensors to be saved "
+            f"during the forward and the recomputation do not match.\nSaved in forward: {self.described}\n"
+            f"Saved in recomputation: {described}"
+        )
 
 
 # ---- with re-entry
