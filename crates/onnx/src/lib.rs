@@ -9,11 +9,12 @@ mod limits;
 mod message;
 pub mod proto;
 mod read;
+mod sink;
 mod tensor;
 mod write;
 
 pub use external::Folder;
 pub use prost::bytes::Bytes;
-pub use read::{Source, parse, read_file};
+pub use read::{MappedFile, Source, parse, read_file};
 pub use tensor::{Elements, decode, element_bits, element_name};
 pub use write::{EXTERNAL_ABOVE, encode, write_file};

@@ -1,6 +1,7 @@
 //! A model to a file, with its tensors in a second one where they are large.
 
 use crate::proto::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
+use crate::sink::Sink;
 use oneflow_base::{Error, Result};
 use prost::Message;
 use std::fs::File;
@@ -33,7 +34,11 @@ pub fn write_file(mut model: ModelProto, path: &Path, external: bool) -> Result<
     if size > i32::MAX as usize {
         return Err(Error::value(format!("ONNX: the model without its tensors has {size} bytes; 2 GB is the most")));
     }
-    write_whole(path, |file| file.write_all(&model.encode_to_vec()))?;
+    write_whole(path, |file| {
+        let mut sink = Sink::new(file);
+        model.encode(&mut sink).map_err(std::io::Error::other)?;
+        sink.finish()
+    })?;
     Ok(data)
 }
 

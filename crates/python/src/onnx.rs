@@ -3,12 +3,12 @@
 use crate::gate::{self, run, to_py};
 use crate::object::get;
 use oneflow_core::base::{Error, Result};
-use oneflow_core::{Tensor, copy_to_host};
+use oneflow_core::{Pin, Storage, Tensor, copy_to_host};
 use oneflow_onnx::proto::*;
-use oneflow_onnx::{Bytes, Elements, Folder, Source, decode, parse, read_file, write_file};
+use oneflow_onnx::{Bytes, Elements, Folder, MappedFile, Source, decode, parse, read_file, write_file};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "oneflow", name = "_OnnxElements")]
 struct OnnxElements {
     tensor: TensorProto,
+    file: Option<MappedFile>,
     folder: Option<Arc<Folder>>,
 }
 
@@ -23,15 +24,22 @@ struct OnnxElements {
 impl OnnxElements {
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match run(|| decode(&self.tensor, self.folder.as_deref()))? {
-            Elements::Bytes(b) => Ok(PyBytes::new(py, &b).into_any()),
+            Elements::Bytes(b) => {
+                let copy = PyByteArray::new(py, &b).into_any();
+                if let Some(file) = &self.file {
+                    file.forget(&b);
+                }
+                Ok(copy)
+            }
             Elements::Strings(s) => Ok(PyList::new(py, s.iter().map(|b| PyBytes::new(py, b)))?.into_any()),
         }
     }
 }
 
-/// What reads a message: where its other files lie.
+/// What reads a message: the file that it lies in, and where its other files lie.
 struct Reader<'py> {
     py: Python<'py>,
+    file: Option<MappedFile>,
     folder: Option<Arc<Folder>>,
 }
 
@@ -157,7 +165,7 @@ impl<'py> Reader<'py> {
     fn tensor(&self, t: &TensorProto) -> Dict<'py> {
         let d = PyDict::new(self.py);
         put(&d, "name", t.name.as_deref())?;
-        let elements = OnnxElements { tensor: t.clone(), folder: self.folder.clone() };
+        let elements = OnnxElements { tensor: t.clone(), file: self.file.clone(), folder: self.folder.clone() };
         d.set_item("tensor", (t.data_type.unwrap_or(0), &t.dims, Bound::new(self.py, elements)?))?;
         Ok(d)
     }
@@ -244,10 +252,10 @@ fn _onnx_read<'py>(py: Python<'py>, path: Option<PathBuf>, data: Option<&[u8]>) 
         (Some(path), _) => run(|| gate::detach(py, || read_file(&path)))?,
         (None, data) => {
             let bytes = Bytes::copy_from_slice(data.unwrap_or_default());
-            Source { model: run(|| gate::detach(py, || parse(bytes)))?, folder: None }
+            Source { model: run(|| gate::detach(py, || parse(bytes)))?, file: None, folder: None }
         }
     };
-    Reader { py, folder: source.folder.map(Arc::new) }.model(&source.model)
+    Reader { py, file: source.file, folder: source.folder.map(Arc::new) }.model(&source.model)
 }
 
 /// Reads fields of a dictionary.
@@ -362,16 +370,37 @@ fn tensor_of(d: &Fields<'_, '_>) -> PyResult<TensorProto> {
     })
 }
 
+/// The memory that a contiguous tensor on the host has now: the pin keeps it, whatever becomes of the storage.
+struct HostMemory {
+    start: *const u8,
+    bytes: usize,
+    _tensor: Tensor,
+    _pin: Option<Pin>,
+}
+// SAFETY: the memory is only read, and a tensor may be dropped on any thread.
+unsafe impl Send for HostMemory {}
+
+impl AsRef<[u8]> for HostMemory {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: there are this many bytes at `start`, by `host_bytes`, for as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+}
+
+/// A tensor's elements; those of a contiguous tensor on the host are not copied.
 fn host_bytes(t: &Tensor) -> Result<Bytes> {
-    let host = copy_to_host(t)?;
-    let whole = Tensor::empty(host.dtype(), host.device(), host.sizes())?;
-    oneflow_core::copy_into(&whole, &host)?;
-    let n = whole.numel() as usize * whole.dtype().size();
-    if n == 0 {
+    let mut tensor = copy_to_host(t)?;
+    if !tensor.is_contiguous() {
+        let whole = Tensor::empty(tensor.dtype(), tensor.device(), tensor.sizes())?;
+        oneflow_core::copy_into(&whole, &tensor)?;
+        tensor = whole;
+    }
+    let bytes = tensor.numel() as usize * tensor.dtype().size();
+    if bytes == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: a contiguous tensor on the host that was just made holds this many bytes.
-    Ok(Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(whole.data_ptr().cast::<u8>(), n) }))
+    let (start, pin) = (tensor.data_ptr().cast_const(), tensor.storage().map(Storage::pin));
+    Ok(Bytes::from_owner(HostMemory { start, bytes, _tensor: tensor, _pin: pin }))
 }
 
 fn value_info_of(d: &Fields<'_, '_>) -> PyResult<ValueInfoProto> {

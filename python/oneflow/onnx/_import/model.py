@@ -317,7 +317,7 @@ def value_of(tensor: dict[str, Any]) -> Any:
     if elem not in NAMES:
         raise NotImplementedError(f"ONNX: element type {elem} of tensor {tensor.get('name', '')!r} is not provided")
     dtype = dtype_of(elem)
-    values = flow.frombuffer(bytearray(data), dtype=dtype).reshape(sizes) if data else flow.zeros(sizes, dtype=dtype)
+    values = flow.frombuffer(data, dtype=dtype).reshape(sizes) if data else flow.zeros(sizes, dtype=dtype)
     return Narrow(values, elem) if is_narrow(elem) else values
 
 
