@@ -4,6 +4,7 @@
 //! inputs, runs the op on the shards and wraps the results. Which layouts an op allows stands in its definition; no op is known
 //! here beyond those that change layouts. Does not know how bytes travel: that is the process group's work.
 
+mod agreement;
 pub mod boxing;
 mod choose;
 mod create;

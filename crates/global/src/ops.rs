@@ -1,15 +1,14 @@
 //! The ops that are what this layer does: entering, leaving and changing layouts. Gradients have the dual layout.
 
 use crate::boxing::boxed;
-use crate::boxing::bytes::{bytes, bytes_mut, dense, host_empty, on};
+use crate::boxing::bytes::{bytes_mut, dense, on};
 use crate::mesh::{axis_groups, my_coords, part};
 use crate::named::{
     _assemble, _box, _enter, _shard, global_to_global, local_to_global, to_global as to_global_at,
     to_local as to_local_at,
 };
-use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, logical_device, make};
-use oneflow_base::{Arg, DType, Dims, Error, Meta, NdSbpId, PlacementId, Result, Sbp};
-use oneflow_comm::world;
+use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, logical_device, make, make_of};
+use oneflow_base::{Arg, Dims, Error, Meta, NdSbpId, PlacementId, Result, Sbp};
 use oneflow_core::{Call, Cost, Dest, Faces, Fix, Grad, Kernel, OpDef, Sig, Tensor, Traits, bit, dispatch_one};
 
 fn no_cost(_: &Call<'_>, _: &[Meta]) -> Cost {
@@ -357,16 +356,16 @@ pub static ENTER: OpDef = OpDef {
 };
 
 fn assemble_unknown(x: &Tensor, to: Spread, check: bool, copy: bool) -> Result<Tensor> {
-    let to = to.check(x.sizes(), "to_global()")?;
     if crate::boxing::traced::tracing() {
         return Err(Error::not_implemented(
             "to_global(): a local tensor does not become global inside nn.Graph's build; make it global before",
         ));
     }
-    let mut sizes = Dims::from_slice(x.sizes());
+    let (mut sizes, mut dtype) = (Dims::from_slice(x.sizes()), x.dtype());
     if check {
-        sizes = agreed_sizes(x, to)?;
+        (sizes, dtype) = crate::agreement::whole_of_shards(x, to)?;
     } else {
+        to.check(x.sizes(), "to_global()")?;
         for (axis, s) in to.sbp.iter().enumerate() {
             if let Sbp::S(d) = s {
                 sizes[*d as usize] *= to.placement.hierarchy[axis];
@@ -394,61 +393,7 @@ fn assemble_unknown(x: &Tensor, to: Spread, check: bool, copy: bool) -> Result<T
             Some(on(t, device)?)
         }
     };
-    make(x, &sizes, to, local)
-}
-
-/// Compares shapes and dtypes of all ranks and adds up the split dimensions.
-fn agreed_sizes(x: &Tensor, to: Spread) -> Result<Dims> {
-    let world = world();
-    let n = x.ndim();
-    const MAX: usize = 16;
-    if n > MAX {
-        return Err(Error::runtime(format!("to_global(): tensors of more than {MAX} dimensions are not supported")));
-    }
-    let mine = host_empty(DType::I64, &[MAX as i64 + 2])?;
-    let all = host_empty(DType::I64, &[world.size() as i64 * (MAX as i64 + 2)])?;
-    let mut words = [0i64; MAX + 2];
-    (words[0], words[1]) = (n as i64, x.dtype() as i64);
-    words[2..2 + n].copy_from_slice(x.sizes());
-    // SAFETY: both tensors were made here and hold the words that are written.
-    unsafe {
-        std::ptr::copy_nonoverlapping(words.as_ptr(), mine.data_ptr().cast::<i64>(), words.len());
-        world.all_gather(bytes_mut(&all), bytes(&mine), DType::I64)?;
-    }
-    // SAFETY: as above.
-    let all = unsafe { std::slice::from_raw_parts(all.data_ptr().cast::<i64>(), world.size() * (MAX + 2)) };
-    let of = |rank: u32| &all[rank as usize * (MAX + 2)..][..MAX + 2];
-    let first = of(to.placement.ranks[0]);
-    let ndim = first[0] as usize;
-    let h = &to.placement.hierarchy;
-    let differ = |rank: u32| {
-        Error::runtime(format!(
-            "to_global(): the shards do not form one tensor under {:?} on {}: rank {} has shape {:?}, rank {rank} has shape {:?} (dtypes must agree too)",
-            to.sbp,
-            to.placement,
-            to.placement.ranks[0],
-            &first[2..2 + ndim],
-            &of(rank)[2..2 + of(rank)[0] as usize]
-        ))
-    };
-    let mut sizes = Dims::from_slice(&first[2..2 + ndim]);
-    for d in 0..ndim {
-        let split: Vec<usize> = (0..h.len()).filter(|a| to.sbp[*a] == Sbp::S(d as u8)).collect();
-        let line =
-            |r: &&u32| to.placement.coords(**r).is_some_and(|c| (0..h.len()).all(|a| split.contains(&a) || c[a] == 0));
-        if !split.is_empty() {
-            sizes[d] = to.placement.ranks.iter().filter(line).map(|r| of(*r)[2 + d]).sum();
-        }
-    }
-    for rank in to.placement.ranks.iter().copied() {
-        let Some(coords) = to.placement.coords(rank) else { continue };
-        let words = of(rank);
-        let want = part(&sizes, h, to.sbp, &coords).sizes;
-        if words[0] != first[0] || words[1] != first[1] || words[2..2 + ndim] != *want {
-            return Err(differ(rank));
-        }
-    }
-    Ok(sizes)
+    make_of(dtype, &sizes, to, local)
 }
 
 /// A global tensor under another layout, recorded.

@@ -2,7 +2,9 @@
 //!
 //! The logical tensor carries sizes, dtype and device type of the whole and no storage.
 
-use oneflow_base::{Device, DeviceType, Dims, Error, NdSbpId, Placement, PlacementId, Result, Sbp, contiguous_strides};
+use oneflow_base::{
+    DType, Device, DeviceType, Dims, Error, NdSbpId, Placement, PlacementId, Result, Sbp, contiguous_strides,
+};
 use oneflow_core::{Ext, Tensor, bit};
 use std::any::Any;
 use std::sync::Arc;
@@ -101,10 +103,15 @@ pub fn wrap(shell: &Tensor, spread: Spread, local: Option<Tensor>, detached_view
     unsafe { shell.set_ext(Arc::new(GlobalTensor { spread, local, detached_view }), bit::GLOBAL) };
 }
 
-/// A contiguous global tensor of these logical sizes.
+/// A contiguous global tensor of these logical sizes, with the dtype of `like`.
 pub fn make(like: &Tensor, sizes: &[i64], spread: Spread, local: Option<Tensor>) -> Result<Tensor> {
+    make_of(like.dtype(), sizes, spread, local)
+}
+
+/// A contiguous global tensor of this dtype and these logical sizes.
+pub fn make_of(dtype: DType, sizes: &[i64], spread: Spread, local: Option<Tensor>) -> Result<Tensor> {
     let device = logical_device(spread.placement.kind);
-    let t = Tensor::shell(like.dtype(), device, Dims::from_slice(sizes), contiguous_strides(sizes))?;
+    let t = Tensor::shell(dtype, device, Dims::from_slice(sizes), contiguous_strides(sizes))?;
     wrap(&t, spread, local, false);
     Ok(t)
 }

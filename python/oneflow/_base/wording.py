@@ -108,6 +108,22 @@ def _split(m: re.Match[str]) -> str:
     return f"Split axis out of range (expected to be in range of [0, {len(_sizes(m[2]))}), but got {m[1]}!"
 
 
+def _shards(m: re.Match[str]) -> str:
+    dim, first, rank, other = int(m[1]), _sizes(m[2]), m[3], _sizes(m[4])
+    pairs = enumerate(zip(first, other, strict=False))
+    differing = [(a, b) for d, (a, b) in pairs if a != b and d != dim]
+    if len(first) == len(other) and differing:
+        return (
+            f"Sizes of tensors must match except in dimension {dim}. "
+            "Expected size {} but got size {} for tensor on rank {}!".format(*differing[0], rank)
+        )
+    return (
+        f"Sizes of tensors in dimension {dim} must be same or match balanced split distribution. "
+        "See https://github.com/Oneflow-Inc/oneflow/blob/master/oneflow/core/common/balanced_splitter.h "
+        "for details of balanced split"
+    )
+
+
 def _padding(m: re.Match[str]) -> str:
     if int(m[1]) > 2 * int(m[2]):
         return _TOO_LONG
@@ -217,5 +233,10 @@ _SENTENCES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
             "Expected global tensor for to_local but got local tensor!",
         ),
         (rf"split\(dim=(\d+)\) does not fit a tensor of shape {_LIST}", _split),
+        (
+            rf"do not form one tensor under \[S\((\d+)\)\] .* has shape {_LIST}, rank (\d+) has shape {_LIST}",
+            _shards,
+        ),
+        (r"to_global\(\): ranks named different layouts", "Inconsistent parallel description"),
     )
 ]
