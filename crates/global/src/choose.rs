@@ -5,7 +5,7 @@
 //! be scattered, because scattering is half an all-reduce, and every later op would be tempted to gather weights instead.
 
 use crate::boxing::{UNSUPPORTED, axis_cost};
-use crate::rows::{Candidate, candidates};
+use crate::rows::{Candidate, candidates, later_candidates};
 use crate::tensor::Spread;
 use oneflow_base::{Attrs, DType, Dims, Error, NdSbpId, PlacementId, Result, Sbp, balanced_split};
 use oneflow_core::{Call, OpDef, Tensor};
@@ -103,7 +103,7 @@ fn decide(
     dest: &[NdSbpId],
     fixed: u64,
 ) -> Result<Option<Choice>> {
-    let rows = candidates(c, outs)?;
+    let mut rows = candidates(c, outs)?;
     let dest: Vec<&[Sbp]> = dest.iter().map(|d| d.get().unwrap_or(&[])).collect();
     // Sizes as the axes before this one leave them, on the smallest shard.
     let mut in_sizes: Vec<Dims> =
@@ -112,6 +112,12 @@ fn decide(
     let mut ins: Vec<Vec<Sbp>> = vec![Vec::new(); c.ins.len()];
     let mut to: Vec<Vec<Sbp>> = vec![Vec::new(); outs.len()];
     for (axis, &n) in hierarchy.iter().enumerate() {
+        if axis > 0
+            && let (Some(from), Some(to)) = (in_sizes.first(), out_sizes.first())
+            && let Some(later) = later_candidates(c, outs, from, to)?
+        {
+            rows = later;
+        }
         let now = |i: usize| layouts[i].map_or(Sbp::B, |s| s[axis]);
         // On one rank nothing costs anything: it chooses as two do, so that results have the layouts they have on many.
         let of = n.max(2);

@@ -18,15 +18,11 @@ type Split = SmallVec<[Sbp; 4]>;
 pub fn candidates(c: &Call<'_>, outs: &[Tensor]) -> Result<Vec<Candidate>> {
     let mut rows = Rules { c, outs, rows: Vec::new() };
     rows.push(SmallVec::from_elem(Sbp::B, c.ins.len()), SmallVec::from_elem(Sbp::B, outs.len()));
-    let mut rule = c.op.sbp.rows;
-    while let Rows::By(f) = rule {
-        rule = f(c);
-    }
-    match rule {
+    match rule_of(c) {
         Rows::OnlyB { .. } | Rows::Compose | Rows::By(_) => {}
         Rows::Elementwise { linear } => rows.elementwise(linear),
         Rows::Reduce { partial, dims, keepdim } => rows.reduce(partial, dims, keepdim)?,
-        Rows::View(f) => rows.view(f)?,
+        Rows::View(f) => rows.view(f, c.t(In::nth(0))?.sizes(), outs[0].sizes())?,
         Rows::Contract(text) => rows.contract(text)?,
         Rows::Batch { not_axes } => rows.batch(not_axes(c)),
         Rows::Custom(f) => {
@@ -36,6 +32,26 @@ pub fn candidates(c: &Call<'_>, outs: &[Tensor]) -> Result<Vec<Candidate>> {
         }
     }
     Ok(rows.rows)
+}
+
+/// The rows of a view on a mesh axis after the first, where earlier axes have left `from` of the input and `to` of the
+/// output: once they have split a dimension of a group down to size one, the next one of the group leads. `None` for ops that
+/// offer each axis the same.
+pub fn later_candidates(c: &Call<'_>, outs: &[Tensor], from: &[i64], to: &[i64]) -> Result<Option<Vec<Candidate>>> {
+    let Rows::View(f) = rule_of(c) else { return Ok(None) };
+    let mut rows = Rules { c, outs, rows: Vec::new() };
+    rows.push(SmallVec::from_elem(Sbp::B, c.ins.len()), SmallVec::from_elem(Sbp::B, outs.len()));
+    rows.view(f, from, to)?;
+    Ok(Some(rows.rows))
+}
+
+/// The rule that holds for these arguments.
+fn rule_of(c: &Call<'_>) -> Rows {
+    let mut rule = c.op.sbp.rows;
+    while let Rows::By(f) = rule {
+        rule = f(c);
+    }
+    rule
 }
 
 struct Rules<'a> {
@@ -144,11 +160,16 @@ impl Rules<'_> {
         Ok(())
     }
 
-    fn view(&mut self, f: fn(&Call<'_>, &mut SmallVec<[DimGroup; 6]>) -> Result<()>) -> Result<()> {
+    /// `from` and `to` are the sizes of the input and the output that this mesh axis may split.
+    fn view(
+        &mut self,
+        f: fn(&Call<'_>, &mut SmallVec<[DimGroup; 6]>) -> Result<()>,
+        from: &[i64],
+        to: &[i64],
+    ) -> Result<()> {
         let mut groups = SmallVec::new();
         f(self.c, &mut groups)?;
         let (x, y) = (self.c.t(In::nth(0))?, &self.outs[0]);
-        let (from, to) = (x.sizes(), y.sizes());
         let n = self.outs.len();
         for g in groups {
             // Dims of size one carry nothing.
