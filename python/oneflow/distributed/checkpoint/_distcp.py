@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import oneflow
 from oneflow import Tensor, serialization
 from oneflow._files.unpickler import RestrictedUnpickler
 from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
 from oneflow.distributed.checkpoint.api import CheckpointException
 
@@ -54,20 +54,20 @@ class Slices(Manifest):
 
     slices: dict[tuple[str, tuple[int, ...] | None], Slice]
 
-    def part(self, folder: Path, name: str, chunk: Chunk) -> Tensor:
+    def part(self, folder: Folder, name: str, chunk: Chunk) -> Tensor:
         """Read a part of a tensor."""
         value = self._value(folder, name, chunk.offsets)
         if not isinstance(value, Tensor):
-            raise CheckpointException(f"{folder / chunk.file} has a {type(value).__name__} for a part of {name!r}")
+            raise CheckpointException(f"{folder.at(chunk.file)} has a {type(value).__name__} for a part of {name!r}")
         return value
 
-    def object(self, folder: Path, name: str) -> Any:
+    def object(self, folder: Folder, name: str) -> Any:
         """Read an entry that is no tensor."""
         return self._value(folder, name, None)
 
-    def _value(self, folder: Path, name: str, offsets: tuple[int, ...] | None) -> Any:
+    def _value(self, folder: Folder, name: str, offsets: tuple[int, ...] | None) -> Any:
         at = self.slices[name, offsets]
-        with open(folder / at.file, "rb") as file:
+        with open(folder.local(at.file), "rb") as file:
             file.seek(at.offset)
             data = file.read(at.length)
         return oneflow.load(io.BytesIO(data), map_location="cpu")
@@ -124,32 +124,30 @@ def _functions() -> dict[str, Any]:
     }
 
 
-def read(folder: Path) -> Slices:
+def read(folder: Folder) -> Slices:
     """Read and check the ``.metadata`` of a folder that PyTorch wrote.
 
     Raises:
         CheckpointException: it is damaged, or contradicts itself or the files.
         NotImplementedError: its parts are compressed.
     """
-    path = folder / NAME
     try:
-        if os.stat(path).st_size > _manifest.MAX_BYTES:
-            raise ValueError(f"it is larger than {_manifest.MAX_BYTES} bytes")
-        table = _Unpickler(io.BytesIO(path.read_bytes()), _functions(), _no_storage).load()
+        data = io.BytesIO(folder.read(NAME, _manifest.MAX_BYTES))
+        table = _Unpickler(data, _functions(), _no_storage).load()
         found = _checked(table)
     except NotImplementedError:
         raise
     except (pickle.UnpicklingError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointException(f"{path} is damaged: {error}") from None
+        raise CheckpointException(f"{folder.at(NAME)} is damaged: {error}") from None
     for name in found.files:
         try:
-            found.files[name] = os.stat(folder / name).st_size
+            found.files[name] = folder.size(name)
         except FileNotFoundError:
             raise CheckpointException(f"the checkpoint in {folder} lacks its file {name}") from None
     for at in found.slices.values():
         if at.offset + at.length > found.files[at.file]:
             raise CheckpointException(
-                f"{folder / at.file} has {found.files[at.file]} bytes, {path} says {at.offset + at.length}"
+                f"{folder.at(at.file)} has {found.files[at.file]} bytes, {folder.at(NAME)} says {at.offset + at.length}"
             )
     return found
 

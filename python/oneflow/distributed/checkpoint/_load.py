@@ -4,13 +4,13 @@ from."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten, set_entry
+from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
 from oneflow.distributed.checkpoint._save import box_of
 from oneflow.distributed.checkpoint.api import CheckpointException
@@ -20,7 +20,7 @@ from oneflow.models.safetensors import SafetensorsFile
 __all__ = ["load_into", "read_manifest"]
 
 
-def load_into(state_dict: dict[str, Any], folder: Path, partial: bool, group: Any, no_dist: bool) -> None:
+def load_into(state_dict: dict[str, Any], folder: Folder, partial: bool, group: Any, no_dist: bool) -> None:
     """Fill a state dictionary from a folder, in place. All ranks raise if one does."""
     failure: Exception | None = None
     try:
@@ -40,7 +40,7 @@ def load_into(state_dict: dict[str, Any], folder: Path, partial: bool, group: An
             raise CheckpointException(f"load: rank {rank} could not read {folder}: {text}")
 
 
-def _fill(state_dict: dict[str, Any], folder: Path, partial: bool) -> None:
+def _fill(state_dict: dict[str, Any], folder: Folder, partial: bool) -> None:
     manifest = read_manifest(folder)
     entries, paths = flatten(state_dict)
     reader = _Reader(folder, manifest)
@@ -58,15 +58,15 @@ def _fill(state_dict: dict[str, Any], folder: Path, partial: bool) -> None:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Folder) -> Manifest:
     """The manifest of a checkpoint of this package, or what PyTorch's says."""
-    if not (folder / _manifest.NAME).exists() and (folder / _distcp.NAME).exists():
+    if not folder.exists(_manifest.NAME) and folder.exists(_distcp.NAME):
         return _distcp.read(folder)
     return _manifest.read(folder)
 
 
 class _Reader:
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         self._files: dict[str, SafetensorsFile] = {}
         self._objects: dict[str, Any] = {}
@@ -120,10 +120,10 @@ class _Reader:
         if isinstance(self.manifest, _distcp.Slices):
             return self._checked(self.manifest.part(self.folder, name, chunk), entry, chunk)
         if chunk.file not in self._files:
-            self._files[chunk.file] = SafetensorsFile(self.folder / chunk.file)
+            self._files[chunk.file] = SafetensorsFile(self.folder.local(chunk.file))
         file = self._files[chunk.file]
         if chunk.key not in file:
-            raise CheckpointException(f"{self.folder / chunk.file} has no tensor {chunk.key!r}")
+            raise CheckpointException(f"{self.folder.at(chunk.file)} has no tensor {chunk.key!r}")
         part = file[chunk.key]
         dtype = _manifest.dtype_of(entry.dtype)
         if dtype == oneflow.complex128 and part.dtype == oneflow.float64 and part.dim() == len(chunk.sizes) + 1:
@@ -134,7 +134,7 @@ class _Reader:
         dtype = _manifest.dtype_of(entry.dtype)
         if tuple(part.shape) != chunk.sizes or part.dtype != dtype:
             raise CheckpointException(
-                f"{self.folder / chunk.file} has {chunk.key!r} with {part.dtype} of shape {tuple(part.shape)}, the "
+                f"{self.folder.at(chunk.file)} has {chunk.key!r} with {part.dtype} of shape {tuple(part.shape)}, the "
                 f"manifest says {entry.dtype} of {chunk.sizes}"
             )
         return part
@@ -144,7 +144,7 @@ class _Reader:
             return self.manifest.object(self.folder, name)
         file = self.manifest.objects[name]
         if file not in self._objects:
-            self._objects[file] = oneflow.load(self.folder / file)
+            self._objects[file] = oneflow.load(self.folder.local(file))
         if name not in self._objects[file]:
-            raise CheckpointException(f"{self.folder / file} has no entry {name!r}")
+            raise CheckpointException(f"{self.folder.at(file)} has no entry {name!r}")
         return self._objects[file][name]

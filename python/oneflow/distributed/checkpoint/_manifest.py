@@ -7,16 +7,15 @@ that is read from it is used before it was checked.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import oneflow
+from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint.api import CheckpointException
 
-__all__ = ["NAME", "Chunk", "Manifest", "TensorEntry", "read", "write_durably"]
+__all__ = ["NAME", "Chunk", "Manifest", "TensorEntry", "read"]
 
 NAME = ".metadata.json"
 VERSION = 1
@@ -76,18 +75,14 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def read(folder: Path) -> Manifest:
+def read(folder: Folder) -> Manifest:
     """Read and check the manifest of a folder.
 
     Raises:
         CheckpointException: there is none, or it contradicts itself or the files.
     """
-    path = folder / NAME
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise ValueError(f"it is larger than {MAX_BYTES} bytes")
-            table = json.loads(file.read())
+        table = json.loads(folder.read(NAME, MAX_BYTES))
         if not isinstance(table, dict) or table.get("format") != "oneflow.distributed.checkpoint":
             raise ValueError("it is no manifest of this format")
         if table.get("version") != VERSION:
@@ -98,14 +93,14 @@ def read(folder: Path) -> Manifest:
     except FileNotFoundError:
         raise CheckpointException(f"{folder} holds no checkpoint: {NAME} is missing") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointException(f"{path} is damaged: {error}") from None
+        raise CheckpointException(f"{folder.at(NAME)} is damaged: {error}") from None
     for name, n_bytes in files.items():
         try:
-            found = os.stat(folder / name).st_size
+            found = folder.size(name)
         except FileNotFoundError:
             raise CheckpointException(f"the checkpoint in {folder} lacks its file {name}") from None
         if found != n_bytes:
-            raise CheckpointException(f"{folder / name} has {found} bytes, the checkpoint's manifest says {n_bytes}")
+            raise CheckpointException(f"{folder.at(name)} has {found} bytes, the checkpoint's manifest says {n_bytes}")
     return Manifest(tensors, objects, files)
 
 
@@ -143,25 +138,3 @@ def _tensor(entry: Any, files: Iterable[str]) -> TensorEntry:
             raise ValueError(f"a part at {offsets} of sizes {sizes} is outside a tensor of shape {shape}")
         chunks.append(Chunk(offsets, sizes, _known(chunk["file"], files), str(chunk["key"])))
     return TensorEntry(entry["dtype"], shape, chunks)
-
-
-def write_durably(path: Path, data: bytes, sync: bool = True) -> None:
-    """Write a file so that its name stands for all of it or for nothing, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    os.replace(temporary, path)
-    if sync:
-        sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

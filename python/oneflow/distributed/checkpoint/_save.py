@@ -7,19 +7,18 @@ own; then files that no manifest names are removed.
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten
+from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
 from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.tensor import _layouts
@@ -35,7 +34,7 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 class SavePlan:
     """What this rank writes, and what all of them do."""
 
-    folder: Path
+    folder: Folder
     sync: bool
     rank: int
     group: Any
@@ -71,7 +70,7 @@ def box_of(x: Tensor) -> Box | None:
 
 def plan(
     state_dict: Any,
-    folder: Path,
+    folder: Folder,
     sync: bool,
     overwrite: bool,
     group: Any,
@@ -107,7 +106,7 @@ def plan(
             parts[name], box = _layouts.local_part(value), found
         mine[name] = (dtype, shape, box)
     # Every rank finds the same answer from what all of them hold.
-    is_there = any(folder.joinpath(name).exists() for name in (_manifest.NAME, _distcp.NAME))
+    is_there = any(folder.exists(name) for name in (_manifest.NAME, _distcp.NAME))
     told: list[Any] = [(mine, list(objects), secrets.token_hex(4), is_there, paths)]
     if not alone:
         own = told[0]
@@ -220,7 +219,7 @@ def write(plan: SavePlan) -> None:
         bad = {0: done[0]}
     if bad:
         for name in sizes:
-            plan.folder.joinpath(name).unlink(missing_ok=True)
+            plan.folder.remove(name)
         text = "; ".join(f"rank {rank}: {text}" for rank, text in bad.items())
         raise CheckpointException(f"save: the checkpoint in {plan.folder} was not written: {text}") from failure
     if plan.rank == 0:
@@ -241,35 +240,35 @@ def _write_manifest(plan: SavePlan, rows: list[Any]) -> None:
         data = _distcp.dumps(plan.manifest, slices, plan.paths)
     else:
         data = plan.manifest.dumps()
-    _manifest.write_durably(plan.folder / name, data, plan.sync)
-    plan.folder.joinpath(other).unlink(missing_ok=True)
+    plan.folder.replace(name, data, plan.sync)
+    plan.folder.remove(other)
 
 
 def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]]:
-    plan.folder.mkdir(parents=True, exist_ok=True)
+    plan.folder.make()
     chunks = [c.file for entry in plan.manifest.tensors.values() for c in entry.chunks]
     token = next((f.rpartition("_")[2].partition(".")[0] for f in [*chunks, *plan.manifest.objects.values()]), "")
     sizes = {}
     if plan.is_distcp:
         slices: dict[Any, _distcp.Slice] = {}
         if plan.tensors or plan.objects:
-            path = plan.folder / _distcp.file_name(plan.rank, token)
-            parts = {(name, plan.offsets[name]): t for name, t in plan.tensors.items()}
-            slices = _distcp.write_parts(path, parts, plan.objects)
-            sizes[path.name] = _settled(path, plan.sync)
+            name = _distcp.file_name(plan.rank, token)
+            parts = {(key, plan.offsets[key]): t for key, t in plan.tensors.items()}
+            slices = _distcp.write_parts(plan.folder.draft(name), parts, plan.objects)
+            sizes[name] = plan.folder.settle(name, plan.sync)
         if plan.sync:
-            _manifest.sync_folder(plan.folder)
+            plan.folder.settle_names()
         return sizes, slices
     if plan.tensors:
-        path = plan.folder / _tensor_file(plan.rank, token)
-        save_file({name: _as_stored(t) for name, t in plan.tensors.items()}, path)
-        sizes[path.name] = _settled(path, plan.sync)
+        name = _tensor_file(plan.rank, token)
+        save_file({key: _as_stored(t) for key, t in plan.tensors.items()}, plan.folder.draft(name))
+        sizes[name] = plan.folder.settle(name, plan.sync)
     if plan.objects:
-        path = plan.folder / _object_file(plan.rank, token)
-        oneflow.save(plan.objects, path)
-        sizes[path.name] = _settled(path, plan.sync)
+        name = _object_file(plan.rank, token)
+        oneflow.save(plan.objects, plan.folder.draft(name))
+        sizes[name] = plan.folder.settle(name, plan.sync)
     if plan.sync:
-        _manifest.sync_folder(plan.folder)
+        plan.folder.settle_names()
     return sizes, {}
 
 
@@ -278,18 +277,11 @@ def _as_stored(t: Tensor) -> Tensor:
     return oneflow.view_as_real(t) if t.dtype == oneflow.complex128 else t
 
 
-def _settled(path: Path, sync: bool) -> int:
-    with open(path, "rb") as file:
-        if sync:
-            os.fsync(file.fileno())
-        return os.fstat(file.fileno()).st_size
-
-
-def _remove_others(folder: Path, kept: set[str]) -> None:
-    for path in folder.iterdir():
-        is_part = path.name.startswith(("part_", "objects_", ".objects_")) or path.suffix == ".distcp"
-        if is_part and path.name not in kept:
-            path.unlink(missing_ok=True)
+def _remove_others(folder: Folder, kept: set[str]) -> None:
+    for name in folder.names():
+        is_part = name.startswith(("part_", "objects_", ".objects_")) or name.endswith(".distcp")
+        if is_part and name not in kept:
+            folder.remove(name)
 
 
 def start_writing(plan: SavePlan, after: Callable[[], None]) -> Future[None]:

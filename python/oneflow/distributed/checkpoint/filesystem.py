@@ -1,4 +1,4 @@
-"""Where checkpoints are: folders."""
+"""Where checkpoints are: folders, local or behind a URL."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from oneflow.distributed.checkpoint import _manifest
+from oneflow.distributed.checkpoint._folders import Folder, folder_at, is_url
 from oneflow.distributed.checkpoint._load import read_manifest
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "SerializationFormat"]
@@ -30,7 +31,7 @@ class FileSystemWriter:
     """Writes checkpoints to a folder that all ranks see.
 
     Args:
-        path: the folder; it is made if it is missing.
+        path: the folder, or a URL that the fsspec package knows, as "s3://bucket/run"; it is made if it is missing.
         single_file_per_rank: true is how it is done.
         sync_files: wait until the disk has what was written; without it a power cut may lose the checkpoint.
         thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; they change no result.
@@ -61,15 +62,19 @@ class FileSystemWriter:
         self.serialization_format = SerializationFormat(serialization_format)
         if not single_file_per_rank:
             raise NotImplementedError("FileSystemWriter: each rank writes one file (single_file_per_rank)")
-        self.path = Path(path)
+        self.path = _path(path)
         self.sync_files, self.overwrite = sync_files, overwrite
+
+    def folder(self) -> Folder:
+        """Where it writes."""
+        return folder_at(self.path)
 
 
 class FileSystemReader:
     """Reads checkpoints from a folder: those of this package, and PyTorch's (``.metadata`` and ``.distcp`` files).
 
     Args:
-        path: the folder.
+        path: the folder, or a URL that the fsspec package knows.
 
     Example::
 
@@ -80,7 +85,11 @@ class FileSystemReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = _path(path)
+
+    def folder(self) -> Folder:
+        """Where it reads."""
+        return folder_at(self.path)
 
     def read_metadata(self) -> _manifest.Manifest:
         """Return what the checkpoint holds: ``tensors`` with shapes and dtypes, and ``objects``, by name.
@@ -88,4 +97,8 @@ class FileSystemReader:
         Raises:
             CheckpointException: there is no checkpoint, or it is damaged.
         """
-        return read_manifest(self.path)
+        return read_manifest(self.folder())
+
+
+def _path(path: str | os.PathLike[str]) -> str | Path:
+    return path if isinstance(path, str) and is_url(path) else Path(path)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from oneflow.distributed.checkpoint._load import load_into
 from oneflow.distributed.checkpoint.default_planner import DefaultLoadPlanner
-from oneflow.distributed.checkpoint.filesystem import FileSystemReader
+from oneflow.distributed.checkpoint.filesystem import FileSystemReader, _path
 from oneflow.distributed.checkpoint.state_dict_saver import stated
 from oneflow.distributed.checkpoint.stateful import Stateful
 
@@ -30,7 +29,7 @@ def load(
 
     Args:
         state_dict: the entries to fill; what else the checkpoint holds is left.
-        checkpoint_id: the folder.
+        checkpoint_id: the folder, or a URL that the fsspec package knows, as "s3://bucket/run".
         storage_reader: in its place.
         planner: see :class:`DefaultLoadPlanner`.
         process_group: the ranks that take part; all by default.
@@ -60,10 +59,11 @@ def load(
         )
     if planner is not None and type(planner) is not DefaultLoadPlanner:
         raise NotImplementedError(f"load: planner must be a DefaultLoadPlanner, got {type(planner).__name__}")
-    folder = Path(checkpoint_id) if checkpoint_id is not None else storage_reader.path
+    if checkpoint_id is not None:
+        storage_reader.path = _path(checkpoint_id)
     partial = planner is not None and planner.allow_partial_load
     entries = stated(state_dict)
-    load_into(entries, folder, partial, process_group, no_dist)
+    load_into(entries, storage_reader.folder(), partial, process_group, no_dist)
     for key, value in state_dict.items():
         if isinstance(value, Stateful):
             value.load_state_dict(entries[key])

@@ -6,7 +6,6 @@ import os
 import threading
 import warnings
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import oneflow
@@ -14,7 +13,7 @@ from oneflow import distributed
 from oneflow.distributed.checkpoint._manifest import Manifest
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
-from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat
+from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat, _path
 from oneflow.distributed.checkpoint.stateful import Stateful
 
 __all__ = ["async_save", "save", "save_state_dict"]
@@ -37,7 +36,7 @@ def save(
 
     Args:
         state_dict: tensors of any layout, nested dictionaries, plain values, and objects with ``state_dict()``.
-        checkpoint_id: the folder.
+        checkpoint_id: the folder, or a URL that the fsspec package knows, as "s3://bucket/run".
         storage_writer: in its place, with options.
         planner: see :class:`DefaultSavePlanner`.
         process_group: the ranks that take part; all by default.
@@ -171,14 +170,14 @@ def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWr
     if not isinstance(writer, FileSystemWriter):
         raise NotImplementedError(f"save: storage_writer must be a FileSystemWriter, got {type(writer).__name__}")
     if checkpoint_id is not None:
-        writer.path = Path(checkpoint_id)
+        writer.path = _path(checkpoint_id)
     return writer
 
 
 def _plan(state_dict: dict[str, Any], writer: FileSystemWriter, group: Any, no_dist: bool, copies: bool) -> SavePlan:
     is_distcp = writer.serialization_format is SerializationFormat.TORCH_SAVE
     entries = stated(state_dict)
-    return plan(entries, writer.path, writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp)
+    return plan(entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp)
 
 
 def _check_planner(planner: Any) -> None:

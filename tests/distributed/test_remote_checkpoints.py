@@ -1,0 +1,144 @@
+"""Checkpoints behind URLs: the same promises as in local folders, through fsspec's file systems."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import oneflow as torch
+import oneflow.distributed.checkpoint as dcp
+import pytest
+from oneflow import distributed as dist
+from oneflow.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
+from oneflow.distributed.device_mesh import init_device_mesh
+from oneflow.distributed.tensor import Replicate, Shard, distribute_tensor
+from oneflow.testing import run_ranks
+
+fsspec: Any = importlib.import_module("fsspec")
+TORCH_SAVE = dcp.filesystem.SerializationFormat.TORCH_SAVE
+
+
+@pytest.fixture(params=["memory", "file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    where = f"memory://{tmp_path.name}/run" if request.param == "memory" else f"file://{tmp_path}/run"
+    yield where
+    fsspec.filesystem("memory").store.clear()
+
+
+def names(url: str) -> list[str]:
+    files, root = fsspec.core.url_to_fs(url)
+    return sorted(path.rpartition("/")[2] for path in files.ls(root, detail=False))
+
+
+@pytest.mark.parametrize("kind", [dcp.filesystem.SerializationFormat.SAFETENSORS, TORCH_SAVE], ids=lambda k: k.name)
+def test_any_layout_is_loaded_from_any_other(url: str, kind: Any) -> None:
+    whole = torch.arange(21.0).view(7, 3)
+
+    def save() -> None:
+        spread = distribute_tensor(whole, init_device_mesh("cpu", (3,)), [Shard(0)])
+        state = {"w": spread, "step": 7, "n": {"b": torch.ones(2, dtype=torch.bfloat16)}}
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(url, serialization_format=kind))
+
+    def load(n_ranks: int, placements: list[Any]) -> None:
+        spread = distribute_tensor(torch.zeros(7, 3), init_device_mesh("cpu", (n_ranks,)), placements)
+        state = {"w": spread, "step": 0, "n": {"b": torch.zeros(2, dtype=torch.bfloat16)}}
+        dcp.load(state, checkpoint_id=url)
+        assert torch.equal(state["w"].full_tensor(), whole)
+        assert state["step"] == 7 and state["n"]["b"].tolist() == [1.0, 1.0]
+
+    run_ranks(3, save)
+    # All threads that read a file in memory move its one position.
+    n_ranks = 1 if url.startswith("memory") else 2
+    for placements in ([Shard(1)], [Replicate()]):
+        run_ranks(n_ranks, load, n_ranks, placements)
+    assert "w" in dcp.FileSystemReader(url).read_metadata().tensors
+
+
+def test_a_new_checkpoint_replaces_the_old_one_and_its_files(url: str) -> None:
+    for step in (1, 2):
+        dcp.save({"w": torch.full((3,), float(step)), "step": step}, checkpoint_id=url)
+    assert len(names(url)) == 3
+    found = {"w": torch.zeros(3), "step": 0}
+    dcp.load(found, storage_reader=FsspecReader(url))
+    assert found["w"].tolist() == [2.0] * 3 and found["step"] == 2
+    with pytest.raises(dcp.CheckpointException, match="overwrite is false"):
+        dcp.save({"step": 3}, storage_writer=FsspecWriter(url, overwrite=False))
+    future = dcp.async_save({"w": torch.zeros(3), "step": 3}, checkpoint_id=url)
+    future.result()
+    dcp.load(found, checkpoint_id=url)
+    assert found["step"] == 3 and len(names(url)) == 3
+
+
+def test_a_failed_upload_leaves_the_old_checkpoint(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dcp.save({"w": torch.ones(4)}, checkpoint_id=url)
+    kind = type(fsspec.core.url_to_fs(url)[0])
+    put = kind.put_file
+
+    def full(self: Any, local: str, remote: str, **options: Any) -> None:
+        if "part_00001" in remote:
+            raise OSError(28, "No space left on device")
+        put(self, local, remote, **options)
+
+    monkeypatch.setattr(kind, "put_file", full)
+
+    def rank() -> None:
+        spread = distribute_tensor(torch.zeros(4), init_device_mesh("cpu", (2,)), [Shard(0)])
+        with pytest.raises(dcp.CheckpointException, match=r"rank 1: OSError: .*No space left") as error:
+            dcp.save({"w": spread}, checkpoint_id=url)
+        assert url in str(error.value)
+
+    run_ranks(2, rank)
+    found = {"w": torch.zeros(4)}
+    dcp.load(found, checkpoint_id=url)
+    assert found["w"].tolist() == [1.0] * 4 and len(names(url)) == 2
+
+
+def test_a_rank_downloads_only_the_files_that_it_needs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save() -> None:
+        dcp.save(
+            {"w": distribute_tensor(torch.arange(4.0), init_device_mesh("cpu", (2,)), [Shard(0)])}, checkpoint_id=url
+        )
+
+    run_ranks(2, save)
+    kind = type(fsspec.core.url_to_fs(url)[0])
+    get, fetched = kind.get_file, []
+
+    def counted(self: Any, remote: str, local: str, **options: Any) -> None:
+        fetched.append((dist.get_rank(), remote.rpartition("/")[2][:10]))
+        get(self, remote, local, **options)
+
+    monkeypatch.setattr(kind, "get_file", counted)
+
+    def load() -> None:
+        spread = distribute_tensor(torch.zeros(4), init_device_mesh("cpu", (2,)), [Shard(0)])
+        dcp.load({"w": spread}, checkpoint_id=url)
+        assert spread.full_tensor().tolist() == [0.0, 1.0, 2.0, 3.0]
+
+    run_ranks(2, load)
+    assert sorted(fetched) == [(0, "part_00000"), (1, "part_00001")]
+
+
+def test_what_is_wrong_is_named_by_its_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, root = fsspec.core.url_to_fs(url)
+    with pytest.raises(dcp.CheckpointException, match=f"{url} holds no checkpoint"):
+        dcp.load({"w": torch.zeros(2)}, checkpoint_id=url)
+    dcp.save({"w": torch.ones(2)}, checkpoint_id=url)
+    part = next(name for name in names(url) if name.startswith("part"))
+    files.pipe_file(f"{root}/{part}", b"abc")
+    with pytest.raises(dcp.CheckpointException, match=f"{url}/{part} has 3 bytes"):
+        dcp.load({"w": torch.zeros(2)}, checkpoint_id=url)
+    files.rm_file(f"{root}/{part}")
+    with pytest.raises(dcp.CheckpointException, match=f"{url} lacks its file {part}"):
+        dcp.load({"w": torch.zeros(2)}, checkpoint_id=url)
+    with pytest.raises(ValueError, match="nosuch"):
+        dcp.save({"w": torch.ones(2)}, checkpoint_id="nosuch://bucket/run")
+
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    from oneflow.distributed.checkpoint import _folders
+
+    monkeypatch.setattr(_folders.importlib, "import_module", missing)
+    with pytest.raises(ImportError, match="remote checkpoints need the package fsspec"):
+        dcp.load({"w": torch.zeros(2)}, checkpoint_id=url)
