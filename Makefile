@@ -28,7 +28,7 @@ suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or
 	@.ci/build
 	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites "$(SOURCE)" $(ARGS)
 
-test-clusters:  ## launchers, MPI, Slurm, hosts as namespaces, 256 ranks: what needs root and packages (each skip says why)
+test-clusters:  ## launchers, MPI, Slurm, Ray, hosts as namespaces, 256 ranks: what needs root and packages (each skip says why)
 	@.ci/build
 	@ONEFLOW_TEST_RANKS=256 cargo test --package oneflow-comm --test large a_crowd -- --nocapture
 	@ONEFLOW_TEST_CLUSTERS=1 PYTHONPATH=python "$$(.ci/venv)/bin/python" -m pytest tests/clusters -rs $(ARGS)
