@@ -79,6 +79,34 @@ def test_streams_are_ordered_by_events(gpu):
     assert done.query() and side.query()
 
 
+def test_events_with_times(gpu):
+    start, end = oneflow.cuda.Event(enable_timing=True), oneflow.cuda.Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match="must be recorded"):
+        start.elapsed_time(end)
+    start.record()
+    x = oneflow.ones(1 << 16, device=gpu)
+    for _ in range(10):
+        x = x * 2
+    end.record()
+    end.synchronize()
+    assert 0 < start.elapsed_time(end) < 60_000
+    assert end.elapsed_time(start) == pytest.approx(-start.elapsed_time(end), abs=0.1)
+    plain = oneflow.cuda.Event()
+    plain.record()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        start.elapsed_time(plain)
+
+
+def test_the_driver_knows_its_memory(gpu):
+    oneflow.cuda.empty_cache()
+    free, total = oneflow.cuda.mem_get_info(gpu)
+    x = oneflow.empty(64 << 20, dtype=oneflow.uint8, device=gpu)
+    assert total == oneflow.cuda.get_device_properties(gpu).total_memory
+    assert free - oneflow.cuda.mem_get_info()[0] >= x.nbytes
+    with pytest.raises(RuntimeError, match="ordinal"):
+        oneflow.cuda.mem_get_info(oneflow.cuda.device_count())
+
+
 def test_the_current_device(gpu):
     with oneflow.cuda.device(0):
         assert oneflow.zeros(1, device="cuda").device == gpu

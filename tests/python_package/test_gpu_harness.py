@@ -37,6 +37,14 @@ def test_a_fault_costs_the_case_that_met_it(tmp_path):
     assert "device" in text and len(text.splitlines()) < 40
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_streams_on_the_emulated_device(seed, tmp_path):
+    """It has two GPUs and does the work of streams late, in an order that the seed chooses."""
+    few = ("--families", "streams", "--skip-smoke")
+    code, run, text = _run("suites.gpu", tmp_path, *few, EMULATOR_SEED=str(seed))
+    assert code == 0 and run["families"]["streams"]["n"] > 8, text + json.dumps(run["families"], indent=1)
+
+
 def test_a_dead_device_ends_at_the_smoke_step(tmp_path):
     code, run, text = _run("suites.gpu", tmp_path, EMULATOR_FAILS_AFTER="0")
     assert code == 1 and not run["smoke"]["passed"] and not run["families"]

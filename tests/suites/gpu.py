@@ -22,7 +22,7 @@ from suites import report
 from suites.runner import Limits, Result, run_file
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("test_device.py", "test_layers.py", "test_gpt.py", "test_table.py")
+FILES = ("test_device.py", "test_streams.py", "test_layers.py", "test_gpt.py", "test_table.py")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -77,6 +77,7 @@ def emulate(folder: Path) -> None:
     # Sources in a cache are not compiled, so not recorded: a run that records has its own cache.
     os.environ["ONEFLOW_CUBIN_CACHE"] = str(folder / ("recorded" if "EMULATOR_RECORD" in os.environ else "cubin"))
     os.environ["ONEFLOW_REQUIRE_GPU"] = "1"
+    os.environ.setdefault("EMULATOR_DEVICES", "2")
 
 
 def _smoke(limit: float) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 //! The engine: runs nodes from the last recorded to the first.
 //!
 //! Nodes are numbered in program order, so the one with the highest number has received all its gradients: no counting of
-//! dependencies, no thread, no recursion.
+//! dependencies, no thread, no recursion. A node issues to the queues that its forward was issued to; where they change, the new
+//! ones wait for the old.
 
 use crate::anomaly::{self, Inside, is_anomaly_enabled};
 use crate::function::custom_edges;
@@ -15,6 +16,7 @@ use crate::tensor_hooks::{arrive, leaf_post, leaf_pre};
 use crate::view::edge;
 use oneflow_base::{Error, Meta, Result, contiguous_strides};
 use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span};
+use oneflow_ep::queues::{self, Chosen, Switched};
 use oneflow_ops::elementwise::is_dense;
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
@@ -362,9 +364,12 @@ impl Engine {
         let _run = InRun::new(self.heap.iter().map(|r| r.0.clone()).collect(), self.needed.clone());
         let anomaly = is_anomaly_enabled();
         let mut polling = Polling::default();
+        // Afterwards the caller's queues wait for what was issued to others.
+        let _caller_queues = Switched::to(&Chosen::now())?;
         while let Some(Ready(node)) = self.heap.pop() {
             let Some(mut grads) = self.buffers.remove(&key(&node)) else { continue };
             polling.step(&grads)?;
+            queues::switch(&node.queues)?;
             let _span = watch_span(SpanKind::Backward, || node.name().into(), node.seq);
             // What the first half left had its hooks then.
             if !self.arrived.remove(&key(&node)) {

@@ -5,6 +5,7 @@ use crate::hooks::{HookHandle, NodeHooks, NodePostHook, NodePreHook, Payload};
 use crate::saved::Kept;
 use oneflow_base::{Attrs, Meta, Result};
 use oneflow_core::{OpDef, Tensor};
+use oneflow_ep::queues::Chosen;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,8 @@ pub struct Node {
     pub(crate) edges: SmallVec<[Option<Edge>; 2]>,
     pub(crate) n_outputs: u32,
     pub(crate) hooks: NodeHooks,
+    /// The queues that the recording thread had chosen: the backward issues to them, too.
+    pub(crate) queues: Chosen,
 }
 
 pub(crate) type Backward = Box<dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync>;
@@ -69,7 +72,7 @@ impl Node {
     pub(crate) fn new(kind: Kind, edges: SmallVec<[Option<Edge>; 2]>, n_outputs: u32) -> Node {
         let seq = SEQ.fetch_add(1, Ordering::Relaxed);
         oneflow_core::watch_link(seq);
-        let node = Node { seq, kind, edges, n_outputs, hooks: NodeHooks::default() };
+        let node = Node { seq, kind, edges, n_outputs, hooks: NodeHooks::default(), queues: Chosen::now() };
         if anomaly::is_anomaly_enabled()
             && let Some(trace) = anomaly::here()
         {

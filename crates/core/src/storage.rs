@@ -2,7 +2,7 @@
 
 use crate::watch::watch_memory;
 use oneflow_base::{Device, Error, Result};
-use oneflow_ep::{Block, provider};
+use oneflow_ep::{Block, Queue, provider};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -135,6 +135,15 @@ impl Storage {
     pub fn pin(&self) -> Pin {
         self.0.pins.fetch_add(1, Ordering::Relaxed);
         Pin(self.clone())
+    }
+
+    /// Notes that work of a queue uses the memory: what is freed here is handed out again only when that is done, too.
+    pub fn record_use(&self, queue: Queue) {
+        if let Owner::Block(block) = self.memory().owner
+            && let Ok(p) = provider(self.device().kind)
+        {
+            p.record_use(self.device().index, block, queue);
+        }
     }
 
     /// Notes that another library got the address, so that the memory can no longer be exchanged.

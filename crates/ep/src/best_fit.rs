@@ -66,6 +66,11 @@ impl BestFit {
         Some(Taken { addr, bytes: c.bytes, id })
     }
 
+    /// Returns true if `take` would find `bytes` in `pool`.
+    pub fn holds(&self, pool: u64, bytes: usize) -> bool {
+        self.free.range((pool, bytes, 0, 0)..).next().is_some_and(|k| k.0 == pool)
+    }
+
     /// Gives a chunk back; true where it was in use.
     pub fn give(&mut self, id: u32) -> bool {
         match self.chunks.get_mut(id as usize) {

@@ -7,5 +7,6 @@ mod best_fit;
 pub mod cpu;
 pub mod cuda;
 mod provider;
+pub mod queues;
 
 pub use provider::{Block, Copy, Provider, Queue, provider, register};

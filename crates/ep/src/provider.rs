@@ -53,7 +53,7 @@ pub trait Provider: Send + Sync {
     /// `block` came from `alloc` of the same device and nobody uses it any more (queued work on the device's
     /// current queue may).
     unsafe fn free(&self, index: u16, block: Block);
-    /// Copies bytes in queue order; a copy to the host returns when the bytes are there, a copy from the host when the
+    /// Copies bytes in queue order, between devices in the order of both; a copy to the host returns when the bytes are there, a copy from the host when the
     /// source may be reused.
     ///
     /// # Safety
@@ -61,6 +61,16 @@ pub trait Provider: Send + Sync {
     unsafe fn copy(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()>;
     /// The calling thread's current queue of a device.
     fn queue(&self, index: u16) -> Queue;
+    /// The queue of threads that chose none.
+    fn own_queue(&self, index: u16) -> Queue {
+        self.queue(index)
+    }
+    /// Later work of `then` waits for all that was issued to `first` so far.
+    fn order(&self, _first: Queue, _then: Queue) -> Result<()> {
+        Ok(())
+    }
+    /// Notes that work of `queue` uses a block, which is handed out again only when that is done, too.
+    fn record_use(&self, _index: u16, _block: Block, _queue: Queue) {}
     /// Waits for everything issued to the device.
     fn synchronize(&self, index: u16) -> Result<()>;
     /// Bytes (in use by blocks, held by the allocator).

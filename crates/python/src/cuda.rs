@@ -3,6 +3,7 @@
 //! Tensors on a GPU need nothing from here; they reach the provider as those of any device do.
 
 use crate::gate::{detach, run};
+use crate::object::get;
 use oneflow_core::base::{Device, DeviceType, Error, Result};
 use oneflow_ep::cuda::{self, Cuda};
 use oneflow_ep::{Provider, Queue};
@@ -44,7 +45,7 @@ fn _cuda_set_search_dirs(dirs: Vec<PathBuf>) {
 #[pyfunction]
 fn _cuda_compile(py: Python<'_>, name: String, source: String, options: Vec<String>, arch: &str) -> PyResult<usize> {
     let options: Vec<&'static str> = options.into_iter().map(|o| &*o.leak()).collect();
-    let text = cuda::Text { name, source, options: options.leak() };
+    let text = cuda::Text { name, source, options: options.leak(), shared: 0 };
     run(|| detach(py, || Ok(cuda::compile(&text, arch)?.len())))
 }
 
@@ -90,6 +91,12 @@ fn _cuda_memory(index: i64, reset: bool) -> PyResult<(usize, usize, usize)> {
     })
 }
 
+/// Bytes that the driver has free, and how many there are.
+#[pyfunction]
+fn _cuda_driver_memory(index: i64) -> PyResult<(usize, usize)> {
+    run(|| provider()?.driver_memory(checked(index)?))
+}
+
 #[pyfunction]
 fn _cuda_empty_cache(py: Python<'_>) {
     if let Some(p) = cuda::provider() {
@@ -129,9 +136,12 @@ impl PyStream {
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         run(|| detach(py, || provider()?.synchronize_queue(self.0)))
     }
-    /// Marks the work issued so far.
-    fn record(&self) -> PyResult<PyEvent> {
-        run(|| Ok(PyEvent(provider()?.record(self.0)?)))
+    /// Marks the work issued so far; `timed`: the device notes the time.
+    fn record(&self, timed: bool) -> PyResult<PyEvent> {
+        run(|| {
+            let p = provider()?;
+            Ok(PyEvent(if timed { p.record_time(self.0)? } else { p.record(self.0)? }))
+        })
     }
     /// Makes later work wait for an event.
     fn wait(&self, event: &Bound<'_, PyEvent>) -> PyResult<()> {
@@ -145,11 +155,14 @@ struct PyEvent(cuda::Event);
 
 #[pymethods]
 impl PyEvent {
-    fn query(&self) -> bool {
-        self.0.is_done()
+    fn query(&self) -> PyResult<bool> {
+        run(|| self.0.is_done())
     }
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         run(|| detach(py, || self.0.synchronize()))
+    }
+    fn milliseconds_to(&self, later: &Bound<'_, PyEvent>) -> PyResult<f32> {
+        run(|| self.0.milliseconds_to(&later.get().0))
     }
 }
 
@@ -181,6 +194,36 @@ fn _cuda_set_stream(stream: &Bound<'_, PyStream>) -> PyResult<()> {
     })
 }
 
+/// Notes that work of a stream uses a tensor's memory, which is then handed out again only when that work is done, too.
+#[pyfunction]
+fn _cuda_record_stream(tensor: &Bound<'_, PyAny>, stream: &Bound<'_, PyStream>) -> PyResult<()> {
+    run(|| {
+        let t = get(tensor).ok_or_else(|| Error::type_("record_stream(): expected a tensor"))?;
+        let queue = stream.get().0;
+        if t.device() != queue.device {
+            let (at, of) = (t.device(), queue.device);
+            return Err(Error::runtime(format!("record_stream(): the tensor is on {at}, the stream is one of {of}")));
+        }
+        if let Some(s) = t.storage() {
+            s.record_use(queue);
+        }
+        Ok(())
+    })
+}
+
+/// Before a tensor of a device goes to another library: the stream that this one names (DLPack's numbers: 1 is the legacy default
+/// stream) waits for what the calling thread has issued.
+pub fn hand_over(device: Device, handle: usize) -> Result<()> {
+    let p = provider()?;
+    let (mine, theirs) = (p.queue(device.index), Queue { device, raw: handle as *mut _ });
+    if mine.raw == theirs.raw { Ok(()) } else { p.order(mine, theirs) }
+}
+
+/// The handle of the stream that the calling thread issues a device's work to.
+pub fn current_handle(device: Device) -> Result<usize> {
+    Ok(provider()?.queue(checked(device.index as i64)?).raw as usize)
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_set_search_dirs, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_compile, m)?)?;
@@ -190,10 +233,12 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_set_device, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_synchronize, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_memory, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_driver_memory, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_empty_cache, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_properties, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_stream, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_set_stream, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_record_stream, m)?)?;
     m.add_class::<PyStream>()?;
     m.add_class::<PyEvent>()
 }

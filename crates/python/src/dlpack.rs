@@ -147,7 +147,7 @@ unsafe fn export(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
     // SAFETY: a method call.
     unsafe {
         let t = self_tensor(o)?;
-        let [_stream, version, _device, copy] =
+        let [stream, version, _device, copy] =
             bind("__dlpack__", ["stream", "max_version", "dl_device", "copy"], 1, 0, g)?;
         if ag::requires_grad(t) {
             let text = "Can't export tensors that require gradient, use tensor.detach()";
@@ -156,12 +156,22 @@ unsafe fn export(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
         if t.storage().is_none() {
             return Err(Error::value("Can't export a tensor without data"));
         }
+        let stream = match given(stream) {
+            None => None,
+            Some(s) if ffi::PyLong_CheckExact(s) != 0 => {
+                Some(Bound::from_borrowed_ptr(py, s).extract::<i64>().pend(py)?)
+            }
+            Some(_) => return Err(Error::type_("stream must be ``int`` or ``none``")),
+        };
         let copy = given(copy) == Some(ffi::Py_True());
         let t = if copy {
             crate::operators::TO_COPY.one(py, &[Some(t)], &[oneflow_core::base::Arg::None; 2])?
         } else {
             t.shallow()
         };
+        if t.device().kind == DeviceType::CUDA {
+            consumer_waits(py, t.device(), stream)?;
+        }
         let mut sizes = t.sizes().to_vec();
         let mut strides = t.strides().to_vec();
         let tensor = describe(&t, &mut sizes, &mut strides)?;
@@ -185,6 +195,20 @@ unsafe fn export(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
             ((&raw mut (*p).header).cast::<c_void>(), NAME)
         };
         checked(ffi::PyCapsule_New(pointer, name.as_ptr(), Some(drop_capsule)))
+    }
+}
+
+/// Makes the consumer's stream wait for what is issued so far. DLPack's numbers: none or 1 the legacy default stream, 2 the default
+/// stream of each thread, -1 no wait.
+fn consumer_waits(py: Python<'_>, device: Device, stream: Option<i64>) -> Result<()> {
+    match stream.unwrap_or(1) {
+        -1 => Ok(()),
+        2 => {
+            let text = "per-thread default stream is not supported.";
+            Err(gate::pending(py, pyo3::exceptions::PyBufferError::new_err(text)))
+        }
+        handle if handle > 0 => crate::cuda::hand_over(device, handle as usize),
+        other => Err(Error::value(format!("__dlpack__(): unsupported stream on CUDA: {other}"))),
     }
 }
 
@@ -227,10 +251,17 @@ pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     } else {
         let kwargs = PyDict::new(py);
         kwargs.set_item("max_version", PyTuple::new(py, [1, 0]).pend(py)?).pend(py)?;
+        let stream = stream_for(o)?;
+        if let Some(handle) = stream {
+            kwargs.set_item("stream", handle).pend(py)?;
+        }
         match o.call_method("__dlpack__", (), Some(&kwargs)) {
             Ok(c) => c,
             // Older producers know no versions.
-            Err(e) if e.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => o.call_method0("__dlpack__").pend(py)?,
+            Err(e) if e.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => {
+                kwargs.del_item("max_version").pend(py)?;
+                o.call_method("__dlpack__", (), Some(&kwargs)).pend(py)?
+            }
             Err(e) => return Err(gate::pending(py, e)),
         }
     };
@@ -276,6 +307,21 @@ pub fn from_dlpack(o: &Bound<'_, PyAny>) -> Result<Tensor> {
     Err(Error::runtime(
         "from_dlpack received an invalid capsule. Note that a DLTensor capsule can be consumed only once.",
     ))
+}
+
+/// The stream that a producer on a GPU makes wait for its own work: the one that this thread issues to. `None` for a producer that
+/// is not on a GPU, or does not say.
+fn stream_for(o: &Bound<'_, PyAny>) -> Result<Option<usize>> {
+    let py = o.py();
+    if !o.hasattr("__dlpack_device__").pend(py)? {
+        return Ok(None);
+    }
+    let (kind, index) = o.call_method0("__dlpack_device__").pend(py)?.extract::<(i32, i32)>().pend(py)?;
+    if kind != CUDA {
+        return Ok(None);
+    }
+    let device = u16::try_from(index).map_err(|_| Error::runtime(format!("from_dlpack(): device {index} of CUDA")))?;
+    crate::cuda::current_handle(Device::new(DeviceType::CUDA, device)).map(Some)
 }
 
 /// A structure of another library; its deleter runs with the interpreter held, as producers written in Python need. On a

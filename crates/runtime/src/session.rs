@@ -22,6 +22,7 @@ use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Meta, Result};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{Pin, Storage, Tensor, Traits, copy_to_host, default_generator};
+use oneflow_ep::queues::{Chosen, Switched};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -262,10 +263,8 @@ impl Session {
         self.check_variables()?;
         let inputs = self.check_inputs(inputs)?;
         let storages = self.output_storages()?;
-        // The run has a queue of its own: what the caller issued before comes first.
-        for a in self.plan.arenas.iter().filter(|a| !a.device.is_cpu()) {
-            oneflow_ep::provider(a.device.kind)?.synchronize(a.device.index)?;
-        }
+        // All actors issue to the devices' own queues, whichever thread they are on: what the caller issued comes first.
+        let _own_queues = Switched::to(&Chosen::default())?;
         // Taken at once: others may be taking theirs.
         let generator = default_generator();
         if self.plan.n_rng > 0 && generator.is_in_order() {
@@ -333,6 +332,8 @@ impl Session {
         let Some(network) = self.network.as_mut().filter(|_| !self.pending.is_empty()) else {
             return Err(Error::runtime(format!("{}: no run is under way", self.plan.name)));
         };
+        // What the caller issues afterwards comes after the run.
+        let _own_queues = Switched::to(&Chosen::default())?;
         if let Err(e) = network.collect(poll, &mut |_| Ok(())) {
             return Err(self.stop(e));
         }

@@ -359,12 +359,32 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Accepted: memory is freed in the order of the streams that use it.
+    """Note that work of a stream uses the tensor: its memory is handed out again only when that work is done, too.
+
+    A tensor is made on the stream that is current then, and its memory goes back to that stream. Other streams that use
+    it must be named. Tensors on the CPU need no stream.
+
+    Args:
+        stream: a :class:`oneflow.cuda.Stream` of the tensor's device.
+
+    Raises:
+        TypeError: the tensor is on a GPU and ``stream`` is not one of its streams.
+        RuntimeError: the stream belongs to another GPU.
 
     Example::
 
+        >>> if oneflow.cuda.is_available():
+        ...     side = oneflow.cuda.Stream()
+        ...     x = oneflow.ones(2, device="cuda")
+        ...     x.record_stream(side)
         >>> oneflow.ones(1).record_stream(None)
     """
+    if not self.is_cuda:
+        return
+    raw = getattr(stream, "_raw", None)
+    if not isinstance(raw, _oneflow._CudaStream):
+        raise TypeError(f"record_stream(): expected a oneflow.cuda.Stream, got {type(stream).__name__}")
+    _oneflow._cuda_record_stream(self, raw)
 
 
 def is_view(self: Tensor) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow import Tensor, random
+from oneflow import Tensor, _oneflow, random
 from oneflow._base.refusals import refuse, refuse_class
 from oneflow._tensor import typed_tensors
 
@@ -18,6 +18,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_tf32_supported",
     "max_memory_reserved",
+    "mem_get_info",
     "memory_stats",
     "reset_max_memory_allocated",
     "seed",
@@ -91,6 +92,25 @@ def reset_max_memory_allocated(device: Any = None) -> None:
     from oneflow import cuda
 
     cuda.reset_peak_memory_stats(device)
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return the bytes that the driver has free on a GPU, and how many the GPU has.
+
+    What the allocator holds for later tensors counts as taken: :func:`oneflow.cuda.empty_cache` gives it back.
+
+    Raises:
+        RuntimeError: there is no such GPU.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     free, total = oneflow.cuda.mem_get_info()
+        ...     share = free / total
+    """
+    from oneflow import cuda
+
+    return _oneflow._cuda_driver_memory(cuda._index(device))
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:

@@ -52,7 +52,7 @@ class Stream:
 
     def query(self) -> bool:
         """Return whether all work of the stream is done."""
-        return self._raw.record().query()
+        return self._raw.record(False).query()
 
     def record_event(self, event: Event | None = None) -> Event:
         """Mark the work issued so far."""
@@ -84,26 +84,32 @@ class Event:
     """A point in a stream's work.
 
     Args:
-        enable_timing: not provided; True raises NotImplementedError.
+        enable_timing: the GPU notes the time, for :meth:`elapsed_time`.
+        blocking: accepted; a thread that waits always sleeps or spins as the driver decides.
+        interprocess: not provided; True raises NotImplementedError.
 
     Example::
 
         >>> if oneflow.cuda.is_available():
-        ...     event = oneflow.cuda.Event()
-        ...     event.record()
-        ...     event.synchronize()
+        ...     start, end = (oneflow.cuda.Event(enable_timing=True) for _ in range(2))
+        ...     start.record()
+        ...     x = oneflow.ones(2, device="cuda") * 2
+        ...     end.record()
+        ...     end.synchronize()
+        ...     milliseconds = start.elapsed_time(end)
         >>> oneflow.cuda.Event().query()  # Nothing is before it.
         True
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        if enable_timing or interprocess:
-            raise NotImplementedError("cuda.Event(): timing and sharing between processes are not implemented")
+        if interprocess:
+            raise NotImplementedError("cuda.Event(): sharing between processes is not implemented")
         self._raw: _CudaEvent | None = None
+        self._timed = bool(enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
         """Mark the work issued so far to a stream (None: the current one)."""
-        self._raw = (current_stream() if stream is None else stream)._raw.record()
+        self._raw = (current_stream() if stream is None else stream)._raw.record(self._timed)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Make later work of a stream (None: the current one) wait for this event."""
@@ -111,8 +117,23 @@ class Event:
             (current_stream() if stream is None else stream)._raw.wait(self._raw)
 
     def query(self) -> bool:
-        """Return whether the work before the event is done."""
+        """Return whether the work before the event is done. An error of that work is raised here."""
         return self._raw is None or self._raw.query()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Return the milliseconds between this event and a later one, of work that is done.
+
+        Raises:
+            ValueError: one of them was made without ``enable_timing=True``.
+            RuntimeError: one of them was not recorded, or its work is not done.
+        """
+        if not (self._timed and end_event._timed):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._raw is None or end_event._raw is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        return self._raw.milliseconds_to(end_event._raw)
 
     def synchronize(self) -> None:
         """Wait for the work before the event."""

@@ -19,7 +19,12 @@ pub struct Text {
     pub source: String,
     /// Compiler options besides the architecture.
     pub options: &'static [&'static str],
+    /// The most shared memory that a launch asks for, in bytes. More than 48 KiB must be announced to the driver.
+    pub shared: u32,
 }
+
+/// What a block may use without an announcement.
+const COMMON_SHARED: u32 = 48 << 10;
 
 /// The machine code of a text for an architecture, from the cache on disk or compiled now. Needs no GPU.
 pub fn compile(text: &Text, arch: &str) -> Result<Vec<u8>> {
@@ -87,7 +92,13 @@ impl Cuda {
         })?;
         let entry = std::ffi::CString::new(ENTRY).map_err(|_| Error::runtime("kernel entry name"))?;
         // SAFETY: the module is loaded and never unloaded.
-        unsafe { result::module::get_function(module, entry) }.map(Function).map_err(failed)
+        let function = unsafe { result::module::get_function(module, entry) }.map_err(failed)?;
+        if text.shared > COMMON_SHARED {
+            let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function was just loaded.
+            unsafe { sys::cuFuncSetAttribute(function, most, text.shared as i32) }.result().map_err(failed)?;
+        }
+        Ok(Function(function))
     }
 
     /// Enqueues a kernel.

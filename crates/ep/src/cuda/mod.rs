@@ -17,11 +17,11 @@ pub use fault::Fault;
 pub use kernel::{ENTRY, Function, Grid, Text, compile};
 pub use nvrtc::{Nvrtc, nvrtc};
 
+use crate::queues::{Chosen, choose};
 use crate::{Block, Copy, Provider, Queue};
 use alloc::DeviceMemory;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use oneflow_base::{Device, DeviceType, Error, Result};
-use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
@@ -67,11 +67,6 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 static FORKED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    /// Streams this thread has chosen, by device.
-    static CHOSEN: RefCell<Vec<(u16, sys::CUstream)>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The provider; `None` where CUDA cannot be used.
 pub fn provider() -> Option<&'static Cuda> {
@@ -187,18 +182,22 @@ impl Cuda {
 
     /// Makes a queue the calling thread's current one of its device; `None` restores the device's own.
     pub fn set_queue(&self, index: u16, queue: Option<Queue>) {
-        CHOSEN.with_borrow_mut(|c| {
-            c.retain(|(i, _)| *i != index);
-            if let Some(q) = queue {
-                c.push((index, q.raw.cast()));
-            }
-        });
+        choose(Device::new(DeviceType::CUDA, index), queue);
     }
 
     /// Marks the work issued to a queue so far.
     pub fn record(&self, queue: Queue) -> Result<Event> {
+        self.record_with(queue, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    /// As `record`, and the device notes the time.
+    pub fn record_time(&self, queue: Queue) -> Result<Event> {
+        self.record_with(queue, sys::CUevent_flags::CU_EVENT_DEFAULT)
+    }
+
+    fn record_with(&self, queue: Queue, flags: sys::CUevent_flags) -> Result<Event> {
         self.device(queue.device.index)?;
-        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let raw = result::event::create(flags);
         let event = Event { raw: raw.map_err(|e| driver_error("create event", e))?, device: queue.device };
         // SAFETY: the event was just made; streams live until the process ends.
         unsafe { result::event::record(event.raw, queue.raw.cast()) }.map_err(|e| driver_error("record event", e))?;
@@ -220,6 +219,12 @@ impl Cuda {
         // SAFETY: streams live until the process ends.
         unsafe { result::stream::synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))?;
         gpu.faults.raise()
+    }
+
+    /// Bytes that the driver has free on a device, and how many there are.
+    pub fn driver_memory(&self, index: u16) -> Result<(usize, usize)> {
+        self.device(index)?;
+        result::mem_get_info().map_err(|e| driver_error("query memory", e))
     }
 
     /// Where kernels of a device report wrong values: a `Fault` in memory that host and device share.
@@ -254,8 +259,8 @@ impl Cuda {
     }
 
     fn stream(&self, gpu: &Gpu, index: u16) -> sys::CUstream {
-        let chosen = CHOSEN.with_borrow(|c| c.iter().find(|(i, _)| *i == index).map(|(_, s)| *s));
-        chosen.unwrap_or(gpu.stream.0)
+        let chosen = Chosen::now().queue_of(Device::new(DeviceType::CUDA, index));
+        chosen.map_or(gpu.stream.0, |q| q.raw.cast())
     }
 }
 
@@ -282,10 +287,21 @@ impl Gpu {
 }
 
 impl Event {
-    /// Returns true if the work before it is done.
-    pub fn is_done(&self) -> bool {
+    /// Returns true if the work before it is done. An error is that of the work, not of the question.
+    pub fn is_done(&self) -> Result<bool> {
         // SAFETY: the event is live.
-        unsafe { result::event::query(self.raw) }.is_ok()
+        match unsafe { result::event::query(self.raw) } {
+            Ok(()) => Ok(true),
+            Err(DriverError(sys::cudaError_enum::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(e) => Err(driver_error(&format!("query event of {}", self.device), e)),
+        }
+    }
+
+    /// Milliseconds from one event to a later one of the same device. Both note the time and are done.
+    pub fn milliseconds_to(&self, later: &Event) -> Result<f32> {
+        // SAFETY: both events are live.
+        unsafe { result::event::elapsed(self.raw, later.raw) }
+            .map_err(|e| driver_error(&format!("time between events of {} and {}", self.device, later.device), e))
     }
 
     /// Waits for the work before it.
@@ -317,6 +333,31 @@ fn is_pinned(src: *const u8) -> bool {
     known == sys::CUresult::CUDA_SUCCESS
 }
 
+/// The device that memory belongs to; `None` for memory that the driver does not know.
+fn owner_of(ptr: *const u8) -> Option<u16> {
+    let mut index = 0i32;
+    // SAFETY: the attribute is one 32-bit number; any address may be asked about.
+    let known = unsafe {
+        sys::cuPointerGetAttribute(
+            (&raw mut index).cast::<c_void>(),
+            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            ptr as sys::CUdeviceptr,
+        )
+    };
+    (known == sys::CUresult::CUDA_SUCCESS).then_some(index as u16)
+}
+
+impl Cuda {
+    /// Of a copy from another device, the queue that the calling thread uses there.
+    fn source_queue(&self, queue: Queue, src: *const u8) -> Option<Queue> {
+        if self.devices.len() < 2 {
+            return None;
+        }
+        let index = owner_of(src)?;
+        (index != queue.device.index).then(|| self.queue(index))
+    }
+}
+
 impl Provider for Cuda {
     fn device_type(&self) -> DeviceType {
         DeviceType::CUDA
@@ -342,6 +383,11 @@ impl Provider for Cuda {
         if bytes == 0 {
             return Ok(());
         }
+        // The source's queue may still be writing, and must not write on before the copy is done.
+        let source = if how == Copy::DeviceToDevice { self.source_queue(queue, src) } else { None };
+        if let Some(source) = source {
+            self.order(source, queue)?;
+        }
         self.device(queue.device.index)?;
         let stream: sys::CUstream = queue.raw.cast();
         let (to, from) = (dst as sys::CUdeviceptr, src as sys::CUdeviceptr);
@@ -359,7 +405,7 @@ impl Provider for Cuda {
         if how == Copy::DeviceToHost || (how == Copy::HostToDevice && is_pinned(src)) {
             self.synchronize_queue(queue)?;
         }
-        Ok(())
+        source.map_or(Ok(()), |source| self.order(queue, source))
     }
 
     fn queue(&self, index: u16) -> Queue {
@@ -369,6 +415,22 @@ impl Provider for Cuda {
             Err(_) => std::ptr::null_mut(),
         };
         Queue { device: Device::new(DeviceType::CUDA, index), raw }
+    }
+
+    fn own_queue(&self, index: u16) -> Queue {
+        let raw = self.device(index).map_or(std::ptr::null_mut(), |gpu| gpu.stream.0.cast());
+        Queue { device: Device::new(DeviceType::CUDA, index), raw }
+    }
+
+    fn order(&self, first: Queue, then: Queue) -> Result<()> {
+        let event = self.record(first)?;
+        self.wait(then, &event)
+    }
+
+    fn record_use(&self, index: u16, block: Block, queue: Queue) {
+        if let Some(gpu) = self.opened(index) {
+            gpu.memory.record_use(queue.raw.cast(), block);
+        }
     }
 
     fn synchronize(&self, index: u16) -> Result<()> {

@@ -96,6 +96,17 @@ impl Nvrtc {
 
     /// Compiles to CUBIN for `sm_*`, to PTX (with its closing zero) for `compute_*`. The error holds the compiler's log.
     pub fn compile(&self, name: &str, source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>> {
+        Ok(self.compile_with_log(name, source, arch, options)?.0)
+    }
+
+    /// As `compile`, and what the compiler said: with `--ptxas-options=-v`, the registers and the memory that a kernel takes.
+    pub fn compile_with_log(
+        &self,
+        name: &str,
+        source: &str,
+        arch: &str,
+        options: &[&str],
+    ) -> Result<(Vec<u8>, String)> {
         let c = |s: &str| CString::new(s).map_err(|_| Error::runtime(format!("nvrtc: zero byte in {name:?}")));
         let (c_source, c_name) = (c(source)?, c(name)?);
         let mut args = vec![c(&format!("-arch={arch}"))?, c("-default-device")?, c("--std=c++17")?];
@@ -112,9 +123,9 @@ impl Nvrtc {
         self.check(name, "create", code)?;
         // SAFETY: the program is live, the option strings too.
         let code = unsafe { (t.compile)(program, args.len() as c_int, args.as_ptr()) };
+        let log = self.bytes(program, t.log_size, t.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_string();
         let result = if code != 0 {
-            let log = self.bytes(program, t.log_size, t.log).unwrap_or_default();
-            let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_string();
             Err(Error::runtime(format!("nvrtc: {name} for {arch}: {}\n{log}", self.text(code))))
         } else if arch.starts_with("sm_") {
             self.bytes(program, t.cubin_size, t.cubin).map_err(|code| self.error(name, "cubin", code))
@@ -123,7 +134,7 @@ impl Nvrtc {
         };
         // SAFETY: the program is live and used no more.
         unsafe { (t.destroy)(&mut program) };
-        result
+        Ok((result?, log))
     }
 
     fn bytes(

@@ -53,11 +53,17 @@ pub struct Builder {
     name: String,
     source: String,
     options: &'static [&'static str],
+    shared: u32,
 }
 
 impl Builder {
     pub fn new(name: impl Into<String>) -> Builder {
-        Builder { name: name.into(), source: format!("#define MAX_DIMS {MAX_DIMS}\n{PRELUDE}\n"), options: &[] }
+        Builder {
+            name: name.into(),
+            source: format!("#define MAX_DIMS {MAX_DIMS}\n{PRELUDE}\n"),
+            options: &[],
+            shared: 0,
+        }
     }
 
     /// `typedef` of an element type; the dtype becomes part of the name.
@@ -106,6 +112,12 @@ impl Builder {
         self
     }
 
+    /// The most dynamic shared memory of a launch, in bytes.
+    pub fn shared(mut self, bytes: u32) -> Builder {
+        self.shared = bytes;
+        self
+    }
+
     /// More text, in order.
     pub fn push(mut self, text: &str) -> Builder {
         self.source.push_str(text);
@@ -114,6 +126,6 @@ impl Builder {
     }
 
     pub fn finish(self) -> Text {
-        Text { name: self.name, source: self.source, options: self.options }
+        Text { name: self.name, source: self.source, options: self.options, shared: self.shared }
     }
 }

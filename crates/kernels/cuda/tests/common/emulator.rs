@@ -3,7 +3,7 @@
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Once;
+use std::sync::{Mutex, MutexGuard, Once};
 
 /// Opens the emulator in place of a driver; false where there is no C++ compiler. CPU and CUDA kernels are registered.
 pub fn start() -> bool {
@@ -13,6 +13,7 @@ pub fn start() -> bool {
         // SAFETY: done once, before any other thread reads the environment.
         unsafe {
             std::env::set_var("ONEFLOW_CUDA_LIB_DIRS", &dir);
+            std::env::set_var("EMULATOR_DEVICES", "2");
             std::env::set_var("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator-cache"));
             // Opened by its path first, it is what the name libcuda.so.1 leads to.
             std::mem::forget(Library::open(Some(dir.join("libcuda.so.1")), RTLD_NOW | RTLD_GLOBAL).unwrap());
@@ -32,6 +33,37 @@ pub fn start() -> bool {
         eprintln!("not run: {}", oneflow_ep::cuda::unavailable_reason().unwrap_or_default());
     }
     opened
+}
+
+/// The emulator for one test at a time: for those that choose orders or count launches.
+pub fn alone() -> Option<MutexGuard<'static, ()>> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    start().then_some(guard)
+}
+
+/// Another order of everything that nobody ordered.
+pub fn reseed(seed: i64) {
+    type Reseed = unsafe extern "C" fn(i64);
+    // SAFETY: the emulated driver has this function.
+    unsafe { driver().get::<Reseed>(b"emulator_reseed").unwrap()(seed) }
+}
+
+/// Launches so far.
+pub fn launches() -> i64 {
+    // SAFETY: the emulated driver has this function.
+    unsafe { driver().get::<unsafe extern "C" fn() -> i64>(b"emulator_launches").unwrap()() }
+}
+
+/// Bytes of dynamic shared memory that all launches so far asked for.
+pub fn shared_bytes() -> i64 {
+    // SAFETY: the emulated driver has this function.
+    unsafe { driver().get::<unsafe extern "C" fn() -> i64>(b"emulator_shared").unwrap()() }
+}
+
+fn driver() -> Library {
+    // SAFETY: the library is open already.
+    unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW).unwrap() }
 }
 
 fn build() -> Option<PathBuf> {

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the emulated libcuda, libnvrtc and libcublasLt into a directory. With it, everything that needs a GPU runs on the
 # host, slowly: LD_LIBRARY_PATH=DIR ONEFLOW_CUDA_LIB_DIRS=DIR python -m pytest -m gpu
+# EMULATOR_SEED chooses the order of streams and threads (1; 0: all work is done when it is issued), EMULATOR_DEVICES the number of
+# devices (1).
 set -euo pipefail
 from=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=$1

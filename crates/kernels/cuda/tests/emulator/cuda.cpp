@@ -1,42 +1,186 @@
-// libcuda for the emulator: one device whose memory is the host's, everything done at once. Device memory is poisoned when
-// it is handed out, so that a kernel which reads what nobody wrote shows.
+// libcuda for the emulator: devices whose memory is the host's. Work is not done when it is issued: a stream keeps it until
+// somebody waits, and in what order streams go on says EMULATOR_SEED, so that what depends on an order that nobody asked for
+// shows. Device memory is poisoned when it is handed out, ends at a guard page and is unmapped when it is given back.
+// EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <elf.h>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 typedef int Result;
 typedef uint64_t Ptr;
-static thread_local void* context;
-static std::mutex lock;
-static std::map<Ptr, size_t> memory;
-static size_t in_use;
+static const int INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719;
 static const size_t TOTAL = (size_t)4 << 30;
-static char stream_place[64];
-static std::atomic<long> launches;
-// After as many launches as EMULATOR_FAILS_AFTER says, everything fails until the process ends, as after an illegal address.
-static bool broken() {
-    static const char* limit = getenv("EMULATOR_FAILS_AFTER");
-    return limit && launches >= atol(limit);
-}
-static const int ILLEGAL_ADDRESS = 700;
 
+// A point in a stream's work: `reached` counts the records that were executed, `recorded` those that were issued.
+struct Point {
+    uint64_t recorded = 0, reached = 0;
+    std::chrono::steady_clock::time_point at;
+};
+struct Event {
+    int device;
+    bool timed;
+    std::shared_ptr<Point> point = std::make_shared<Point>();
+};
+struct Work {
+    // What it waits for; then what it does.
+    std::shared_ptr<Point> after;
+    uint64_t count;
+    std::function<Result()> run;
+};
+struct Stream {
+    int device;
+    std::deque<Work> queue;
+};
+struct Device {
+    int index;
+    size_t in_use = 0;
+};
+struct Range {
+    size_t bytes, mapped;
+    int device;
+};
 struct Module {
     void* handle;
 };
+struct Function {
+    int (*launch)(const unsigned*, const unsigned*, unsigned, void**);
+    void** (*copy)(void**);
+    void (*free)(void**);
+    unsigned shared;
+};
+
+// One lock for everything; work runs with it held. Nothing here is destroyed: threads may outlive the process' end.
+static std::recursive_mutex& lock() { static auto* m = new std::recursive_mutex; return *m; }
+#define LOCKED std::lock_guard<std::recursive_mutex> _(lock())
+static std::map<Ptr, Range>& memory() { static auto* m = new std::map<Ptr, Range>; return *m; }
+static std::vector<Stream*>& streams() { static auto* v = new std::vector<Stream*>; return *v; }
+static std::map<Ptr, size_t>& pinned_bytes() { static auto* v = new std::map<Ptr, size_t>; return *v; }
+static thread_local Device* context;
+static std::atomic<long> launches, shared_bytes;
+static Result sticky;
+
+static long number(const char* name, long otherwise) {
+    const char* text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+static int n_devices() { static const int n = (int)number("EMULATOR_DEVICES", 1); return n; }
+static long& seed() { static long n = number("EMULATOR_SEED", 1); return n; }
+static Device* devices() {
+    static Device* all = [] {
+        Device* d = new Device[n_devices()];
+        for (int i = 0; i < n_devices(); i++) d[i].index = i;
+        return d;
+    }();
+    return all;
+}
+// A start for `draw`: neighbouring seeds have nothing in common (SplitMix64).
+static uint64_t mixed(uint64_t x) {
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (x ^ x >> 31) | 1;
+}
+static uint64_t& noise() { static uint64_t x = mixed(seed()); return x; }
+static uint64_t draw() {
+    uint64_t& x = noise();
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return x >> 16;
+}
+// After as many launches as EMULATOR_FAILS_AFTER says, everything fails until the process ends, as after an illegal address.
+static Result failed() {
+    static const char* limit = getenv("EMULATOR_FAILS_AFTER");
+    if (limit && launches >= atol(limit)) return ILLEGAL_ADDRESS;
+    return sticky;
+}
+
+static bool is_free(const Stream* s) {
+    const Work& w = s->queue.front();
+    return !w.after || w.after->reached >= w.count;
+}
+static void step(Stream* s) {
+    Work w = std::move(s->queue.front());
+    s->queue.pop_front();
+    const Result r = w.run ? w.run() : 0;
+    if (r && !sticky) sticky = r;
+}
+// Does work until `done`, of streams in an order of the seed's: `want` first, or anybody. Returns false where nobody can go on.
+static bool run_until(Stream* want, const std::function<bool()>& done) {
+    const bool last = draw() & 1;
+    while (!done()) {
+        std::vector<Stream*> able;
+        for (Stream* s : streams())
+            if (!s->queue.empty() && is_free(s)) able.push_back(s);
+        if (able.empty()) return false;
+        Stream* next = able[draw() % able.size()];
+        // The others' work as late as can be, for half of the seeds.
+        if (last && want && !want->queue.empty() && is_free(want)) next = want;
+        step(next);
+    }
+    return true;
+}
+static Result drain(Stream* s) { return run_until(s, [&] { return s->queue.empty(); }) ? failed() : LAUNCH_FAILED; }
+static Result drain_all() {
+    for (Stream* s : streams())
+        if (Result r = drain(s)) return r;
+    return failed();
+}
+static Stream* stream_of(void* s) {
+    static Stream* legacy = new Stream{0};
+    // The legacy stream comes after all that was issued before it.
+    if ((uintptr_t)s <= 2) {
+        drain_all();
+        if (std::find(streams().begin(), streams().end(), legacy) == streams().end()) streams().push_back(legacy);
+        return legacy;
+    }
+    return (Stream*)s;
+}
+static Result issue(void* stream, Work w) {
+    Stream* s = stream_of(stream);
+    s->queue.push_back(std::move(w));
+    if (seed() == 0) return drain_all();
+    // A long queue, and sometimes a short one, goes on by itself.
+    if (s->queue.size() > 4096) return drain(s);
+    if (draw() % 16 == 0) {
+        const uint64_t n = draw() % 8;
+        uint64_t k = 0;
+        run_until(nullptr, [&] { return k++ >= n; });
+    }
+    return 0;
+}
+static const Range* range_of(Ptr p, size_t n) {
+    auto at = memory().upper_bound(p);
+    if (at == memory().begin()) return nullptr;
+    --at;
+    return p + n <= at->first + at->second.bytes ? &at->second : nullptr;
+}
+static bool is_pinned(Ptr p) {
+    auto at = pinned_bytes().upper_bound(p);
+    if (at == pinned_bytes().begin()) return false;
+    --at;
+    return p < at->first + at->second;
+}
 
 extern "C" {
 Result cuInit(unsigned) { return 0; }
 Result cuDriverGetVersion(int* v) { *v = 13000; return 0; }
-Result cuDeviceGetCount(int* n) { *n = 1; return 0; }
-Result cuDeviceGet(int* d, int i) { *d = i; return i == 0 ? 0 : 101; }
+Result cuDeviceGetCount(int* n) { *n = n_devices(); return 0; }
+Result cuDeviceGet(int* d, int i) { *d = i; return i >= 0 && i < n_devices() ? 0 : 101; }
 Result cuDeviceGetName(char* out, int n, int) { snprintf(out, n, "emulated device"); return 0; }
 Result cuDeviceTotalMem_v2(size_t* n, int) { *n = TOTAL; return 0; }
 Result cuDeviceGetAttribute(int* v, int attribute, int) {
@@ -47,82 +191,155 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
         default: *v = 0; return 0;
     }
 }
-Result cuDevicePrimaryCtxRetain(void** c, int) { *c = stream_place; return 0; }
+Result cuDevicePrimaryCtxRetain(void** c, int d) { *c = &devices()[d]; return 0; }
 Result cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 Result cuCtxGetCurrent(void** c) { *c = context; return 0; }
-Result cuCtxSetCurrent(void* c) { context = c; return 0; }
-Result cuCtxSynchronize() { return broken() ? ILLEGAL_ADDRESS : 0; }
-Result cuStreamCreate(void** s, unsigned) { *s = malloc(64); return 0; }
-Result cuStreamSynchronize(void*) { return broken() ? ILLEGAL_ADDRESS : 0; }
-Result cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
-Result cuEventCreate(void** e, unsigned) { *e = malloc(8); return 0; }
-Result cuEventRecord(void*, void*) { return 0; }
-Result cuEventQuery(void*) { return 0; }
-Result cuEventSynchronize(void*) { return 0; }
-Result cuEventDestroy_v2(void* e) { free(e); return 0; }
+Result cuCtxSetCurrent(void* c) { context = (Device*)c; return 0; }
+Result cuCtxSynchronize() {
+    LOCKED;
+    for (Stream* s : std::vector<Stream*>(streams()))
+        if (!context || s->device == context->index)
+            if (Result r = drain(s)) return r;
+    return failed();
+}
+Result cuStreamCreate(void** s, unsigned) {
+    LOCKED;
+    if (!context) return NO_CONTEXT;
+    streams().push_back(new Stream{context->index});
+    *s = streams().back();
+    return 0;
+}
+Result cuStreamSynchronize(void* s) { LOCKED; return drain(stream_of(s)); }
+Result cuStreamWaitEvent(void* s, void* e, unsigned) {
+    LOCKED;
+    Event* event = (Event*)e;
+    return issue(s, Work{event->point, event->point->recorded, nullptr});
+}
+Result cuEventCreate(void** e, unsigned flags) {
+    if (!context) return NO_CONTEXT;
+    *e = new Event{context->index, (flags & 2) == 0};
+    return 0;
+}
+Result cuEventElapsedTime(float* ms, void* a, void* b) {
+    LOCKED;
+    const Event &first = *(Event*)a, &last = *(Event*)b;
+    if (!first.timed || !last.timed || first.device != last.device) return 400;
+    for (const Event* e : {&first, &last})
+        if (e->point->reached < e->point->recorded) return NOT_READY;
+    *ms = std::chrono::duration<float, std::milli>(last.point->at - first.point->at).count();
+    return 0;
+}
+Result cuEventElapsedTime_v2(float* ms, void* a, void* b) { return cuEventElapsedTime(ms, a, b); }
+Result cuEventRecord(void* e, void* s) {
+    LOCKED;
+    // An event marks streams of its own device alone.
+    if (((Event*)e)->device != stream_of(s)->device && (uintptr_t)s > 2) return 400;
+    std::shared_ptr<Point> point = ((Event*)e)->point;
+    const uint64_t count = ++point->recorded;
+    return issue(s, Work{nullptr, 0, [point, count] {
+        point->reached = count;
+        point->at = std::chrono::steady_clock::now();
+        return 0;
+    }});
+}
+// Who asks lets some work be done, so that who asks again and again comes to an end.
+Result cuEventQuery(void* e) {
+    LOCKED;
+    Point& point = *((Event*)e)->point;
+    uint64_t k = 0;
+    const uint64_t n = draw() % 4;
+    run_until(nullptr, [&] { return k++ >= n; });
+    if (Result r = failed()) return r;
+    return point.reached >= point.recorded ? 0 : NOT_READY;
+}
+Result cuEventSynchronize(void* e) {
+    LOCKED;
+    Point& point = *((Event*)e)->point;
+    return run_until(nullptr, [&] { return point.reached >= point.recorded; }) ? failed() : LAUNCH_FAILED;
+}
+Result cuEventDestroy_v2(void* e) { LOCKED; delete (Event*)e; return 0; }
 Result cuMemGetInfo_v2(size_t* free, size_t* total) {
-    std::lock_guard<std::mutex> _(lock);
-    *free = TOTAL - in_use;
+    LOCKED;
+    *free = TOTAL - (context ? context->in_use : 0);
     *total = TOTAL;
     return 0;
 }
 Result cuMemAlloc_v2(Ptr* p, size_t n) {
-    if (!context) return 201;
-    std::lock_guard<std::mutex> _(lock);
-    if (n == 0) return 1;
-    if (in_use + n > TOTAL) return 2;
-    void* m = nullptr;
-    if (posix_memalign(&m, 512, n)) return 2;
+    LOCKED;
+    if (!context) return NO_CONTEXT;
+    if (n == 0) return INVALID;
+    if (context->in_use + n > TOTAL) return NO_MEMORY;
+    const size_t page = 4096, whole = (n + page - 1) / page * page;
+    char* m = (char*)mmap(nullptr, whole + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (m == MAP_FAILED || mprotect(m, whole, PROT_READ | PROT_WRITE) != 0) return NO_MEMORY;
     memset(m, 0xCB, n);
     *p = (Ptr)m;
-    memory[*p] = n;
-    in_use += n;
+    memory()[*p] = Range{n, whole + page, context->index};
+    context->in_use += n;
     return 0;
 }
+// The driver waits for the device before it takes memory back.
 Result cuMemFree_v2(Ptr p) {
-    std::lock_guard<std::mutex> _(lock);
-    auto at = memory.find(p);
-    if (at == memory.end()) return 1;
-    in_use -= at->second;
-    memory.erase(at);
-    free((void*)p);
-    return 0;
+    LOCKED;
+    auto at = memory().find(p);
+    if (at == memory().end()) return INVALID;
+    const Result r = drain_all();
+    devices()[at->second.device].in_use -= at->second.bytes;
+    munmap((void*)p, at->second.mapped);
+    memory().erase(at);
+    return r;
 }
-Result cuMemHostAlloc(void** p, size_t n, unsigned) { *p = calloc(1, n); return 0; }
+Result cuMemHostAlloc(void** p, size_t n, unsigned) {
+    LOCKED;
+    *p = calloc(1, n);
+    pinned_bytes()[(Ptr)*p] = n;
+    return *p ? 0 : NO_MEMORY;
+}
+Result cuMemFreeHost(void* p) {
+    LOCKED;
+    if (!pinned_bytes().erase((Ptr)p)) return INVALID;
+    const Result r = drain_all();
+    free(p);
+    return r;
+}
 Result cuMemHostGetDevicePointer_v2(Ptr* d, void* h, unsigned) { *d = (Ptr)h; return 0; }
-// Whether a range lies inside one allocation of the device.
-static bool on_device(Ptr p, size_t n) {
-    std::lock_guard<std::mutex> _(lock);
-    auto at = memory.upper_bound(p);
-    if (at == memory.begin()) return false;
-    --at;
-    return p + n <= at->first + at->second;
+// Pageable memory is read before the call returns, pinned memory when the copy's turn comes.
+Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
+    LOCKED;
+    if (Result r = failed()) return r;
+    if (!range_of(d, n) || range_of((Ptr)s, 1)) return INVALID;
+    if (is_pinned((Ptr)s)) return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, s, n); return 0; }});
+    auto staged = std::make_shared<std::vector<char>>((const char*)s, (const char*)s + n);
+    return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, staged->data(), n); return 0; }});
 }
-Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void*) {
-    if (broken()) return ILLEGAL_ADDRESS;
-    if (!on_device(d, n) || on_device((Ptr)s, 1)) return 1;
-    memcpy((void*)d, s, n);
-    return 0;
+// To pageable memory it returns when the bytes are there.
+Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
+    LOCKED;
+    if (Result r = failed()) return r;
+    if (!range_of(s, n) || range_of((Ptr)d, 1)) return INVALID;
+    if (Result r = issue(stream, Work{nullptr, 0, [=] { memcpy(d, (void*)s, n); return 0; }})) return r;
+    return is_pinned((Ptr)d) ? 0 : drain(stream_of(stream));
 }
-Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void*) {
-    if (broken()) return ILLEGAL_ADDRESS;
-    if (!on_device(s, n) || on_device((Ptr)d, 1)) return 1;
-    memcpy(d, (void*)s, n);
-    return 0;
+Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void* stream) {
+    LOCKED;
+    if (Result r = failed()) return r;
+    if (!range_of(s, n) || !range_of(d, n)) return INVALID;
+    return issue(stream, Work{nullptr, 0, [=] { memmove((void*)d, (void*)s, n); return 0; }});
 }
-Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void*) {
-    if (broken()) return ILLEGAL_ADDRESS;
-    if (!on_device(s, n) || !on_device(d, n)) return 1;
-    memmove((void*)d, (void*)s, n);
-    return 0;
+Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void* stream) {
+    LOCKED;
+    if (Result r = failed()) return r;
+    if (!range_of(d, n)) return INVALID;
+    return issue(stream, Work{nullptr, 0, [=] { memset((void*)d, v, n); return 0; }});
 }
-Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void*) {
-    if (broken()) return ILLEGAL_ADDRESS;
-    if (!on_device(d, n)) return 1;
-    memset((void*)d, v, n);
-    return 0;
+// Of the attributes, the type of memory (2) and the device (9).
+Result cuPointerGetAttribute(void* out, int attribute, Ptr p) {
+    LOCKED;
+    const Range* r = range_of(p, 1);
+    if (attribute == 2 && (r || is_pinned(p))) return *(unsigned*)out = r ? 2 : 1, 0;
+    if (attribute == 9 && r) return *(int*)out = r->device, 0;
+    return INVALID;
 }
-Result cuPointerGetAttribute(void*, int, Ptr) { return 1; }
 
 Result cuModuleLoadData(void** out, const void* image) {
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
@@ -145,26 +362,60 @@ Result cuModuleLoadData(void** out, const void* image) {
     return 0;
 }
 Result cuModuleGetFunction(void** f, void* module, const char*) {
-    *f = dlsym(((Module*)module)->handle, "emulated_launch");
-    return *f ? 0 : 500;
+    Function* made = new Function{};
+    void* handle = ((Module*)module)->handle;
+    *(void**)&made->launch = dlsym(handle, "emulated_launch");
+    *(void**)&made->copy = dlsym(handle, "emulated_copy");
+    *(void**)&made->free = dlsym(handle, "emulated_free");
+    made->shared = 48 << 10;
+    *f = made;
+    return made->launch && made->copy && made->free ? 0 : 500;
 }
-Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned,
-                      void*, void** params, void**) {
-    typedef int (*Launch)(const unsigned*, const unsigned*, void**);
-    if (!context) return 201;
-    if (broken()) return ILLEGAL_ADDRESS;
-    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    // The shim keeps a launch's state in globals.
-    static std::mutex one;
-    std::lock_guard<std::mutex> _(one);
+// Of the attributes, the most dynamic shared memory.
+Result cuFuncSetAttribute(void* f, int attribute, int value) {
+    if (attribute != 8 || value < 0 || value > 163 << 10) return INVALID;
+    ((Function*)f)->shared = value;
+    return 0;
+}
+Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                      void* stream, void** params, void**) {
+    LOCKED;
+    if (!context) return NO_CONTEXT;
+    if (Result r = failed()) return r;
+    Function* function = (Function*)f;
+    const unsigned n = bx * by * bz;
+    if (gx == 0 || gx > 0x7fffffffu || gy == 0 || gy > 65535 || gz == 0 || gz > 65535 || n == 0 || n > 1024 ||
+        shared > function->shared)
+        return INVALID;
     launches++;
-    switch (((Launch)f)(grid, block, params)) {
-        case 0: return 0;
-        case 1: return 1;
-        default: return 719;
-    }
+    shared_bytes += shared;
+    void** bound = function->copy(params);
+    return issue(stream, Work{nullptr, 0, [=] {
+        const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+        const int r = function->launch(grid, block, shared, bound);
+        function->free(bound);
+        return r ? LAUNCH_FAILED : 0;
+    }});
 }
 long emulator_launches() { return launches; }
+// Bytes of dynamic shared memory that launches asked for, together.
+long emulator_shared() { return shared_bytes; }
+// Another order from now on, on a device as after a new start.
+void emulator_reseed(long n) {
+    LOCKED;
+    drain_all();
+    sticky = 0;
+    seed() = n;
+    noise() = mixed(n);
+    char text[32];
+    snprintf(text, sizeof text, "%ld", n);
+    setenv("EMULATOR_SEED", text, 1);
+}
+// Work of a library: it is done when the stream comes to it.
+void emulator_issue(void* stream, void (*run)(void*), void* what) {
+    LOCKED;
+    issue(stream, Work{nullptr, 0, [=] { run(what); return 0; }});
+}
 Result cuGetErrorName(int code, const char** s) {
     static thread_local char text[32];
     snprintf(text, sizeof text, "emulated error %d", code);

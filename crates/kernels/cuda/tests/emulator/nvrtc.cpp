@@ -44,7 +44,7 @@ static std::string slurp(const std::string& path) {
 extern "C" {
 // The minor version stands for the shim: code on disk is made anew when it changes.
 int nvrtcVersion(int* major, int* minor) {
-    const std::string text = slurp(EMULATOR_SHIM);
+    const std::string shim = EMULATOR_SHIM, text = slurp(shim) + slurp(shim.substr(0, shim.rfind('/')) + "/warp.h");
     *major = 99;
     *minor = (int)(std::hash<std::string>()(text) & 0xffffff);
     return 0;
@@ -61,14 +61,23 @@ int nvrtcCompileProgram(Program* p, int n, const char* const* options) {
     char dir[] = "/tmp/oneflow-emulator-XXXXXX";
     if (!mkdtemp(dir)) return 1;
     const std::string base = dir, cpp = base + "/k.cpp", so = base + "/k.so", log = base + "/log";
-    // The prelude itself has three barriers and the definition of `combine`.
-    const bool barriers = count(p->source, "__syncthreads") > 3 || count(p->source, "combine(") > 1;
+    // Threads that never wait for others need no fibers. The prelude only defines what waits.
+    const size_t end = p->source.find("// The end of the prelude.");
+    const std::string own = end == std::string::npos ? p->source : p->source.substr(end);
+    bool fibers = false;
+    for (const char* what : {"__syncthreads", "combine(", "_sync(", "emulator::", "__syncwarp"}) fibers |= count(own, what) > 0;
+    // The shim has the memory under this name.
+    std::string source = p->source;
+    for (size_t at; (at = source.find("extern __shared__")) != std::string::npos;)
+        source.erase(at, source.find(';', at) - at);
     {
         std::ofstream f(cpp);
-        f << "#include \"" EMULATOR_SHIM "\"\n" << p->source
-          << "\nextern \"C\" int emulated_launch(const unsigned* grid, const unsigned* block, void** params) {\n"
-          << "    return emulated_run([](void** p) { emulated_call(&entry, p); }, " << (barriers ? "true" : "false")
-          << ", grid, block, params);\n}\n";
+        f << "#include \"" EMULATOR_SHIM "\"\n" << source
+          << "\nextern \"C\" int emulated_launch(const unsigned* grid, const unsigned* block, unsigned shared, void** p) {\n"
+          << "    return emulated_run([](void** p) { emulated_call(&entry, p); }, " << (fibers ? "true" : "false")
+          << ", grid, block, shared, p);\n}\n"
+          << "extern \"C\" void** emulated_copy(void** p) { return emulated_bind(&entry, p); }\n"
+          << "extern \"C\" void emulated_free(void** p) { emulated_unbind(&entry, p); }\n";
     }
     const std::string command =
         "g++ -std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -o " + so + " " + cpp + " > " + log + " 2>&1";

@@ -1,18 +1,26 @@
 // The CUDA language for a host compiler: enough of it to run kernel texts one block after the other, the threads of a block
-// as fibers that meet at __syncthreads. Everything a launch does is in `emulated_launch`.
+// as fibers. Threads of a block run in an order that EMULATOR_SEED chooses, each until it must wait for its warp or its block,
+// so that a missing barrier shows. `warp.h` has what the lanes of a warp do together. A launch is `emulated_launch`.
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #define __device__
 #define __global__
 #define __forceinline__ inline
 #define __grid_constant__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
 
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
 struct Index3 {
     unsigned x, y, z;
 };
@@ -54,51 +62,133 @@ emulator_switch:
     ret
 )");
 
+// What a launch asks for with `extern __shared__`, which names it `dynamic_shared` in every text.
+alignas(128) static unsigned char dynamic_shared[227 << 10];
+
 namespace emulator {
-static void* scheduler;
+enum State { RUNNING, AT_BARRIER, IN_WARP, DONE };
+// A copy that was issued and may not be done.
+struct AsyncCopy {
+    void* to;
+    const void* from;
+    unsigned bytes;
+};
+struct Warp {
+    alignas(16) unsigned char slots[2][32][32];
+    unsigned arrived, n_lanes, first;
+    const char* what;
+};
 struct Fiber {
     void* at;
     char* stack;
-    bool done;
+    State state;
+    unsigned id;
+    Warp* warp;
+    // Meetings of its warp so far.
+    unsigned turn;
+    // Copies by group; the last group is open.
+    std::vector<std::vector<AsyncCopy>> copies;
 };
-static Fiber* current;
+static void* scheduler;
+static Fiber *current, *fibers;
 static void (*body)(void**);
 static void** arguments;
 static const size_t STACK = 64 << 10;
+// Fibers that can go on.
+static unsigned* ready;
+static unsigned n_ready;
+// Why the launch fails.
+static const char* failure;
+static uint64_t noise;
+static bool early_copies;
 
-static void run_fiber() {
-    body(arguments);
-    current->done = true;
+// Pseudo-random numbers of the seed.
+static inline unsigned draw() {
+    noise ^= noise << 13;
+    noise ^= noise >> 7;
+    noise ^= noise << 17;
+    return (unsigned)(noise >> 32);
+}
+// A start for `draw`: neighbouring numbers have nothing in common (SplitMix64).
+static uint64_t mixed(uint64_t x) {
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (x ^ x >> 31) | 1;
+}
+static uint64_t seed() {
+    const char* text = getenv("EMULATOR_SEED");
+    return text ? strtoull(text, nullptr, 10) : 1;
+}
+static void resume(unsigned id) {
+    fibers[id].state = RUNNING;
+    ready[n_ready++] = id;
+}
+static void pause(State state) {
+    current->state = state;
     emulator_switch(&current->at, scheduler);
 }
-// A block with barriers: every fiber runs to its next barrier, round after round. Returns false where some threads ended
-// while others waited: a barrier that not all threads reach.
-static bool run_block(Fiber* fibers, unsigned n) {
+static void run_fiber() {
+    body(arguments);
+    current->state = DONE;
+    emulator_switch(&current->at, scheduler);
+}
+// Runs a block. Returns false where not all threads reach a barrier, or not all lanes of a warp an instruction of the warp.
+static bool run_block(Warp* warps, unsigned n) {
+    for (unsigned w = 0; w * 32 < n; w++) {
+        warps[w].arrived = 0;
+        warps[w].first = w * 32;
+        warps[w].n_lanes = n - w * 32 < 32 ? n - w * 32 : 32;
+    }
+    n_ready = 0;
     for (unsigned i = 0; i < n; i++) {
         // Six registers, the entry as a return address, and a place that keeps the stack aligned as after a call.
         void** top = (void**)(fibers[i].stack + STACK) - 2;
         top[0] = (void*)run_fiber;
         fibers[i].at = top - 6;
-        fibers[i].done = false;
+        fibers[i].id = i;
+        fibers[i].turn = 0;
+        fibers[i].warp = &warps[i / 32];
+        fibers[i].copies.assign(1, {});
+        resume(i);
     }
-    for (;;) {
-        unsigned done = 0;
-        for (unsigned i = 0; i < n; i++) {
-            current = &fibers[i];
-            threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-            if (!current->done) emulator_switch(&scheduler, current->at);
-            done += current->done;
+    for (unsigned done = 0; done < n;) {
+        if (n_ready == 0) {
+            // Nobody can go on: all wait for the block, or some for what never comes.
+            for (unsigned i = 0; i < n; i++)
+                if (fibers[i].state != AT_BARRIER) return false;
+            for (unsigned i = 0; i < n; i++) resume(i);
         }
-        if (done == n) return true;
-        if (done > 0) return false;
+        const unsigned pick = draw() % n_ready, i = ready[pick];
+        ready[pick] = ready[--n_ready];
+        current = &fibers[i];
+        threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+        emulator_switch(&scheduler, current->at);
+        if (failure) return false;
+        done += current->state == DONE;
     }
+    return true;
 }
 }  // namespace emulator
 
-static inline void __syncthreads() {
-    emulator_switch(&emulator::current->at, emulator::scheduler);
-}
+static inline void __syncthreads() { emulator::pause(emulator::AT_BARRIER); }
 
+#include "warp.h"
+
+// A kernel's arguments as the launch gave them: the caller's own may change before the launch's turn comes.
+template <class... A> struct EmulatedArguments {
+    void* places[sizeof...(A) + 1];
+    std::tuple<std::remove_const_t<A>...> values;
+    template <size_t... I> EmulatedArguments(void** p, std::index_sequence<I...>)
+        : values(*(std::remove_const_t<A>*)p[I]...) {
+        void* all[] = {(void*)&std::get<I>(values)..., nullptr};
+        memcpy(places, all, sizeof all);
+    }
+};
+template <class... A> static void** emulated_bind(void (*)(A...), void** p) {
+    return (new EmulatedArguments<A...>(p, std::index_sequence_for<A...>()))->places;
+}
+template <class... A> static void emulated_unbind(void (*)(A...), void** bound) { delete (EmulatedArguments<A...>*)bound; }
 template <class... A, size_t... I>
 static void emulated_call(void (*f)(A...), void** p, std::index_sequence<I...>) {
     f(*(std::remove_const_t<A>*)p[I]...);
@@ -108,37 +198,53 @@ template <class... A> static void emulated_call(void (*f)(A...), void** p) {
 }
 
 // 0: done. 1: a bad grid. 2: a barrier that not all threads reached.
-static int emulated_run(void (*body)(void**), bool barriers, const unsigned* grid, const unsigned* block, void** params) {
+static int emulated_run(void (*body)(void**), bool fibers, const unsigned* grid, const unsigned* block, unsigned shared,
+                        void** params) {
     const unsigned n = block[0] * block[1] * block[2];
     if (n == 0 || n > 1024 || grid[0] == 0 || grid[0] > 0x7fffffffu || grid[1] == 0 || grid[1] > 65535 || grid[2] == 0 ||
-        grid[2] > 65535)
+        grid[2] > 65535 || shared > sizeof dynamic_shared)
         return 1;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
     emulator::body = body;
     emulator::arguments = params;
-    emulator::Fiber* fibers = nullptr;
+    emulator::failure = nullptr;
+    // Every launch has an order of its own.
+    static uint64_t n_launches;
+    emulator::noise = emulator::mixed(emulator::seed() * 1000003 + n_launches++);
+    emulator::early_copies = emulator::draw() & 1;
+    emulator::Warp* warps = nullptr;
     char* stacks = nullptr;
-    if (barriers) {
-        fibers = new emulator::Fiber[n];
+    if (fibers) {
+        emulator::fibers = new emulator::Fiber[n];
+        emulator::ready = new unsigned[n];
+        warps = new emulator::Warp[(n + 31) / 32];
         stacks = (char*)aligned_alloc(64, emulator::STACK * n);
-        for (unsigned i = 0; i < n; i++) fibers[i].stack = stacks + emulator::STACK * i;
+        for (unsigned i = 0; i < n; i++) emulator::fibers[i].stack = stacks + emulator::STACK * i;
     }
     bool ok = true;
-    for (unsigned z = 0; ok && z < grid[2]; z++)
-        for (unsigned y = 0; ok && y < grid[1]; y++)
-            for (unsigned x = 0; ok && x < grid[0]; x++) {
-                blockIdx = {x, y, z};
-                if (barriers) {
-                    ok = emulator::run_block(fibers, n);
-                } else {
-                    for (unsigned i = 0; i < n; i++) {
-                        threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-                        body(params);
-                    }
-                }
+    // Blocks in the grid's order or against it.
+    const uint64_t n_blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    const bool backwards = emulator::draw() & 1;
+    for (uint64_t turn = 0; ok && turn < n_blocks; turn++) {
+        const uint64_t b = backwards ? n_blocks - 1 - turn : turn;
+        blockIdx = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]), (unsigned)(b / grid[0] / grid[1])};
+        if (shared) memset(dynamic_shared, 0xFF, shared);
+        if (fibers) {
+            ok = emulator::run_block(warps, n);
+        } else {
+            for (unsigned i = 0; i < n; i++) {
+                threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+                body(params);
             }
-    delete[] fibers;
-    free(stacks);
+        }
+    }
+    if (emulator::failure) fprintf(stderr, "emulator: %s\n", emulator::failure);
+    if (fibers) {
+        delete[] emulator::fibers;
+        delete[] emulator::ready;
+        delete[] warps;
+        free(stacks);
+    }
     return ok ? 0 : 2;
 }
