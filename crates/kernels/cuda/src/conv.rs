@@ -1,17 +1,16 @@
 //! CONV and its two gradients: single taps are matrix products, few channels a group are summed directly, everything else is a
-//! tiled product whose right side is gathered from the image.
+//! tiled product whose right side is gathered from the image. 16-bit floats go to the tensor cores where they can (`conv_mma`).
 
-use crate::launch::{Argument, Family, Key, Scratch, address, args, ceil_div, cuda, linear, rows, run};
+use crate::conv_geometry::{Conv, FORWARD, INPUT, WEIGHT};
+use crate::conv_mma;
+use crate::launch::{Family, Key, Scratch, address, args, ceil_div, cuda, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
 use crate::text::{Builder, float};
-use oneflow_base::{Error, Result, contiguous_strides};
+use oneflow_base::{Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
-use oneflow_kernels_prim::{Activation, ConvParams, Launch, MatmulParams, ReduceKind, View, words};
+use oneflow_kernels_prim::{Activation, Launch, MatmulParams, ReduceKind, View, words};
 
-const FORWARD: u8 = 0;
-const INPUT: u8 = 1;
-const WEIGHT: u8 = 2;
 /// Added to a part: without tiles.
 const DIRECT: u8 = 3;
 
@@ -26,104 +25,7 @@ pub fn text(part: u8, rows: i64, dtype: oneflow_base::DType) -> Result<Text> {
     Ok(b.push(include_str!("text/conv.cu")).finish())
 }
 
-/// The template's parameter: one and two spatial dimensions are three with sizes of one in front.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Conv {
-    n: i64,
-    c: i64,
-    o: i64,
-    groups: i64,
-    parts: i64,
-    bias_stride: i64,
-    input: [i64; 3],
-    output: [i64; 3],
-    kernel: [i64; 3],
-    stride: [i64; 3],
-    padding: [i64; 3],
-    dilation: [i64; 3],
-    tap_step: [i64; 3],
-    out_step: [i64; 3],
-    x: [i64; 5],
-    w: [i64; 5],
-    y: [i64; 5],
-    last: i64,
-}
-impl Argument for Conv {}
-
-/// Sizes and strides with the spatial ones as three.
-pub fn image(v: &View<'_>, spatial: usize) -> Result<([i64; 5], [i64; 5])> {
-    if v.ndim() != spatial + 2 || !(1..=3).contains(&spatial) {
-        return Err(Error::runtime(format!("conv: {} dimensions where {} belong", v.ndim(), spatial + 2)));
-    }
-    let (mut sizes, mut strides) = ([1; 5], [0; 5]);
-    for d in 0..v.ndim() {
-        let at = if d < 2 { d } else { d + 3 - spatial };
-        (sizes[at], strides[at]) = (v.sizes[d], v.strides[d]);
-    }
-    Ok((sizes, strides))
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 impl Conv {
-    /// `x`, weight and `y` as in the forward, whatever their roles.
-    fn new(params: &ConvParams, x: &View<'_>, w: &View<'_>, y: &View<'_>, bias: Option<View<'_>>) -> Result<Conv> {
-        if let Some(other) = [Some(*w), Some(*y), bias].iter().flatten().find(|v| v.dtype != x.dtype) {
-            return Err(Error::not_implemented(format!("conv: no CUDA kernel mixes {} and {}", x.dtype, other.dtype)));
-        }
-        let spatial = params.axes.len();
-        let ((xs, x_strides), (ws, w_strides), (ys, y_strides)) =
-            (image(x, spatial)?, image(w, spatial)?, image(y, spatial)?);
-        let mut g = Conv {
-            n: xs[0],
-            c: xs[1],
-            o: ys[1],
-            groups: params.groups,
-            parts: 1,
-            bias_stride: bias.and_then(|b| b.strides.first().copied()).unwrap_or(0),
-            input: [xs[2], xs[3], xs[4]],
-            output: [ys[2], ys[3], ys[4]],
-            kernel: [ws[2], ws[3], ws[4]],
-            stride: [1; 3],
-            padding: [0; 3],
-            dilation: [1; 3],
-            tap_step: [1; 3],
-            out_step: [1; 3],
-            x: x_strides,
-            w: w_strides,
-            y: y_strides,
-            last: 0,
-        };
-        for (d, axis) in params.axes.iter().enumerate() {
-            let at = d + 3 - spatial;
-            g.stride[at] = axis.stride;
-            g.padding[at] = axis.padding;
-            g.dilation[at] = axis.dilation;
-            g.tap_step[at] = g.stride[at] / gcd(g.dilation[at], g.stride[at]);
-            g.out_step[at] = g.tap_step[at] * g.dilation[at] / g.stride[at];
-        }
-        let reach = |sizes: [i64; 3], of: i64| sizes.iter().fold(of, |n, s| n.saturating_mul(*s));
-        let channels = g.c.max(g.o);
-        let most = [reach(g.input, g.n), reach(g.output, g.n), reach(g.kernel, channels)];
-        if most.iter().any(|n| *n > i32::MAX as i64) {
-            return Err(Error::not_implemented("conv: CUDA kernels take at most 2^31 - 1 positions of all images"));
-        }
-        Ok(g)
-    }
-
-    fn places(&self) -> i64 {
-        self.n * self.output.iter().product::<i64>()
-    }
-    fn taps(&self) -> i64 {
-        self.kernel.iter().product()
-    }
-    /// Input and output channels of a group.
-    fn per_group(&self) -> (i64, i64) {
-        (self.c / self.groups, self.o / self.groups)
-    }
     fn is_one_tap(&self) -> bool {
         self.taps() == 1 && self.stride == [1; 3] && self.padding == [0; 3]
     }
@@ -193,7 +95,8 @@ unsafe fn one_tap(
 
 pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
     let (x, w, bias, y) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
-    let mut g = Conv::new(&l.read()?, &x, &w, &y, bias)?;
+    let params = l.read()?;
+    let mut g = Conv::new(&params, &x, &w, &y, bias)?;
     if y.numel() == 0 {
         return Ok(());
     }
@@ -204,6 +107,10 @@ pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
         if let Some(done) = unsafe { one_tap(l, &g, weight, (&x, g.x), (&y, g.y), bias) } {
             return done;
         }
+    }
+    // SAFETY: the launch's contract.
+    if unsafe { conv_mma::conv(l, FORWARD, &params, [&x, &w, &y], bias)? } {
+        return Ok(());
     }
     if c.min(o) < 4 && c * o < 64 {
         g.last = (g.y[1] == 1 && g.o > 1) as i64;
@@ -217,7 +124,8 @@ pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
     let (y, w, bias, x) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.output(0)?);
-    let mut g = Conv::new(&l.read()?, &x, &w, &y, bias)?;
+    let params = l.read()?;
+    let mut g = Conv::new(&params, &x, &w, &y, bias)?;
     if x.numel() == 0 {
         return Ok(());
     }
@@ -228,6 +136,10 @@ pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
         if let Some(done) = unsafe { one_tap(l, &g, weight, (&y, g.y), (&x, g.x), bias) } {
             return done;
         }
+    }
+    // SAFETY: the launch's contract.
+    if unsafe { conv_mma::conv(l, INPUT, &params, [&x, &w, &y], bias)? } {
+        return Ok(());
     }
     if c.min(o) < 4 && c * o < 64 {
         g.last = (g.x[1] == 1 && g.c > 1) as i64;
@@ -243,12 +155,17 @@ pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn conv_backward_weight(l: &Launch<'_>) -> Result<()> {
     let (y, x, w) = (l.input(0)?, l.input(1)?, l.output(0)?);
-    let mut g = Conv::new(&l.read()?, &x, &w, &y, None)?;
+    let params = l.read()?;
+    let mut g = Conv::new(&params, &x, &w, &y, None)?;
     let n_weights = w.numel() as i64;
     if n_weights == 0 {
         return Ok(());
     }
     let (c, o) = g.per_group();
+    // SAFETY: the launch's contract.
+    if g.places() > 0 && unsafe { conv_mma::conv(l, WEIGHT, &params, [&x, &w, &y], None)? } {
+        return Ok(());
+    }
     let null = std::ptr::null_mut();
     if o.min(c * g.taps()) < 4 {
         let mut grid = rows(n_weights, g.places(), true).0;

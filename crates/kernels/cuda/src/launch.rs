@@ -35,6 +35,8 @@ pub enum Family {
     Pool,
     ChannelNorm,
     Attention,
+    AttentionMma,
+    ConvMma,
     Resample,
     Bag,
     Search,

@@ -5,9 +5,13 @@
 //! no op; elementwise meaning comes from `Expr`.
 
 mod attention;
+mod attention_mma;
+mod attention_problem;
 mod chain;
 mod channel_norm;
 mod conv;
+mod conv_geometry;
+mod conv_mma;
 mod elementwise;
 pub mod host;
 pub mod host_check;

@@ -3,7 +3,7 @@
 //! The gradient of a maximum goes where the indices say: sums are made in the order of the outputs by the sort that other updates
 //! in order use.
 
-use crate::conv::image;
+use crate::conv_geometry::image;
 use crate::host::reach;
 use crate::index::sorted_updates;
 use crate::launch::{Argument, Family, Key, address, args, linear, run};

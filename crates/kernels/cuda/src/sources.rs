@@ -1,8 +1,8 @@
 //! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
 
 use crate::{
-    attention, channel_norm, conv, elementwise, index, matmul, nn, optimizer, pool, random, reduce, resample, rnn,
-    rows, sort,
+    attention, attention_mma, channel_norm, conv, conv_mma, elementwise, index, matmul, nn, optimizer, pool, random,
+    reduce, resample, rnn, rows, sort,
 };
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
@@ -116,6 +116,20 @@ pub fn all_sources() -> Result<Vec<Text>> {
                 all.push(attention::text(part, d, mask, tiles)?);
             }
         }
+    }
+    for (d, mask, width) in [
+        (DType::BF16, DType::Bool, 64),
+        (DType::BF16, DType::Bool, 128),
+        (DType::BF16, DType::F32, 64),
+        (DType::F16, DType::F16, 96),
+        (DType::F16, DType::Bool, 32),
+    ] {
+        for part in 0..4 {
+            all.push(attention_mma::text(part, d, mask, width)?);
+        }
+    }
+    for part in 0..3 {
+        all.extend([conv_mma::text(part, DType::BF16)?, conv_mma::text(part, DType::F16)?]);
     }
     for mode in (0..).map_while(RnnMode::from_u64) {
         for part in 0..3 {
