@@ -9,26 +9,31 @@ use oneflow_kernels_prim::{
     Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UnscaleParams, UpdateParams, View,
 };
 
-/// Tensors a launch takes: tables of eight bytes each stay well below the four kilobytes of parameters.
+/// Tensors a launch takes: its tables stay below the four kilobytes of parameters.
 const MAX_TENSORS: usize = 64;
+/// Elements of a block. What a block prepares costs little beside them, and a step of a large model has blocks for every device.
+const CHUNK: i64 = 8192;
 /// Parameter, gradient and states.
 const OPERANDS: usize = MAX_STATES + 2;
 
 /// A tensor's operands in that order.
 type Operands<'a> = [Option<View<'a>>; OPERANDS];
 
+const CHUNKS: &str = include_str!("text/chunks.cu");
+
 pub fn text(rule: &Rule, param: DType, state: DType, grad: DType) -> Result<Text> {
     let compute = float("optimizer update", param)?.compute();
     let b = Builder::new(rule.name).define("MAX_TENSORS", MAX_TENSORS).define("MAX_STATES", MAX_STATES);
     let b = b.define("MAX_NUMBERS", MAX_NUMBERS).define("MAX_HYPER", MAX_HYPER).define("MAX_SCALARS", MAX_SCALARS);
-    let b = b.define("N_STATES", rule.n_states).compute("C", compute)?.dtype("P", param)?;
+    let b = b.define("N_STATES", rule.n_states).define("CHUNK", CHUNK).compute("C", compute)?.dtype("P", param)?;
     let b = b.dtype("S", state)?.dtype("G", grad)?.push(&rule.cuda_text(compute));
-    Ok(b.push(include_str!("text/optimizer.cu")).finish())
+    Ok(b.push(CHUNKS).push(include_str!("text/optimizer.cu")).finish())
 }
 
 pub fn unscale_text(dtype: DType, factor: DType) -> Result<Text> {
-    let b = Builder::new("unscale").compute("C", float("unscale", dtype)?.compute())?.dtype("P", dtype)?;
-    Ok(b.dtype("F", float("unscale", factor)?)?.push(include_str!("text/unscale.cu")).finish())
+    let b = Builder::new("unscale").define("MAX_TENSORS", MAX_TENSORS).define("CHUNK", CHUNK);
+    let b = b.compute("C", float("unscale", dtype)?.compute())?.dtype("P", dtype)?;
+    Ok(b.dtype("F", float("unscale", factor)?)?.push(CHUNKS).push(include_str!("text/unscale.cu")).finish())
 }
 
 #[repr(C)]
@@ -37,8 +42,48 @@ struct Table {
     s: [[*mut u8; MAX_TENSORS]; MAX_STATES],
     g: [*const u8; MAX_TENSORS],
     n: [i64; MAX_TENSORS],
+    chunks: Chunks,
 }
 impl Argument for Table {}
+
+/// Every tensor's first block, and behind the last tensor the number of blocks.
+#[repr(C)]
+struct Chunks {
+    first: [u32; MAX_TENSORS + 1],
+    n_tensors: i32,
+}
+
+impl Chunks {
+    fn new(sizes: impl Iterator<Item = i64>) -> Result<Chunks> {
+        let mut chunks = Chunks { first: [0; MAX_TENSORS + 1], n_tensors: 0 };
+        for n in sizes {
+            let k = chunks.n_tensors as usize;
+            // A grid has at most 2^31 - 1 blocks.
+            let next = chunks.first[k] as i64 + ceil_div(n, CHUNK);
+            if next > i32::MAX as i64 {
+                return Err(Error::not_implemented(
+                    "optimizer update: CUDA kernels take at most 2^44 elements at once",
+                ));
+            }
+            chunks.first[k + 1] = next as u32;
+            chunks.n_tensors += 1;
+        }
+        Ok(chunks)
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::linear(self.first[self.n_tensors as usize], 256)
+    }
+}
+
+/// What the template of `unscale` reads beside its numbers.
+#[repr(C)]
+struct Runs {
+    p: [*mut u8; MAX_TENSORS],
+    n: [i64; MAX_TENSORS],
+    chunks: Chunks,
+}
+impl Argument for Runs {}
 
 /// A 0-dim number on the device; null where it is absent.
 #[repr(C)]
@@ -170,12 +215,13 @@ unsafe fn one_strided(l: &Launch<'_>, rule: &Rule, step: &Step, operands: &Opera
 
 unsafe fn launch(l: &Launch<'_>, rule: &Rule, step: &Step, tensors: &[Operands<'_>]) -> Result<()> {
     let none = [std::ptr::null_mut(); MAX_TENSORS];
-    let mut table = Table { p: none, s: [none; MAX_STATES], g: [std::ptr::null(); MAX_TENSORS], n: [0; MAX_TENSORS] };
-    let (mut longest, mut dtypes) = (0, [DType::F32; 3]);
+    let chunks = Chunks::new(tensors.iter().map(|o| o[0].map_or(0, |p| p.numel() as i64)))?;
+    let (g, n) = ([std::ptr::null(); MAX_TENSORS], [0; MAX_TENSORS]);
+    let mut table = Table { p: none, s: [none; MAX_STATES], g, n, chunks };
+    let mut dtypes = [DType::F32; 3];
     for (i, operands) in tensors.iter().enumerate() {
         let (Some(p), Some(g)) = (operands[0], operands[1]) else { continue };
         (table.p[i], table.g[i], table.n[i]) = (p.ptr, g.ptr, p.numel() as i64);
-        longest = longest.max(table.n[i]);
         let state = operands[2].map_or(p.dtype, |s| s.dtype);
         for (k, s) in operands[2..].iter().flatten().enumerate() {
             table.s[k][i] = s.ptr;
@@ -187,8 +233,7 @@ unsafe fn launch(l: &Launch<'_>, rule: &Rule, step: &Step, tensors: &[Operands<'
     }
     let [p, s, g] = dtypes;
     let key = Key::new(Family::Optimizer).wide(rule.id() >> 8).dtype(p).dtype(s).dtype(g);
-    let blocks = ceil_div(longest, 1024).clamp(1, 1 << 20) as u32;
-    let grid = Grid { blocks: [blocks, tensors.len() as u32, 1], threads: [256, 1, 1], shared: 0 };
+    let grid = table.chunks.grid();
     // SAFETY: the arguments are the template's.
     unsafe { run(l.queue, key, || text(rule, p, s, g), grid, args![table, *step]) }
 }
@@ -199,28 +244,47 @@ pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
     if flag.dtype != DType::F32 {
         return Err(Error::not_implemented("unscale: found_inf must be float32"));
     }
+    let mut ready = Vec::with_capacity(n);
     for i in 0..n {
         let v = l.output(i)?;
+        float("unscale", v.dtype)?;
         if v.numel() == 0 {
             continue;
         }
-        let key = Key::new(Family::Unscale).dtype(float("unscale", v.dtype)?).dtype(factor.dtype);
-        let (count, strides) = (v.numel() as i64, contiguous_strides(v.sizes));
-        let blocks = ceil_div(count, 1024).clamp(1, 1 << 16) as u32;
-        let grid = Grid { blocks: [blocks, 1, 1], threads: [256, 1, 1], shared: 0 };
-        let copy = if is_dense(&v) { None } else { Some(Scratch::new(l.queue, count, v.dtype.size())?) };
-        let flat = copy.as_ref().map_or(v, |c| View { ptr: c.ptr(), strides: &strides, ..v });
+        if is_dense(&v) {
+            ready.push(v);
+            continue;
+        }
+        // Through a contiguous copy.
+        let strides = contiguous_strides(v.sizes);
+        let copy = Scratch::new(l.queue, v.numel() as i64, v.dtype.size())?;
+        let flat = View { ptr: copy.ptr(), strides: &strides, ..v };
         // SAFETY: the views are valid by the launch's contract; the copy lives until the launches are issued.
         unsafe {
-            if copy.is_some() {
-                copy_views(l.queue, &flat, &v)?;
-            }
-            let list = args![flat.ptr, count, factor.ptr, flag.ptr];
-            run(l.queue, key, || unscale_text(v.dtype, factor.dtype), grid, list)?;
-            if copy.is_some() {
-                copy_views(l.queue, &v, &flat)?;
-            }
+            copy_views(l.queue, &flat, &v)?;
+            unscale_runs(l, &[flat], &factor, &flag)?;
+            copy_views(l.queue, &v, &flat)?;
+        }
+    }
+    for group in ready.chunk_by(|a, b| a.dtype == b.dtype) {
+        for part in group.chunks(MAX_TENSORS) {
+            // SAFETY: the launch's contract.
+            unsafe { unscale_runs(l, part, &factor, &flag)? };
         }
     }
     Ok(())
+}
+
+/// Dense views of one dtype.
+unsafe fn unscale_runs(l: &Launch<'_>, views: &[View<'_>], factor: &View<'_>, flag: &View<'_>) -> Result<()> {
+    let Some(dtype) = views.first().map(|v| v.dtype) else { return Ok(()) };
+    let chunks = Chunks::new(views.iter().map(|v| v.numel() as i64))?;
+    let mut table = Runs { p: [std::ptr::null_mut(); MAX_TENSORS], n: [0; MAX_TENSORS], chunks };
+    for (i, v) in views.iter().enumerate() {
+        (table.p[i], table.n[i]) = (v.ptr, v.numel() as i64);
+    }
+    let key = Key::new(Family::Unscale).dtype(dtype).dtype(factor.dtype);
+    let (grid, of) = (table.chunks.grid(), factor.dtype);
+    // SAFETY: the arguments are the template's.
+    unsafe { run(l.queue, key, || unscale_text(dtype, of), grid, args![table, factor.ptr, flag.ptr]) }
 }

@@ -83,12 +83,24 @@ def clip_grads_with_norm_(
     """
     # Multiplying by a coefficient clamped to one avoids a branch on a device value.
     coefficient = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    near: dict[Any, Tensor] = {}
+    places: dict[Any, list[Tensor]] = {}
     for grad in _gradients(parameters):
-        place = _place(grad)
-        if place not in near:
-            near[place] = _near(coefficient, grad)
-        grad.mul_(near[place])
+        places.setdefault(_place(grad), []).append(grad)
+    for grads in places.values():
+        near = _near(coefficient, grads[0])
+        if _in_one_launch(grads):
+            flag = oneflow.zeros((), dtype=oneflow.float32, device=grads[0].device)
+            _oneflow._C._amp_foreach_non_finite_check_and_unscale_(grads, flag, near)
+            continue
+        for grad in grads:
+            grad.mul_(near)
+
+
+def _in_one_launch(grads: list[Tensor]) -> bool:
+    """Return whether one kernel multiplies all of them: on a GPU, where a launch each costs more."""
+    plain = all(grad.is_cuda and grad.is_floating_point() and not (grad.is_global or grad.is_sparse) for grad in grads)
+    alone = len({grad.data_ptr() for grad in grads}) == len(grads)
+    return plain and alone and len(grads) > 1 and not _oneflow._is_tracing()
 
 
 @oneflow.no_grad()
