@@ -128,21 +128,27 @@ pub unsafe fn arg_reduce(l: &Launch<'_>) -> Result<()> {
         return Ok(());
     }
     let by_x = kept.n() == 1 || stride[0].unsigned_abs() <= kept.inner_stride(0).unsigned_abs().max(1);
-    let (mut grid, by_x) = rows(kept.n(), n, by_x);
-    if kept.n() == 1 && n > 4096 {
-        grid.threads = [1024, 1, 1];
-    }
+    let parts = parts(l.queue, kept.n(), n, by_x)?;
     let key = Key::new(Family::ArgReduce).dtype(x.dtype).small(is_max as u64);
+    let n_rows = kept.n();
     let kept = kept.geo_unmerged("arg_reduce")?;
-    // SAFETY: the arguments are the template's.
+    let text = || arg_text(x.dtype, is_max);
+    let (values, indices, none) = (address(values), address(indices), std::ptr::null_mut::<u8>());
+    let (grid, across_x) = rows(n_rows * parts, n / parts, by_x);
+    if parts == 1 {
+        let list = args![across_x, parts, none, none, x.ptr, values, indices, n, stride[0], kept];
+        // SAFETY: the arguments are the template's.
+        return unsafe { run(l.queue, key, text, grid, list) };
+    }
+    let best = Scratch::new(l.queue, n_rows * parts, size_of::<i64>())?;
+    let partial = best.ptr();
+    // SAFETY: the arguments are the template's; the scratch holds an index a part.
     unsafe {
-        run(
-            l.queue,
-            key,
-            || arg_text(x.dtype, is_max),
-            grid,
-            args![by_x, x.ptr, address(values), address(indices), n, stride[0], kept],
-        )
+        let list = args![across_x, parts, partial, none, x.ptr, none, none, n, stride[0], kept];
+        run(l.queue, key, text, grid, list)?;
+        let (grid, across_x) = rows(n_rows, parts, true);
+        let list = args![across_x, 1i64, none, partial, x.ptr, values, indices, parts, stride[0], kept];
+        run(l.queue, key, text, grid, list)
     }
 }
 
@@ -182,7 +188,7 @@ unsafe fn along(
     out: &View<'_>,
     dim: usize,
     key: Key,
-    text: impl FnOnce() -> Result<Text>,
+    text: impl Fn() -> Result<Text>,
 ) -> Result<()> {
     let mut nest = Nest::of(&[out, x]);
     let (n, stride) = nest.take(dim);
@@ -191,9 +197,22 @@ unsafe fn along(
         return Ok(());
     }
     let by_x = stride[1].unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
-    // Many rows fill the device with one thread each.
-    let (grid, by_x) = if kept.n() >= 16384 && !by_x { rows(kept.n(), 1, false) } else { rows(kept.n(), n, by_x) };
+    // Many rows fill the device with one thread each; few long ones are scanned in parts.
+    let alone = kept.n() >= 16384 && !by_x;
+    let parts = if alone { 1 } else { parts(l.queue, kept.n(), n, by_x)? };
+    let (grid, by_x) = match alone {
+        true => rows(kept.n(), 1, false),
+        false => rows(kept.n() * parts, ceil_div(n, parts), by_x),
+    };
+    // An accumulator has at most two numbers.
+    let totals = if parts > 1 { Some(Scratch::new(l.queue, kept.n() * parts, 16)?) } else { None };
+    let pointer = totals.as_ref().map_or(std::ptr::null_mut(), Scratch::ptr);
     let kept = kept.geo_unmerged("scan")?;
-    // SAFETY: the arguments are the template's.
-    unsafe { run(l.queue, key, text, grid, args![by_x, x.ptr, out.ptr, n, stride[0], stride[1], kept]) }
+    // The ends of the parts first.
+    for ends in if parts > 1 { &[1i32, 0][..] } else { &[0] } {
+        let list = args![by_x, *ends, parts, pointer, x.ptr, out.ptr, n, stride[0], stride[1], kept];
+        // SAFETY: the arguments are the template's; the scratch holds an accumulator a part.
+        unsafe { run(l.queue, key, &text, grid, list)? };
+    }
+    Ok(())
 }
