@@ -120,6 +120,57 @@ def test_large_attention(gpu):
         assert oneflow.allclose(g.double(), e, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [oneflow.bfloat16, oneflow.float16])
+def test_attention_of_halves(dtype, gpu):
+    """Heads side by side, as a projection leaves them; fewer heads of key and value."""
+    oneflow.manual_seed(1)
+    make = lambda heads, n: oneflow.randn(2, n, heads, 64, dtype=dtype, device=gpu).transpose(1, 2).requires_grad_()  # noqa: E731
+    q, k, v = make(4, 150), make(2, 150), make(2, 150)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    got = oneflow.autograd.grad((out.float() * out.float()).sum(), (q, k, v))
+    wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    scores = wide[0] @ wide[1].repeat_interleave(2, 1).transpose(-1, -2) / 8
+    hidden = oneflow.ones(150, 150, dtype=oneflow.bool, device=gpu).triu(1)
+    expected = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ wide[2].repeat_interleave(2, 1)
+    unit = 2.0**-8 if dtype == oneflow.bfloat16 else 2.0**-11
+    assert oneflow.allclose(out.double(), expected, rtol=4 * unit, atol=4 * unit)
+    for g, e in zip(got, oneflow.autograd.grad((expected * expected).sum(), wide), strict=True):
+        # Sums of many rounded terms.
+        assert oneflow.allclose(g.double(), e, rtol=8 * unit, atol=4 * unit * e.abs().max().item())
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_convolutions_of_halves(channels_last, gpu):
+    oneflow.manual_seed(2)
+    layer = oneflow.nn.Conv2d(3, 20, 3, stride=2, padding=1).to(gpu, oneflow.bfloat16)
+    x = oneflow.randn(2, 3, 17, 15, dtype=oneflow.bfloat16, device=gpu)
+    if channels_last:
+        layer, x = layer.to(memory_format=oneflow.channels_last), x.contiguous(memory_format=oneflow.channels_last)
+    x.requires_grad_()
+    y = layer(x)
+    grad = oneflow.randn(y.shape, dtype=oneflow.bfloat16, device=gpu)
+    got = [y, *oneflow.autograd.grad(y, (x, layer.weight, layer.bias), grad)]
+    wide = [t.detach().cpu().double().requires_grad_() for t in (x, layer.weight, layer.bias)]
+    z = F.conv2d(*wide, stride=2, padding=1)
+    expected = [z, *oneflow.autograd.grad(z, wide, grad.cpu().double())]
+    for a, b in zip(got, expected, strict=True):
+        assert oneflow.allclose(a.cpu().double(), b, rtol=2.0**-6, atol=2.0**-8 * b.abs().max().item())
+
+
+def test_gradients_are_clipped_together(gpu):
+    oneflow.manual_seed(3)
+    sizes = [(3,), (70, 130), (1,), (5, 4)]
+    here = [oneflow.nn.Parameter(oneflow.randn(*size)) for size in sizes]
+    there = [oneflow.nn.Parameter(p.detach().to(gpu)) for p in here]
+    for p, q in zip(here, there, strict=True):
+        p.grad = oneflow.randn(p.shape) * 3
+        q.grad = p.grad.to(gpu)
+    norms = [oneflow.nn.utils.clip_grad_norm_(parameters, 1.0) for parameters in (here, there)]
+    assert oneflow.allclose(norms[0], norms[1].cpu(), rtol=1e-5)
+    for p, q in zip(here, there, strict=True):
+        assert oneflow.allclose(p.grad, q.grad.cpu(), rtol=1e-5, atol=1e-7)
+
+
 def test_what_has_no_kernel_runs_on_the_host(gpu):
     x = oneflow.randn(4, 4, dtype=oneflow.float64)
     with pytest.warns(UserWarning, match="runs on the host"):

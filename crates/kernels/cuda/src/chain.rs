@@ -1,8 +1,8 @@
 //! ELEMENTWISE_CHAIN: a program of expressions becomes one kernel, its scalars the kernel's parameters.
 
-use crate::launch::{Family, Key, Place, linear, run};
+use crate::launch::{Argument, Family, Key, Place, linear, run};
 use crate::nest::Nest;
-use crate::text::{Builder, c_type, unsupported};
+use crate::text::{Builder, PACK, c_type, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::{ChainParams, Expr, Launch, MAX_PARAMS, View, Word};
@@ -23,6 +23,14 @@ pub struct Program {
     pub ins: SmallVec<[DType; 8]>,
     pub outs: SmallVec<[DType; 2]>,
     pub steps: Vec<(u32, usize, SmallVec<[usize; 4]>, usize)>,
+}
+
+impl Program {
+    /// Neighbouring elements that a thread takes at once: sixteen bytes of the widest operand, but at least four.
+    fn pack(&self) -> i64 {
+        let widest = self.ins.iter().chain(&self.outs).map(|d| d.size()).max().unwrap_or(8);
+        if widest <= 2 { 8 } else { 4 }
+    }
 }
 
 /// The program and the scalars of a launch.
@@ -72,12 +80,20 @@ pub fn text(program: &Program) -> Result<Text> {
     let n = n_ins + program.outs.len();
     let (mut fields, mut functions, mut steps, mut name) = (String::new(), String::new(), String::new(), String::new());
     let (mut load, mut store, mut slots) = (String::new(), String::new(), n);
+    let (mut load_packs, mut unpack, mut pack, mut store_packs) =
+        (String::new(), String::new(), String::new(), String::new());
     for (k, d) in program.ins.iter().chain(&program.outs).enumerate() {
         let _ = write!(fields, "{}{}* p{k}; ", if k < n_ins { "const " } else { "" }, c_type(NAME, *d)?);
+        let t = c_type(NAME, *d)?;
         if k < n_ins {
             let _ = write!(load, "s{k} = get<C>(o.p{k} + at[{k}]); ");
+            let _ = write!(load_packs, "const Pack<{t}> q{k} = load_pack(o.p{k} + at[{k}], along >> {k} & 1); ");
+            let _ = write!(unpack, "s{k} = get<C>(&q{k}.v[j]); ");
         } else {
             let _ = write!(store, "put(o.p{k} + at[{k}], s{k}); ");
+            let _ = write!(load_packs, "Pack<{t}> q{k}; ");
+            let _ = write!(pack, "put(&q{k}.v[j], s{k}); ");
+            let _ = write!(store_packs, "*(Pack<{t}>*)(o.p{k} + at[{k}]) = q{k}; ");
         }
     }
     let mut scalar = 0;
@@ -100,7 +116,11 @@ pub fn text(program: &Program) -> Result<Text> {
     let b = Builder::new(format!("chain of{name}")).compute("C", program.compute)?;
     let b =
         b.define("N", n).define("SLOTS", declared).define("LOAD", load).define("STEPS", steps).define("STORE", store);
-    let b = b.push(&format!("struct Operands {{ {fields}}};\nstruct Params {{ C v[{MAX_SCALARS}]; }};\n{functions}"));
+    let b = b.define("V", program.pack()).define("LOAD_PACKS", load_packs).define("UNPACK", unpack);
+    let b = b.define("PACK", pack).define("STORE_PACKS", store_packs);
+    let b = b
+        .push(PACK)
+        .push(&format!("struct Operands {{ {fields}}};\nstruct Params {{ C v[{MAX_SCALARS}]; }};\n{functions}"));
     Ok(b.push(include_str!("text/chain.cu")).finish())
 }
 
@@ -114,6 +134,7 @@ pub unsafe fn elementwise_chain(l: &Launch<'_>) -> Result<()> {
     strides.rotate_left(first_out);
     let mut nest = Nest::new(sizes, &strides).ordered().merged();
     nest.strides.rotate_right(first_out);
+    let along = nest.pack(&views, l.ins.len(), program.pack());
     let geo = nest.geo_unmerged("elementwise_chain")?;
     let pointers: SmallVec<[*mut u8; MAX_OPERANDS]> = views.iter().map(|v| v.ptr).collect();
     let (mut narrow, mut wide) = ([0u32; MAX_SCALARS], [0u64; MAX_SCALARS]);
@@ -122,7 +143,7 @@ pub unsafe fn elementwise_chain(l: &Launch<'_>) -> Result<()> {
     }
     let scalars = if program.compute == DType::F32 { Place::of(&narrow) } else { Place::of(&wide) };
     let key = Key::new(Family::Chain).wide(id_of(&program));
-    let args = &mut [crate::launch::Argument::place(&geo), Place::of(pointers.as_slice()), scalars];
+    let args = &mut [along.place(), geo.place(), Place::of(pointers.as_slice()), scalars];
     // SAFETY: the arguments are the template's; the views are valid by the launch's contract.
     unsafe { run(l.queue, key, || text(&program), linear(geo.n()), args) }
 }

@@ -6,7 +6,7 @@ use crate::elementwise::copy_views;
 use crate::launch::{Argument, Family, Key, Number, Scratch, address, args, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
-use crate::text::{Builder, float};
+use crate::text::{Builder, PACK, float};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::Text;
@@ -17,8 +17,22 @@ use oneflow_kernels_prim::{
 /// `part`: see the template.
 pub fn text(part: u8, dtype: DType, weight: DType) -> Result<Text> {
     let b = Builder::new("batch_norm").variant("PART", part).compute("C", float("batch_norm", dtype)?.compute())?;
-    let b = b.dtype("T", dtype)?.dtype("W", weight)?;
-    Ok(b.push(include_str!("text/channel_norm.cu")).finish())
+    let b = b.dtype("T", dtype)?.dtype("W", weight)?.define("V", width(dtype));
+    Ok(b.push(PACK).push(include_str!("text/channel_norm.cu")).finish())
+}
+
+/// Neighbouring elements that a thread takes at once.
+fn width(dtype: DType) -> i64 {
+    if dtype.size() <= 2 { 8 } else { 4 }
+}
+
+/// Packs the innermost dimension of a nest whose first operands are these; then come rows and channels, which are counted.
+fn pack(nest: &mut Nest, views: &[&View<'_>]) -> u32 {
+    let Some(first) = views.first() else { return 0 };
+    let counted = View { ptr: std::ptr::null_mut(), dtype: DType::U8, ..**first };
+    let operands = nest.strides.len();
+    let all: Vec<View<'_>> = views.iter().map(|v| **v).chain(std::iter::repeat(counted)).take(operands).collect();
+    nest.pack(&all, operands, width(first.dtype))
 }
 
 fn key(part: u8, dtype: DType, weight: DType) -> Key {
@@ -105,13 +119,19 @@ fn split(queue: Queue, kept: Nest, mut reduced: Nest, walked: usize) -> Result<(
     Ok((kept, reduced, by_x, parts))
 }
 
+/// Whether the rows of these operands begin at multiples of `width` elements.
+fn apart(kept: &Nest, operands: &[usize], width: i64) -> bool {
+    operands.iter().all(|k| kept.strides[*k].iter().all(|s| s % width == 0))
+}
+
 /// (n, mean, squared deviations) of every row, in parts.
 fn moments(
     queue: Queue,
     x: &View<'_>,
-    (kept, reduced, by_x, parts): (Nest, Nest, bool, i64),
+    (kept, mut reduced, by_x, parts): (Nest, Nest, bool, i64),
 ) -> Result<(Scratch, i64)> {
     let dtype = x.dtype;
+    let along = if by_x && apart(&kept, &[0], width(dtype)) { pack(&mut reduced, &[x]) } else { 0 };
     let moments = Scratch::new(queue, kept.n() * parts * 3, dtype.compute().size())?;
     let (grid, by_x) = rows(kept.n() * parts, reduced.n() / parts, by_x);
     let (kept, reduced) = (kept.geo_unmerged("batch_norm")?, reduced.geo_unmerged("batch_norm")?);
@@ -122,7 +142,7 @@ fn moments(
             key(0, dtype, dtype),
             || text(0, dtype, dtype),
             grid,
-            args![by_x, parts, x.ptr, moments.ptr(), kept, reduced],
+            args![by_x, along, parts, x.ptr, moments.ptr(), kept, reduced],
         )?
     };
     Ok((moments, parts))
@@ -194,8 +214,10 @@ fn finish(
 fn apply(l: &Launch<'_>, by: &Rows, x: &View<'_>, y: &View<'_>, stats: [*mut u8; 2]) -> Result<()> {
     let (weight, bias) = (l.opt_input(1), l.opt_input(2));
     let w = weight_dtype(weight, bias, x.dtype)?;
-    let nest = Nest::new(&by.sizes(x), &[&by.strides(y), &by.strides(x), &by.stat(x), &by.channel(x)]).ordered();
-    let (geo, [mean, rstd]) = (nest.geo("batch_norm")?, stats);
+    let nest = Nest::new(&by.sizes(x), &[&by.strides(y), &by.strides(x), &by.stat(x), &by.channel(x)]);
+    let mut nest = nest.ordered().merged();
+    let along = pack(&mut nest, &[y, x]);
+    let (geo, [mean, rstd]) = (nest.geo_unmerged("batch_norm")?, stats);
     // SAFETY: the arguments are the template's.
     unsafe {
         run(
@@ -203,7 +225,7 @@ fn apply(l: &Launch<'_>, by: &Rows, x: &View<'_>, y: &View<'_>, stats: [*mut u8;
             key(2, x.dtype, w),
             || text(2, x.dtype, w),
             linear(geo.n()),
-            args![x.ptr, y.ptr, mean, rstd, address(weight), step(weight), address(bias), step(bias), geo],
+            args![along, x.ptr, y.ptr, mean, rstd, address(weight), step(weight), address(bias), step(bias), geo],
         )
     }
 }
@@ -294,7 +316,9 @@ impl<'a> Backward<'a> {
         let strides = [by.strides(&self.grad), by.strides(x), stat.stat(x), by.channel(x)];
         let nest = Nest::new(&by.sizes(x), &strides.each_ref().map(Vec::as_slice));
         let (kept, reduced) = nest.partition(|d| by.is_kept(d));
-        let (kept, reduced, by_x, parts) = split(self.queue, kept, reduced, 1)?;
+        let (kept, mut reduced, by_x, parts) = split(self.queue, kept, reduced, 1)?;
+        let rows_apart = by_x && apart(&kept, &[0, 1], width(x.dtype));
+        let along = if rows_apart { pack(&mut reduced, &[&self.grad, x]) } else { 0 };
         let n = by.n(x);
         let partial = Scratch::new(self.queue, n * parts * 2, compute.size())?;
         let (grid, by_x) = rows(n * parts, reduced.n() / parts, by_x);
@@ -311,6 +335,7 @@ impl<'a> Backward<'a> {
                 grid,
                 args![
                     by_x,
+                    along,
                     parts,
                     self.grad.ptr,
                     x.ptr,
@@ -336,8 +361,10 @@ impl<'a> Backward<'a> {
     fn grad_x(&self, by: &Rows, out: &View<'_>, sums: *mut u8, inside: bool) -> Result<()> {
         let x = &self.x;
         let strides = [by.strides(out), by.strides(&self.grad), by.strides(x), by.stat(x), by.channel(x)];
-        let geo = Nest::new(&by.sizes(x), &strides.each_ref().map(Vec::as_slice)).ordered().geo("batch_norm")?;
-        let count = Number::new(x.dtype.compute(), (x.numel() as i64 / by.n(x).max(1)) as f64);
+        let mut nest = Nest::new(&by.sizes(x), &strides.each_ref().map(Vec::as_slice)).ordered().merged();
+        let along = pack(&mut nest, &[out, &self.grad, x]);
+        let geo = nest.geo_unmerged("batch_norm")?;
+        let share = Number::new(x.dtype.compute(), 1.0 / (x.numel() as i64 / by.n(x).max(1)) as f64);
         let (wp, ws, inside) = (address(self.weight), step(self.weight), inside as i32);
         // SAFETY: the arguments are the template's.
         unsafe {
@@ -346,7 +373,20 @@ impl<'a> Backward<'a> {
                 key(5, x.dtype, self.w),
                 || text(5, x.dtype, self.w),
                 linear(geo.n()),
-                args![self.grad.ptr, x.ptr, out.ptr, self.mean.ptr, self.rstd.ptr, wp, ws, sums, count, inside, geo],
+                args![
+                    along,
+                    self.grad.ptr,
+                    x.ptr,
+                    out.ptr,
+                    self.mean.ptr,
+                    self.rstd.ptr,
+                    wp,
+                    ws,
+                    sums,
+                    share,
+                    inside,
+                    geo
+                ],
             )
         }
     }

@@ -57,6 +57,7 @@ fn cast_through(from: DType) -> DType {
 
 fn text(f: &Function<'_>, compute: DType, ins: &[DType], out: DType) -> Result<Text> {
     let (mut fields, mut four, mut flat, mut strided) = (String::new(), String::new(), String::new(), String::new());
+    let mut inner = String::new();
     let (mut formals, mut actuals, mut actuals_four) = (String::new(), String::new(), String::new());
     for (k, d) in ins.iter().enumerate() {
         let t = c_type(f.name, *d)?;
@@ -66,6 +67,14 @@ fn text(f: &Function<'_>, compute: DType, ins: &[DType], out: DType) -> Result<T
             "if (ins.step[{k}]) {{ const Four<{t}> q = ((const Four<{t}>*)ins.p{k})[i]; \
              for (int j = 0; j < 4; j++) x[{k}][j] = get<C>(&q.v[j]); }} \
              else {{ const C s = get<C>(ins.p{k}); for (int j = 0; j < 4; j++) x[{k}][j] = s; }} "
+        );
+        let _ = write!(
+            inner,
+            "if (ins.step[{k}]) {{ const Four<{t}> q = *(const Four<{t}>*)(ins.p{k} + at[{}]); \
+             for (int j = 0; j < 4; j++) x[{k}][j] = get<C>(&q.v[j]); }} \
+             else {{ const C s = get<C>(ins.p{k} + at[{}]); for (int j = 0; j < 4; j++) x[{k}][j] = s; }} ",
+            k + 1,
+            k + 1
         );
         let _ = write!(flat, "x[{k}] = get<C>(ins.p{k} + (ins.step[{k}] ? i : 0)); ");
         let _ = write!(strided, "x[{k}] = get<C>(ins.p{k} + at[{}]); ", k + 1);
@@ -88,6 +97,7 @@ fn text(f: &Function<'_>, compute: DType, ins: &[DType], out: DType) -> Result<T
         .dtype("O", out)?
         .define("N", n)
         .define("LOAD_FOUR", four)
+        .define("LOAD_INNER", inner)
         .define("LOAD_CONTIGUOUS", flat)
         .define("LOAD_STRIDED", strided)
         .define("APPLY", format_args!("f({actuals})"))
@@ -115,7 +125,7 @@ unsafe fn map(
         key = key.dtype(v.dtype);
         strides.push(v.strides);
     }
-    let nest = Nest::new(out.sizes, &strides).ordered().merged();
+    let mut nest = Nest::new(out.sizes, &strides).ordered().merged();
     if nest.n() == 0 {
         return Ok(());
     }
@@ -126,7 +136,15 @@ unsafe fn map(
             Some(&s) => s == 1 || (k > 0 && s == 0),
             None => true,
         });
-    let steps: SmallVec<[bool; 8]> = (1..nest.strides.len()).map(|k| !one && nest.strides[k][0] != 0).collect();
+    // Otherwise four elements of the innermost dimension at once, where that can be.
+    let views: SmallVec<[View<'_>; 8]> = ins.iter().chain([out]).copied().collect();
+    nest.strides.rotate_left(1);
+    let along = if flat { 0 } else { nest.pack(&views, ins.len(), 4) };
+    nest.strides.rotate_right(1);
+    let steps: SmallVec<[bool; 8]> = match along {
+        0 => (1..nest.strides.len()).map(|k| !one && nest.strides[k][0] != 0).collect(),
+        _ => (0..ins.len()).map(|k| along >> k & 1 != 0).collect(),
+    };
     let aligned = |v: &View<'_>| (v.ptr as usize).is_multiple_of((v.dtype.size() * 4).min(16));
     let vector = flat && aligned(out) && ins.iter().zip(&steps).all(|(v, s)| !s || aligned(v));
     let n = nest.n();
@@ -140,7 +158,12 @@ unsafe fn map(
     for (to, from) in narrow.iter_mut().zip(params) {
         *to = *from as u32;
     }
-    let (layout, vector): (i32, i32) = (!flat as i32, vector as i32);
+    let layout = match (flat, along) {
+        (true, _) => 0,
+        (false, 0) => 1,
+        (false, _) => 2,
+    };
+    let (layout, vector): (i32, i32) = (layout, vector as i32);
     let dtypes: SmallVec<[DType; 8]> = ins.iter().map(|v| v.dtype).collect();
     let scalars = if compute == DType::F32 { Place::of(&narrow) } else { Place::of(params) };
     let work = if vector != 0 { ceil_div(n, 4) } else { n };

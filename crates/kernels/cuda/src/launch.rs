@@ -37,6 +37,7 @@ pub enum Family {
     Attention,
     AttentionMma,
     ConvMma,
+    Row,
     Resample,
     Bag,
     Search,

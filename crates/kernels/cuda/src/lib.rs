@@ -26,6 +26,7 @@ mod random;
 mod reduce;
 mod resample;
 mod rnn;
+mod row;
 mod rows;
 mod sort;
 mod sources;

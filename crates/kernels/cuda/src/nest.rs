@@ -37,6 +37,11 @@ impl Nest {
         (self.sizes.remove(dim), self.strides.iter_mut().map(|s| s.remove(dim)).collect())
     }
 
+    /// The other dimensions, and one alone.
+    pub fn without(&self, dim: usize) -> (Nest, Nest) {
+        self.partition(|d| d != dim)
+    }
+
     /// The nest's first `n` dimensions, and the rest.
     pub fn split(&self, n: usize) -> (Nest, Nest) {
         let part = |r: std::ops::Range<usize>| Nest {
@@ -89,6 +94,32 @@ impl Nest {
         self.sizes.truncate(last);
         self.strides.iter_mut().for_each(|s| s.truncate(last));
         self
+    }
+
+    /// Makes `width` elements of the innermost dimension one position, where all operands allow it: each lies there without
+    /// gaps, in accesses that are aligned, or has one number. Returns a bit for each operand that lies along; zero where the nest
+    /// stays as it is. Operands from `first_out` on are written: they must lie along.
+    pub fn pack(&mut self, views: &[View<'_>], first_out: usize, width: i64) -> u32 {
+        let Some(last) = self.sizes.len().checked_sub(1) else { return 0 };
+        let mut along = 0;
+        for (k, (strides, v)) in self.strides.iter().zip(views).enumerate() {
+            match strides[last] {
+                1 => along |= 1 << k,
+                0 if k < first_out => continue,
+                _ => return 0,
+            }
+            let access = (v.dtype.size() * width as usize).min(16);
+            let apart = strides[..last].iter().all(|s| s % width == 0);
+            if !apart || !(v.ptr as usize).is_multiple_of(access) {
+                return 0;
+            }
+        }
+        if self.sizes[last] % width != 0 {
+            return 0;
+        }
+        self.sizes[last] /= width;
+        self.strides.iter_mut().for_each(|s| s[last] *= width);
+        along
     }
 
     /// The innermost stride of an operand; zero of an empty nest.

@@ -4,6 +4,7 @@ use crate::index::sorted_updates;
 use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, faults, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
+use crate::row::{RowKind, Rows, is_aligned};
 use crate::text::{Builder, bits_type, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
 use oneflow_ep::cuda::{Grid, Text};
@@ -21,6 +22,10 @@ pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
 pub unsafe fn softmax(l: &Launch<'_>) -> Result<()> {
     let (x, out, SoftmaxParams { dim, log }) = (l.input(0)?, l.output(0)?, l.read()?);
     let mut nest = Nest::of(&[&out, &x]);
+    if let Some(rows) = Rows::new((RowKind::Softmax, log), (x.dtype, x.dtype), &[&out, &x], nest.without(dim))? {
+        // SAFETY: the arguments are the template's.
+        return unsafe { rows.launch(l.queue, args![x.ptr, out.ptr, rows.n, rows.geo]) };
+    }
     let (n, stride) = nest.take(dim);
     let kept = nest.merged();
     if kept.n() == 0 || n == 0 {
@@ -46,6 +51,11 @@ pub unsafe fn softmax_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, y, out) = (l.input(0)?, l.input(1)?, l.output(0)?);
     let SoftmaxParams { dim, log } = l.read()?;
     let mut nest = Nest::of(&[&out, &grad, &y]);
+    let views = [&out, &grad, &y];
+    if let Some(rows) = Rows::new((RowKind::SoftmaxBackward, log), (y.dtype, y.dtype), &views, nest.without(dim))? {
+        // SAFETY: the arguments are the template's.
+        return unsafe { rows.launch(l.queue, args![grad.ptr, y.ptr, out.ptr, rows.n, rows.geo]) };
+    }
     let (n, stride) = nest.take(dim);
     let kept = nest.merged();
     if kept.n() == 0 || n == 0 {
@@ -101,11 +111,20 @@ pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
     let LayerNormParams { normalized_dims: n_dims, eps, rms } = l.read()?;
     without_residual("layer_norm", l.opt_input(3))?;
     let w = weight_dtype("layer_norm", weight, bias, x.dtype)?;
-    let (outer, inner) = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
-    let (outer, inner) = (outer.geo("layer_norm")?, inner.geo("layer_norm")?);
-    let grid = rows(outer.n(), inner.n(), true).0;
+    let nests = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
     let (mean, rstd) = (address(l.opt_output(1)), address(l.opt_output(2)));
     let eps = Number::new(x.dtype.compute(), eps);
+    let (weight, bias) = (address(weight), address(bias));
+    if is_aligned(weight)
+        && is_aligned(bias)
+        && let Some(rows) = Rows::new((RowKind::Norm, rms), (x.dtype, w), &[&y, &x], nests.clone())?
+    {
+        let list = args![x.ptr, weight, bias, y.ptr, mean, rstd, eps, rows.n, rows.geo];
+        // SAFETY: the arguments are the template's.
+        return unsafe { rows.launch(l.queue, list) };
+    }
+    let (outer, inner) = (nests.0.geo("layer_norm")?, nests.1.geo("layer_norm")?);
+    let grid = rows(outer.n(), inner.n(), true).0;
     // SAFETY: the arguments are the template's.
     unsafe {
         run(
@@ -113,7 +132,7 @@ pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
             norm_key(0, x.dtype, w, rms),
             || norm_text(0, x.dtype, w, rms),
             grid,
-            args![x.ptr, address(weight), address(bias), y.ptr, mean, rstd, eps, outer, inner],
+            args![x.ptr, weight, bias, y.ptr, mean, rstd, eps, outer, inner],
         )
     }
 }
@@ -125,20 +144,8 @@ pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
     let at = x.ndim().saturating_sub(n_dims);
     let mean = address(mean);
     if let Some(out) = l.opt_output(0) {
-        let (outer, inner) = Nest::of(&[&out, &grad, &x]).split(at);
-        let (outer, inner) = (outer.geo("layer_norm_backward")?, inner.geo("layer_norm_backward")?);
-        let w = weight.map_or(x.dtype, |w| w.dtype);
-        let grid = rows(outer.n(), inner.n(), true).0;
-        // SAFETY: the arguments are the template's.
-        unsafe {
-            run(
-                l.queue,
-                norm_key(1, x.dtype, w, rms),
-                || norm_text(1, x.dtype, w, rms),
-                grid,
-                args![grad.ptr, x.ptr, mean, rstd.ptr, address(weight), out.ptr, outer, inner],
-            )?
-        };
+        // SAFETY: the launch's contract.
+        unsafe { norm_grad_input(l, [&out, &grad, &x], (mean, rstd.ptr), weight, (at, rms))? };
     }
     let (grad_weight, grad_bias) = (l.opt_output(1), l.opt_output(2));
     if grad_weight.is_none() && grad_bias.is_none() {
@@ -180,6 +187,31 @@ pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
         unsafe { reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &x, &out)? };
     }
     Ok(())
+}
+
+/// The gradient of a norm's input. `at`: the first dimension of a row.
+unsafe fn norm_grad_input(
+    l: &Launch<'_>,
+    [out, grad, x]: [&View<'_>; 3],
+    (mean, rstd): (*mut u8, *mut u8),
+    weight: Option<View<'_>>,
+    (at, rms): (usize, bool),
+) -> Result<()> {
+    let w = weight.map_or(x.dtype, |w| w.dtype);
+    let weight = address(weight);
+    let nests = Nest::of(&[out, grad, x]).split(at);
+    if is_aligned(weight)
+        && let Some(rows) = Rows::new((RowKind::NormBackward, rms), (x.dtype, w), &[out, grad, x], nests.clone())?
+    {
+        let list = args![grad.ptr, x.ptr, mean, rstd, weight, out.ptr, rows.n, rows.geo];
+        // SAFETY: the arguments are the template's.
+        return unsafe { rows.launch(l.queue, list) };
+    }
+    let (outer, inner) = (nests.0.geo("layer_norm_backward")?, nests.1.geo("layer_norm_backward")?);
+    let grid = rows(outer.n(), inner.n(), true).0;
+    let list = args![grad.ptr, x.ptr, mean, rstd, weight, out.ptr, outer, inner];
+    // SAFETY: the arguments are the template's.
+    unsafe { run(l.queue, norm_key(1, x.dtype, w, rms), || norm_text(1, x.dtype, w, rms), grid, list) }
 }
 
 /// `part` 0: backward, 1: forward, 2: the end of CROSS_ENTROPY_REDUCED. The rows' losses are stored as `loss`.

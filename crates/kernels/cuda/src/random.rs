@@ -7,7 +7,7 @@ use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::mt19937;
 use oneflow_kernels_prim::philox::{Window, threshold};
-use oneflow_kernels_prim::{DropoutParams, Launch, RandomKind, RandomParams};
+use oneflow_kernels_prim::{DropoutParams, Launch, RandomKind, RandomParams, View};
 
 /// The generator's functions, which a host compiler understands too.
 pub const PHILOX: &str = include_str!("text/random.cu");
@@ -59,7 +59,12 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     }
     let compute = float("dropout", x.dtype)?.compute();
     let window = Window::new(&shard, x.sizes)?;
-    let geo = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).geo("dropout")?;
+    let mut nest = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).merged();
+    // Four neighbours share a block of random numbers, counted from the whole tensor's start.
+    let index = View { ptr: std::ptr::null_mut(), dtype: DType::U8, ..x };
+    let packed = if window.first() % 4 == 0 { nest.pack(&[y, mask, x, index], 0, 4) } else { 0 };
+    let packed = (packed != 0) as i32;
+    let geo = nest.geo_unmerged("dropout")?;
     let scale = Number::new(compute, if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 });
     let key = Key::new(Family::Random).small(DROPOUT).dtype(x.dtype);
     // SAFETY: the arguments are the template's.
@@ -69,7 +74,7 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
             key,
             || text(DROPOUT, x.dtype),
             linear(geo.n()),
-            args![x.ptr, y.ptr, mask.ptr, seed, offset, window.first(), threshold(p), scale, geo],
+            args![packed, x.ptr, y.ptr, mask.ptr, seed, offset, window.first(), threshold(p), scale, geo],
         )
     }
 }

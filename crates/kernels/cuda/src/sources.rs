@@ -1,5 +1,6 @@
 //! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
 
+use crate::row::{self, RowKind, Share};
 use crate::{
     attention, attention_mma, channel_norm, conv, conv_mma, elementwise, index, matmul, nn, optimizer, pool, random,
     reduce, resample, rnn, rows, sort,
@@ -114,6 +115,19 @@ pub fn all_sources() -> Result<Vec<Text>> {
             all.push(pool::text(part, d)?);
             for (mask, tiles) in [(DType::Bool, [4, 4]), (DType::F32, [8, 8]), (d, [1, 16])] {
                 all.push(attention::text(part, d, mask, tiles)?);
+            }
+        }
+    }
+    for (d, weight) in [
+        (DType::F32, DType::F32),
+        (DType::BF16, DType::BF16),
+        (DType::BF16, DType::F32),
+        (DType::F16, DType::F16),
+        (DType::F64, DType::F64),
+    ] {
+        for kind in [RowKind::Softmax, RowKind::SoftmaxBackward, RowKind::Norm, RowKind::NormBackward] {
+            for (variant, across, chunks) in [(false, 8, 1), (true, 32, 2), (false, 1024, 2)] {
+                all.push(row::text(kind, variant, d, weight, Share { across, chunks })?);
             }
         }
     }

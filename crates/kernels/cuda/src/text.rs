@@ -8,6 +8,8 @@ use std::fmt::{Display, Write};
 pub const MAX_DIMS: usize = 12;
 
 const PRELUDE: &str = include_str!("text/prelude.cu");
+/// Several elements at once; the text defines V before it.
+pub const PACK: &str = include_str!("text/pack.cu");
 
 /// The C type of an element.
 pub fn c_type(op: &str, dtype: DType) -> Result<&'static str> {

@@ -4,6 +4,8 @@
 use oneflow_ep::cuda;
 use oneflow_kernels_cuda::{Text, all_sources, expr_sources};
 use oneflow_kernels_prim::{Expr, expr};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -45,6 +47,73 @@ fn every_text_compiles_for_ampere_and_hopper() {
     for arch in ["sm_80", "sm_90a"] {
         let errors = compile_all(&texts, arch);
         assert!(errors.is_empty(), "{} of {} texts:\n{}", errors.len(), texts.len(), errors.join("\n---\n"));
+    }
+}
+
+/// The number before `what` in the compiler's report.
+fn number_before(log: &str, what: &str) -> u32 {
+    let before = log.split(what).next().unwrap_or_default().trim_end();
+    before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {what:?} in {log:?}"))
+}
+
+#[test]
+fn attention_on_tensor_cores_keeps_everything_in_registers() {
+    let Ok(nvrtc) = cuda::nvrtc() else { return };
+    let texts = all_sources().unwrap();
+    let texts: Vec<_> = texts.iter().filter(|t| t.name.starts_with("attention by tensor cores")).collect();
+    assert_eq!(texts.len(), 20);
+    for t in texts {
+        for arch in ["sm_80", "sm_90a"] {
+            let options = [t.options, &["--ptxas-options=-v"]].concat();
+            let (_, log) = nvrtc.compile_with_log(&t.name, &t.source, arch, &options).unwrap();
+            let spilled = number_before(&log, " bytes spill stores") + number_before(&log, " bytes spill loads");
+            assert_eq!(spilled, 0, "{} for {arch}: {log}", t.name);
+            // Two blocks of 128 threads share the 65,536 registers of a multiprocessor.
+            assert!(number_before(&log, " registers") <= 255, "{} for {arch}: {log}", t.name);
+        }
+    }
+}
+
+/// The disassembler: of the search path, or of the Triton beside the vendor's libraries.
+fn disassembler() -> Option<PathBuf> {
+    let dirs = std::env::var_os("ONEFLOW_CUDA_LIB_DIRS").unwrap_or_default();
+    let beside =
+        std::env::split_paths(&dirs).filter_map(|d| Some(d.ancestors().nth(3)?.join("triton/backends/nvidia/bin")));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = beside.chain(std::env::split_paths(&path)).map(|d| d.join("nvdisasm")).find(|p| p.is_file());
+    if found.is_none() {
+        eprintln!("not disassembled: no nvdisasm was found");
+    }
+    found
+}
+
+/// What a kernel's machine code has to contain, by the beginning of its name.
+const INSTRUCTIONS: [(&str, &[&str]); 6] = [
+    ("attention by tensor cores PART=0", &["HMMA", "LDSM", "LDGSTS"]),
+    ("attention by tensor cores PART=2", &["HMMA", "LDSM", "LDGSTS"]),
+    ("attention by tensor cores PART=3", &["HMMA", "LDSM", "LDGSTS"]),
+    ("conv by tensor cores", &["HMMA", "LDSM", "LDGSTS"]),
+    ("row KIND", &["LDG.E.128", "STG.E.128"]),
+    ("cross_entropy FORWARD=0", &["LDG.E.128", "STG.E.128"]),
+];
+
+#[test]
+fn machine_code_has_tensor_cores_and_wide_accesses() {
+    let (Ok(_), Some(tool)) = (cuda::nvrtc(), disassembler()) else { return };
+    let texts = all_sources().unwrap();
+    for (name, wanted) in INSTRUCTIONS {
+        let mut n = 0;
+        for t in texts.iter().filter(|t| t.name.starts_with(name)) {
+            let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembled.cubin");
+            std::fs::write(&file, cuda::compile(t, "sm_90a").unwrap()).unwrap();
+            let done = Command::new(&tool).arg("-c").arg(&file).output().unwrap();
+            let code = String::from_utf8_lossy(&done.stdout);
+            for w in wanted {
+                assert!(code.contains(w), "{}: no {w} in {} bytes of machine code", t.name, code.len());
+            }
+            n += 1;
+        }
+        assert!(n > 0, "no kernel is named {name:?}");
     }
 }
 

@@ -8,6 +8,17 @@ D bool valid(i64 target, i64 c, i64 ignore, Fault* fault, bool first) {
     return false;
 }
 
+// Sixteen bytes of a row.
+#define VEC (16 / (int)sizeof(T))
+struct alignas(16) Pack {
+    T v[VEC];
+};
+// Elements before the first that lies at a multiple of sixteen bytes, at most n.
+D i64 before_aligned(const T* p, i64 n) {
+    const i64 k = (i64)((16 - (u64)p % 16) % 16 / sizeof(T));
+    return k < n ? k : n;
+}
+
 #if FORWARD == 2
 extern "C" __global__ void entry(const C* sum, const C* total, T* loss, i32 mean) {
     put(loss, mean ? *sum / *total : *sum);
@@ -25,6 +36,19 @@ D Sums merge(Sums a, Sums b) {
     return r;
 }
 
+// Adds N numbers to a sum of exponentials: one of these a number, and the sum is rescaled where a greater number comes.
+template <int N> D void take(C& max, C& sum, const C (&v)[N]) {
+    C top = v[0];
+#pragma unroll
+    for (int e = 1; e < N; e++) top = greater(top, v[e]);
+    if (top > max) {
+        sum *= EXP(max - top);
+        max = top;
+    }
+#pragma unroll
+    for (int e = 0; e < N; e++) sum += v[e] == max ? (C)1 : EXP(v[e] - max);
+}
+
 extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 row_stride, i64 stride, const i64* target, i64 target_stride,
                                  const W* weight, i64 weight_stride, L* loss, i64 loss_stride, C* row_weights, C* lse, i64 lse_stride,
                                  i64 n, i64 c, i64 ignore, C smoothing, Fault* fault) {
@@ -37,7 +61,23 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* logits, i64 ro
         Sums s;
         s.max = LOWEST;
         s.sum = s.all = s.weights = (C)0;
-        for (i64 i = p.i; live && i < c; i += p.across) {
+        const bool plain = !weight && smoothing == (C)0 && stride == 1;
+        if (live && plain) {
+            const i64 head = before_aligned(x, c), packs = (c - head) / VEC;
+            for (i64 q = p.i; q < packs; q += p.across) {
+                const Pack pack = ((const Pack*)(x + head))[q];
+                C v[VEC];
+#pragma unroll
+                for (int e = 0; e < VEC; e++) v[e] = get<C>(&pack.v[e]);
+                take<VEC>(s.max, s.sum, v);
+            }
+            const i64 rest = c - packs * VEC;
+            for (i64 i = p.i; i < rest; i += p.across) {
+                const C v[1] = {get<C>(x + (i < head ? i : i + packs * VEC))};
+                take<1>(s.max, s.sum, v);
+            }
+        }
+        for (i64 i = p.i; live && !plain && i < c; i += p.across) {
             const C w = weight ? get<C>(weight + i * weight_stride) : (C)1;
             Sums one;
             one.max = get<C>(x + i * stride);
@@ -87,7 +127,26 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, i64 grad
         const bool counts = valid(t, c, ignore, fault, p.i == 0);
         const C g = counts ? get<C>(grad + row * grad_stride) : (C)0, z = lse[row * lse_stride];
         const C wt = counts && weight ? get<C>(weight + t * weight_stride) : (C)1;
-        for (i64 i = p.i; i < c; i += p.across) {
+        i64 i = p.i;
+        const T* x = logits + row * row_stride;
+        T* o = out + row * out_row_stride;
+        const i64 head = before_aligned(x, c), packs = (c - head) / VEC, rest = c - packs * VEC;
+        const bool plain = counts && !weight && smoothing == (C)0 && stride == 1 && out_stride == 1 && head == before_aligned(o, c);
+        if (plain) {
+            const auto gradient = [&](C v, i64 at) { return (EXP(v - z) - (at == t ? (C)1 : (C)0)) * g; };
+            for (i64 q = p.i; q < packs; q += p.across) {
+                Pack pack = ((const Pack*)(x + head))[q];
+#pragma unroll
+                for (int e = 0; e < VEC; e++) put(&pack.v[e], gradient(get<C>(&pack.v[e]), head + q * VEC + e));
+                ((Pack*)(o + head))[q] = pack;
+            }
+            for (i64 k = p.i; k < rest; k += p.across) {
+                const i64 at = k < head ? k : k + packs * VEC;
+                put(o + at, gradient(get<C>(x + at), at));
+            }
+            i = c;
+        }
+        for (; i < c; i += p.across) {
             C v = (C)0;
             if (counts) {
                 const C soft = EXP(get<C>(logits + row * row_stride + i * stride) - z);

@@ -2,12 +2,30 @@
 // of random bits of a uniform value: as many as the dtype holds.
 
 #if PART == 5
-// Operands: y, mask, x, element index.
-extern "C" __global__ void entry(const T* x, T* y, b8* mask, u64 seed, u64 offset, u64 first, u32 threshold, C scale,
+// Operands: y, mask, x, element index. `packed`: a position is four neighbours along all of them, which share a block of random
+// numbers.
+template <class E> struct alignas(4 * sizeof(E) < 16 ? 4 * sizeof(E) : 16) Four {
+    E v[4];
+};
+extern "C" __global__ void entry(i32 packed, const T* x, T* y, b8* mask, u64 seed, u64 offset, u64 first, u32 threshold, C scale,
                                  const __grid_constant__ Geo<4> g) {
     for (i64 i = first_position(); i < g.n; i += position_step()) {
         i64 at[4];
         locate(g, i, at);
+        if (packed) {
+            const Words r = philox(seed, offset, (first + (u64)at[3]) / 4);
+            Four<T> v = *(const Four<T>*)(x + at[2]);
+            Four<b8> m;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const bool keep = r.w[j] >> 8 >= threshold;
+                m.v[j].v = keep;
+                put(&v.v[j], get<C>(&v.v[j]) * (keep ? scale : (C)0));
+            }
+            *(Four<b8>*)(mask + at[1]) = m;
+            *(Four<T>*)(y + at[0]) = v;
+            continue;
+        }
         const bool keep = packed_philox(seed, offset, first + (u64)at[3]) >> 8 >= threshold;
         mask[at[1]].v = keep;
         put(y + at[0], get<C>(x + at[2]) * (keep ? scale : (C)0));
