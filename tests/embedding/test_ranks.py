@@ -168,3 +168,94 @@ def test_bags_and_functions_of_several_ranks_agree_with_one(tmp_path):
         assert not total.keys() & counts.keys(), "each id has one owner"
         total.update(counts)
     assert total == {int(i): float((ids == i).sum()) for i in np.unique(ids)}
+
+
+@pytest.mark.parametrize("rule", [oneflow.optim.SGD, oneflow.optim.Adam])
+def test_rows_that_every_rank_keeps_are_equal_and_do_not_travel(tmp_path, rule, monkeypatch):
+    from oneflow.one_embedding import _exchange
+
+    real, sent = _exchange._all_to_all, {}
+
+    def counted(rows, *counts):
+        if rows.dtype is not oneflow.int64:
+            sent[name] = sent.get(name, 0) + len(rows)
+        return real(rows, *counts)
+
+    monkeypatch.setattr(_exchange, "_all_to_all", counted)
+
+    def rank_program():
+        embedding = make(tmp_path / name, tables=TABLES, size_factor=3)
+        optimizer = oe.Optimizer(rule(embedding.parameters(), lr=0.05), [embedding])
+        rank = oneflow.distributed.get_rank()
+        for i, ids in enumerate(batches(3, 8)):
+            if i == 3:
+                assert name == "plain" or embedding.replicate(100) == 100
+                oneflow.distributed.barrier()
+                sent.pop(name, None)
+                oneflow.distributed.barrier()
+            (embedding(oneflow.from_numpy(ids[rank])) ** 2).mean().backward()
+            optimizer.step()
+        oneflow.distributed.barrier()
+        copies, trained = None, sent.get(name)
+        oneflow.distributed.barrier()
+        if name == "kept":
+            kept = embedding._replicas
+            copies = embedding._store.records(kept.batch)[4].numpy()
+            assert embedding.replicate(0) == 0
+        every = oneflow.arange(N)[:, None].expand(-1, 2).contiguous()
+        with oneflow.no_grad():
+            rows = embedding(every).numpy()
+        n_rows = embedding.statistics()["rows"]
+        embedding.close()
+        oneflow.distributed.barrier()
+        sent[name] = trained
+        return rows, n_rows, copies
+
+    results = {}
+    for name in ("plain", "kept"):
+        results[name] = oneflow.testing.run_ranks(3, rank_program, timeout=60.0)
+    for (rows, _, copies), (want, _, _) in zip(results["kept"], results["plain"], strict=True):
+        np.testing.assert_allclose(rows, want, rtol=1e-4, atol=1e-6)
+        assert (copies == results["kept"][0][2]).all(), "copies differ between ranks"
+    assert [r[1] for r in results["kept"]] == [r[1] for r in results["plain"]], "copies are removed again"
+    assert sent["kept"] < 0.7 * sent["plain"]
+
+
+def test_a_rank_that_dies_in_a_step_ends_the_others_and_leaves_the_last_epoch(tmp_path):
+    def rank_program(dies):
+        embedding = make(tmp_path, tables=TABLES, size_factor=3)
+        optimizer = oe.Optimizer(oneflow.optim.Adam(embedding.parameters(), lr=0.05), [embedding])
+        rank = oneflow.distributed.get_rank()
+        for i, ids in enumerate(batches(2, 4)):
+            if dies and i == 2 and rank == 1:
+                raise ArithmeticError("this rank dies")
+            (embedding(oneflow.from_numpy(ids[rank])) ** 2).mean().backward()
+            optimizer.step()
+            if i == 1:
+                embedding.commit()
+                with oneflow.no_grad():
+                    every = embedding(oneflow.arange(N)[:, None].expand(-1, 2).contiguous()).numpy()
+                if not dies:
+                    # As a killed process would.
+                    embedding._finalizer.detach()
+                    embedding._store.close()
+                    return every
+        return None
+
+    want = oneflow.testing.run_ranks(2, rank_program, False, timeout=20.0)
+    import shutil
+
+    shutil.rmtree(tmp_path)
+    with pytest.raises(ArithmeticError, match="dies"):
+        oneflow.testing.run_ranks(2, rank_program, True, timeout=20.0)
+    import gc
+
+    gc.collect()
+
+    def rows():
+        embedding = make(tmp_path, tables=TABLES, size_factor=3)
+        with oneflow.no_grad():
+            return embedding(oneflow.arange(N)[:, None].expand(-1, 2).contiguous()).numpy()
+
+    for found, expected in zip(oneflow.testing.run_ranks(2, rows, timeout=20.0), want, strict=True):
+        assert (found == expected).all()

@@ -1,9 +1,10 @@
 //! The keys of one lookup: which are different, and at which positions each stands.
 
 use crate::config::MAX_TABLES;
+use crate::hot::KeySet;
 use crate::index::prefetch;
 use oneflow_base::{Error, Result};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// A row's key: a table and any 64 bits in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,13 +83,35 @@ impl Bags<'_> {
     }
 }
 
-/// The keys of a lookup, each once, in the order in which they first appear.
+/// No owner.
+const NOBODY: u32 = u32::MAX;
+
+/// The keys of a lookup: of each position, and each once, in the order in which they first appear.
 pub struct Batch {
-    pub(crate) keys: Vec<Key>,
-    /// For each position the number of its key, or `PADDING`.
-    pub(crate) inverse: Vec<u32>,
-    /// Made when it is first asked for: a lookup that is not trained does not need it.
+    positions: Positions,
+    /// Made when it is first asked for: a lookup that is not trained needs no different keys, and none needs groups.
+    unique: OnceLock<Unique>,
     groups: OnceLock<Groups>,
+    /// Where a store found the rows.
+    pub(crate) found: Mutex<Option<Found>>,
+}
+
+/// The keys as they came.
+enum Positions {
+    Keys(Vec<Option<Key>>),
+    Ids { ids: Vec<u64>, tables: Tables, padding: Option<u64> },
+}
+
+enum Tables {
+    /// The ids of so many tables alternate.
+    Alternate(u32),
+    Each(Vec<u32>),
+}
+
+struct Unique {
+    keys: Vec<Key>,
+    /// For each position the number of its key, or `PADDING`.
+    inverse: Vec<u32>,
 }
 
 /// Positions of key `k`, ascending: `positions[starts[k]..starts[k + 1]]`.
@@ -97,19 +120,21 @@ struct Groups {
     starts: Vec<u32>,
 }
 
+/// The slots of a batch's different keys in a store, for as long as the store has moved no row since.
+pub(crate) struct Found {
+    pub store: u64,
+    pub n_moves: u64,
+    pub slots: Vec<u32>,
+}
+
 /// Keys whose lines of the table are asked for before the first is looked at.
 const AHEAD: usize = 16;
 
-impl Batch {
-    /// From the key of each position; None is padding.
-    pub fn new(mut keys: impl ExactSizeIterator<Item = Option<Key>>) -> Result<Batch> {
-        let n = keys.len();
-        if n > u32::MAX as usize / 2 {
-            return Err(Error::value(format!("embedding: a batch has at most 2^31 ids, got {n}")));
-        }
+impl Unique {
+    fn of(mut keys: impl Iterator<Item = Option<Key>>, n: usize) -> Unique {
         let slots = (2 * n).next_power_of_two().max(16);
         let mut table = vec![PADDING; slots];
-        let mut batch = Batch { keys: Vec::with_capacity(n), inverse: Vec::with_capacity(n), groups: OnceLock::new() };
+        let mut unique = Unique { keys: Vec::with_capacity(n), inverse: Vec::with_capacity(n) };
         let mut group = [(Key { table: 0, id: 0 }, 0, false); AHEAD];
         for _ in 0..n.div_ceil(AHEAD) {
             let mut n_group = 0;
@@ -122,65 +147,105 @@ impl Batch {
             }
             for &(key, first, is_key) in &group[..n_group] {
                 if !is_key {
-                    batch.inverse.push(PADDING);
+                    unique.inverse.push(PADDING);
                     continue;
-                }
-                if key.table as usize >= MAX_TABLES {
-                    return Err(Error::index(format!("embedding: there is no table {}", key.table)));
                 }
                 let mut s = first;
                 let number = loop {
                     match table[s] {
                         PADDING => {
-                            table[s] = batch.keys.len() as u32;
-                            batch.keys.push(key);
+                            table[s] = unique.keys.len() as u32;
+                            unique.keys.push(key);
                             break table[s];
                         }
-                        k if batch.keys[k as usize] == key => break k,
+                        k if unique.keys[k as usize] == key => break k,
                         _ => s = (s + 1) & (slots - 1),
                     }
                 };
-                batch.inverse.push(number);
+                unique.inverse.push(number);
             }
         }
-        Ok(batch)
+        unique
+    }
+}
+
+impl Batch {
+    /// From the key of each position; None is padding.
+    pub fn new(keys: impl ExactSizeIterator<Item = Option<Key>>) -> Result<Batch> {
+        let keys: Vec<Option<Key>> = keys.collect();
+        Batch::of(keys.len(), keys.iter().flatten().map(|k| k.table).max(), Positions::Keys(keys))
+    }
+
+    fn of(n: usize, last_table: Option<u32>, positions: Positions) -> Result<Batch> {
+        if n > u32::MAX as usize / 2 {
+            return Err(Error::value(format!("embedding: a batch has at most 2^31 ids, got {n}")));
+        }
+        if let Some(table) = last_table.filter(|t| *t as usize >= MAX_TABLES) {
+            return Err(Error::index(format!("embedding: there is no table {table}")));
+        }
+        Ok(Batch { positions, unique: OnceLock::new(), groups: OnceLock::new(), found: Mutex::new(None) })
     }
 
     /// From ids and the table of each; without tables, those of `n_tables` tables alternate. `padding` is no key.
     pub fn from_ids(ids: &[u64], tables: Option<&[u64]>, n_tables: u32, padding: Option<u64>) -> Result<Batch> {
-        let key = |table: u32, id: u64| (Some(id) != padding).then_some(Key { table, id });
-        match tables {
+        let (last, tables) = match tables {
             Some(tables) if tables.len() != ids.len() => {
-                Err(Error::value(format!("embedding: {} tables for {} ids", tables.len(), ids.len())))
+                return Err(Error::value(format!("embedding: {} tables for {} ids", tables.len(), ids.len())));
             }
             Some(tables) => {
-                let table = |t: u64| u32::try_from(t).unwrap_or(u32::MAX);
-                Batch::new(ids.iter().zip(tables).map(|(id, t)| key(table(*t), *id)))
+                let each: Vec<u32> = tables.iter().map(|t| u32::try_from(*t).unwrap_or(u32::MAX)).collect();
+                (each.iter().copied().max(), Tables::Each(each))
             }
-            None if n_tables <= 1 => Batch::new(ids.iter().map(|id| key(0, *id))),
-            None => Batch::new(ids.iter().enumerate().map(|(i, id)| key((i % n_tables as usize) as u32, *id))),
+            None => (n_tables.checked_sub(1), Tables::Alternate(n_tables.max(1))),
+        };
+        Batch::of(ids.len(), last, Positions::Ids { ids: ids.to_vec(), tables, padding })
+    }
+
+    /// The key of a position; None is padding.
+    #[inline(always)]
+    pub fn key_at(&self, p: usize) -> Option<Key> {
+        match &self.positions {
+            Positions::Keys(keys) => keys[p],
+            Positions::Ids { ids, tables, padding } => {
+                let table = match tables {
+                    Tables::Alternate(1) => 0,
+                    Tables::Alternate(n) => (p % *n as usize) as u32,
+                    Tables::Each(tables) => tables[p],
+                };
+                (Some(ids[p]) != *padding).then_some(Key { table, id: ids[p] })
+            }
         }
+    }
+
+    fn unique(&self) -> &Unique {
+        self.unique.get_or_init(|| match &self.positions {
+            Positions::Keys(keys) => Unique::of(keys.iter().copied(), keys.len()),
+            Positions::Ids { ids, tables: Tables::Alternate(1), padding: None } => {
+                Unique::of(ids.iter().map(|id| Some(Key { table: 0, id: *id })), ids.len())
+            }
+            Positions::Ids { ids, .. } => Unique::of((0..ids.len()).map(|p| self.key_at(p)), ids.len()),
+        })
     }
 
     /// Several batches as one: their positions follow each other.
     pub fn joined<'a>(parts: impl Iterator<Item = &'a Batch>) -> Result<Batch> {
-        let of = |b: &'a Batch| b.inverse.iter().map(|k| b.keys.get(*k as usize).copied()).collect::<Vec<_>>();
-        let keys: Vec<Option<Key>> = parts.flat_map(of).collect();
+        let keys: Vec<Option<Key>> = parts.flat_map(|b| (0..b.len()).map(|p| b.key_at(p))).collect();
         Batch::new(keys.into_iter())
     }
 
     fn groups(&self) -> &Groups {
         self.groups.get_or_init(|| {
-            let mut starts = vec![0u32; self.keys.len() + 1];
-            for k in self.inverse.iter().filter(|k| **k != PADDING) {
+            let Unique { keys, inverse } = self.unique();
+            let mut starts = vec![0u32; keys.len() + 1];
+            for k in inverse.iter().filter(|k| **k != PADDING) {
                 starts[*k as usize + 1] += 1;
             }
             for k in 1..starts.len() {
                 starts[k] += starts[k - 1];
             }
             let mut next = starts.clone();
-            let mut positions = vec![0; starts[self.keys.len()] as usize];
-            for (p, k) in self.inverse.iter().enumerate().filter(|(_, k)| **k != PADDING) {
+            let mut positions = vec![0; starts[keys.len()] as usize];
+            for (p, k) in inverse.iter().enumerate().filter(|(_, k)| **k != PADDING) {
                 positions[next[*k as usize] as usize] = p as u32;
                 next[*k as usize] += 1;
             }
@@ -190,20 +255,22 @@ impl Batch {
 
     /// The number of the different key of each position; `u32::MAX` is padding.
     pub fn inverse(&self) -> &[u32] {
-        &self.inverse
+        &self.unique().inverse
     }
 
-    /// The keys by owner: their numbers, those of the first owner first, and how many each of `n` owners has.
-    pub fn by_owner(&self, n: usize) -> (Vec<u32>, Vec<usize>) {
+    /// The keys by owner, without those of a set: their numbers, those of the first owner first, and how many each of `n` owners
+    /// has.
+    pub fn by_owner(&self, n: usize, except: Option<&KeySet>) -> (Vec<u32>, Vec<usize>) {
         let mut starts = vec![0usize; n + 1];
-        let owners: Vec<u32> = self.keys.iter().map(|k| k.owner(n) as u32).collect();
-        owners.iter().for_each(|o| starts[*o as usize + 1] += 1);
+        let owner = |k: &Key| if except.is_some_and(|set| set.contains(*k)) { NOBODY } else { k.owner(n) as u32 };
+        let owners: Vec<u32> = self.keys().iter().map(owner).collect();
+        owners.iter().filter(|o| **o != NOBODY).for_each(|o| starts[*o as usize + 1] += 1);
         let counts = starts[1..].to_vec();
         for o in 0..n {
             starts[o + 1] += starts[o];
         }
-        let mut order = vec![0; self.keys.len()];
-        for (k, owner) in owners.iter().enumerate() {
+        let mut order = vec![0; starts[n]];
+        for (k, owner) in owners.iter().enumerate().filter(|(_, o)| **o != NOBODY) {
             order[starts[*owner as usize]] = k as u32;
             starts[*owner as usize] += 1;
         }
@@ -213,7 +280,7 @@ impl Batch {
     /// The sum of the rows of `width` numbers at the positions of each key, in the order of the positions.
     pub fn sums(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
         self.check_rows(rows.len(), self.len(), width)?;
-        let mut sums = vec![0.0; self.keys.len() * width];
+        let mut sums = vec![0.0; self.n_unique() * width];
         for (k, sum) in sums.chunks_exact_mut(width.max(1)).enumerate() {
             for &p in self.positions_of(k) {
                 let row = &rows[p as usize * width..(p as usize + 1) * width];
@@ -227,7 +294,7 @@ impl Batch {
     pub fn to_positions(&self, rows: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
         self.check_rows(rows.len(), self.n_unique(), width)?;
         self.check_rows(out.len(), self.len(), width)?;
-        for (out, &k) in out.chunks_exact_mut(width.max(1)).zip(&self.inverse) {
+        for (out, &k) in out.chunks_exact_mut(width.max(1)).zip(self.inverse()) {
             match k {
                 PADDING => out.fill(0.0),
                 k => out.copy_from_slice(&rows[k as usize * width..(k as usize + 1) * width]),
@@ -245,18 +312,21 @@ impl Batch {
 
     /// Positions, padding included.
     pub fn len(&self) -> usize {
-        self.inverse.len()
+        match &self.positions {
+            Positions::Keys(keys) => keys.len(),
+            Positions::Ids { ids, .. } => ids.len(),
+        }
     }
     pub fn is_empty(&self) -> bool {
-        self.inverse.is_empty()
+        self.len() == 0
     }
     /// Different keys.
     pub fn n_unique(&self) -> usize {
-        self.keys.len()
+        self.keys().len()
     }
     /// The different keys, in the order in which they first appear.
     pub fn keys(&self) -> &[Key] {
-        &self.keys
+        &self.unique().keys
     }
     pub(crate) fn positions_of(&self, k: usize) -> &[u32] {
         let groups = self.groups();
@@ -273,7 +343,7 @@ mod tests {
         let key = |table, id| Some(Key { table, id });
         let ids = [key(0, 5), key(1, 5), None, key(0, 5), key(0, u64::MAX), key(1, 5), key(0, 0)];
         let batch = Batch::new(ids.into_iter()).unwrap();
-        assert_eq!(batch.inverse, [0, 1, PADDING, 0, 2, 1, 3]);
+        assert_eq!(batch.inverse(), [0, 1, PADDING, 0, 2, 1, 3]);
         assert_eq!((0..4).map(|k| batch.positions_of(k)).collect::<Vec<_>>(), [&[0, 3][..], &[1, 5], &[4], &[6]]);
         let twice = Batch::joined([&batch, &batch].into_iter()).unwrap();
         assert_eq!((twice.len(), twice.n_unique(), twice.positions_of(1)), (14, 4, &[1, 5, 8, 12][..]));
@@ -296,11 +366,17 @@ mod tests {
     fn every_key_has_one_owner_and_owners_have_equal_shares() {
         let batch = Batch::new((0..9000u32).map(|id| Some(Key { table: 0, id: id as u64 }))).unwrap();
         for n in [1, 3, 4] {
-            let (order, counts) = batch.by_owner(n);
-            let owners: Vec<usize> = order.iter().map(|k| batch.keys[*k as usize].owner(n)).collect();
+            let (order, counts) = batch.by_owner(n, None);
+            let owners: Vec<usize> = order.iter().map(|k| batch.keys()[*k as usize].owner(n)).collect();
             assert!(owners.is_sorted() && owners.iter().all(|o| *o < n));
             assert_eq!(counts.iter().sum::<usize>(), 9000);
             assert!(counts.iter().all(|c| c.abs_diff(9000 / n) < 300), "{counts:?}");
+            let hot: Vec<Key> = [8999, 7, 1 << 40].map(|id| Key { table: 0, id }).to_vec();
+            let set = KeySet::new(&hot);
+            let (rest, counts) = batch.by_owner(n, Some(&set));
+            let all_but: Vec<u32> = order.iter().copied().filter(|k| *k != 8999 && *k != 7).collect();
+            assert_eq!((rest, counts.iter().sum::<usize>()), (all_but, 8998));
+            assert_eq!(batch.members(&set), (vec![7, 8999], vec![1, 0]));
         }
     }
 }

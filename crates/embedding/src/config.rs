@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::folder::Faults;
 use crate::initial::Initializer;
+use crate::readers::Io;
 use oneflow_base::{Error, Result};
 use std::sync::Arc;
 
@@ -32,8 +33,12 @@ pub struct Options {
     pub memory_budget: u64,
     /// Records a segment file; 0 chooses.
     pub records_per_segment: usize,
-    /// Threads that read from disk.
+    /// Threads that read from disk where the kernel has no `io_uring`.
     pub n_readers: usize,
+    pub io: Io,
+    /// Reads pass by the system's cache of files, in blocks of this many bytes (512 or 4096), where the file system has such
+    /// reads. Rows outside of the budget then take no memory anywhere.
+    pub direct_block: Option<usize>,
     /// How each table admits new keys; tables beyond the list admit all.
     pub admission: Vec<Admission>,
     /// Makes chosen writes fail, in tests.
@@ -42,7 +47,26 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { memory_budget: u64::MAX, records_per_segment: 0, n_readers: 4, admission: vec![], faults: None }
+        Options {
+            memory_budget: u64::MAX,
+            records_per_segment: 0,
+            n_readers: 4,
+            io: Io::Best,
+            direct_block: None,
+            admission: vec![],
+            faults: None,
+        }
+    }
+}
+
+impl Options {
+    pub fn check(&self) -> Result<()> {
+        match self.direct_block {
+            Some(block) if !block.is_power_of_two() || !(512..=1 << 16).contains(&block) => Err(Error::value(format!(
+                "embedding: blocks of direct reads have 512 to 65536 bytes, a power of two, got {block}"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,11 +5,11 @@
 
 use crate::config::{Config, Options};
 use crate::folder::Folder;
-use crate::index::Index;
 use crate::log::{HEADER, Place, Segment, segment_name};
 use crate::manifest::{self, Head, Manifest};
 use crate::places::Places;
 use crate::queues::{DEAD, DIRTY};
+use crate::slots::Slots;
 use crate::store::Store;
 use oneflow_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -75,6 +75,7 @@ impl Store {
     /// Opens a store as of its last epoch, or creates an empty one.
     pub fn open(path: &Path, config: Config, options: &Options) -> Result<Store> {
         config.check()?;
+        options.check()?;
         let folder = Arc::new(Folder::open(path, options.faults.clone())?);
         folder.make_folder(SNAPSHOTS)?;
         let names = folder.names("")?;
@@ -168,7 +169,8 @@ impl Store {
         self.log.segments = segments;
         self.n_rows = places.len();
         self.places = places;
-        self.index = Index::new();
+        self.slots = Slots::new(self.config.tables.len());
+        self.n_moves += 1;
         self.rows.clear();
         self.queues.clear();
         Ok(())

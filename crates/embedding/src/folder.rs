@@ -48,6 +48,23 @@ fn failed(what: &str, path: &Path, e: io::Error) -> Error {
     Error::runtime(format!("embedding: cannot {what} {}: {e}", path.display()))
 }
 
+/// Opens a file for direct reads, and tries one; None where they are refused.
+#[cfg(target_os = "linux")]
+pub fn open_direct(path: &Path) -> io::Result<Option<Arc<File>>> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => Ok(Some(Arc::new(file))),
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn open_direct(_path: &Path) -> io::Result<Option<Arc<File>>> {
+    Ok(None)
+}
+
 impl Folder {
     /// Opens or creates the folder and locks it.
     pub fn open(path: &Path, faults: Option<Arc<dyn Faults>>) -> Result<Folder> {
@@ -112,6 +129,12 @@ impl Folder {
     pub fn open_file(&self, name: &str) -> Result<File> {
         let path = self.file(name);
         OpenOptions::new().read(true).write(!self.reads_only).open(&path).map_err(|e| failed("open", &path, e))
+    }
+
+    /// The file for reads that pass by the system's cache; None where the file system has none.
+    pub fn open_direct(&self, name: &str) -> Result<Option<Arc<File>>> {
+        let path = self.file(name);
+        open_direct(&path).map_err(|e| failed("open", &path, e))
     }
 
     pub fn write_at(&self, file: &File, name: &str, bytes: &[u8], offset: u64) -> Result<()> {

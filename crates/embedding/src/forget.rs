@@ -82,7 +82,7 @@ impl Store {
                 f(key, self.rows.row(slot));
             }
         }
-        let is_in_memory = |key: Key| self.index.find(key.hash(), |s| self.rows.key(s) == key).is_some();
+        let is_in_memory = |key: Key| self.slots.get(key, &self.rows).is_some();
         let rest = self.places.iter().filter(|(k, p)| is_wanted(k.table) && !p.is_nowhere() && !is_in_memory(*k));
         let mut rest: Vec<(Place, u64)> = rest.map(|(key, place)| (place, key.id)).collect();
         rest.sort_unstable_by_key(|r| r.0);

@@ -121,10 +121,14 @@ impl Index {
         (bits != 0).then(|| bucket.numbers[bits.trailing_zeros() as usize])
     }
 
+    /// Returns true if the next key makes the table grow. Five sixths full: beyond, keys pass on through many buckets.
+    pub fn is_full(&self) -> bool {
+        self.len >= self.buckets.len() * (WAYS - 2)
+    }
+
     /// Adds a new key. `hash_of` returns the hash of existing numbers.
     pub fn insert(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
-        // Five sixths full: beyond, keys pass on through many buckets.
-        if self.len >= self.buckets.len() * (WAYS - 2) {
+        if self.is_full() {
             let old = std::mem::take(&mut self.buckets);
             self.buckets = Vec::with_capacity(old.len() * 2);
             ask_for_huge_pages(self.buckets.as_mut_ptr().cast(), old.len() * 2 * size_of::<Bucket>());

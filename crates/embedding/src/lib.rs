@@ -5,21 +5,24 @@
 //!
 //! - `Store` (`store.rs`) looks up, updates, writes and removes batches of rows. `epochs.rs` is its part that makes them last.
 //! - A row is its key, the step and number of its updates, its weights and its optimizer state, contiguous (`rows.rs`).
-//!   `index.rs` finds it, `queues.rs` chooses which rows leave memory.
-//! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once, and `folder.rs` is the only
+//!   `slots.rs` finds it (by an array where ids are dense, else by `index.rs`), `queues.rs` chooses which rows leave memory.
+//! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once (`uring.rs`, or threads;
+//!   `blocks.rs` says which bytes), and `folder.rs` is the only
 //!   file that touches the file system, so that tests make any of its steps fail.
 //! - `manifest.rs` is the format of an epoch: which record is whose. A store that is opened again is as its last epoch was.
 //! - `rules.rs` holds the optimizers, `initial.rs` the values of rows that nobody has updated. `admission.rs` decides which new
-//!   keys get a row, `forget.rs` which rows leave for good.
+//!   keys get a row, `forget.rs` which rows leave for good, `hot.rs` which every rank keeps a copy of.
 //! - `saved.rs` reads an epoch or a snapshot without changing it: for exports, deltas and another number of ranks.
 
 mod admission;
 mod batch;
+mod blocks;
 mod chunk;
 mod config;
 mod epochs;
 mod folder;
 mod forget;
+mod hot;
 mod index;
 mod initial;
 mod log;
@@ -30,14 +33,19 @@ mod readers;
 mod rows;
 mod rules;
 mod saved;
+mod slots;
 mod store;
+#[cfg(target_os = "linux")]
+mod uring;
 
 pub use admission::Admission;
 pub use batch::{Bags, Batch, Key};
 pub use config::{Config, Options};
 pub use folder::{Faults, Op, Verdict};
 pub use forget::{Forget, Score};
+pub use hot::KeySet;
 pub use initial::Initializer;
+pub use readers::Io;
 pub use rules::{Rule, Step};
 pub use saved::{Records, Saved};
 pub use store::{Counts, Stats, Store};

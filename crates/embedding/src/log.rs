@@ -3,8 +3,9 @@
 //! Independent of keys: the store tells which records are live. A record is 24 bytes of header, whose last word is the
 //! checksum of all else and of the record's own place, and then the numbers of a row.
 
+use crate::blocks::Read;
 use crate::folder::Folder;
-use crate::readers::{Read, Readers};
+use crate::readers::Readers;
 use oneflow_base::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -63,6 +64,9 @@ pub struct Log {
     /// Records that were appended or forgotten.
     pub n_changes: u64,
     files: HashMap<u32, Arc<File>>,
+    /// The same for direct reads, if the store has them.
+    direct_files: HashMap<u32, Arc<File>>,
+    is_direct: bool,
     /// Segments that hold a damaged record: nothing moves out of them.
     pub damaged: BTreeSet<u32>,
 }
@@ -92,8 +96,18 @@ impl Log {
             unsynced: BTreeSet::new(),
             n_changes: 0,
             files: HashMap::new(),
+            direct_files: HashMap::new(),
+            is_direct: false,
             damaged: BTreeSet::new(),
         }
+    }
+
+    /// Lets later reads pass by the system's cache, if the file system has such reads.
+    pub fn read_directly(&mut self) {
+        self.is_direct = true;
+    }
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
     pub fn record_bytes(&self) -> usize {
@@ -186,6 +200,29 @@ impl Log {
         Ok(file)
     }
 
+    /// The file as it is read: past the system's cache where that is wanted and possible.
+    fn file_to_read(&mut self, segment: u32) -> Result<Arc<File>> {
+        if !self.is_direct {
+            return self.file(segment);
+        }
+        if let Some(file) = self.direct_files.get(&segment) {
+            return Ok(file.clone());
+        }
+        match self.folder.open_direct(&segment_name(segment))? {
+            None => {
+                self.is_direct = false;
+                self.file(segment)
+            }
+            Some(file) => {
+                if self.direct_files.len() >= MAX_FILES {
+                    self.direct_files.clear();
+                }
+                self.direct_files.insert(segment, file.clone());
+                Ok(file)
+            }
+        }
+    }
+
     /// A record's row is newer in memory, or gone.
     pub fn forget(&mut self, place: Place) {
         if let Some(segment) = self.segments.get_mut(&place.segment()) {
@@ -198,6 +235,7 @@ impl Log {
     pub fn remove(&mut self, segment: u32) {
         self.segments.remove(&segment);
         self.files.remove(&segment);
+        self.direct_files.remove(&segment);
         self.unsynced.remove(&segment);
         self.damaged.remove(&segment);
         // What cannot be removed now is when the store is opened next.
@@ -221,7 +259,7 @@ impl Log {
                 }
                 _ => {
                     let offset = place.record() as u64 * size as u64;
-                    reads.push(Read { file: self.file(place.segment())?, offset });
+                    reads.push(Read { file: self.file_to_read(place.segment())?, offset });
                     which.push(i);
                 }
             }
@@ -229,23 +267,22 @@ impl Log {
         if which.is_empty() {
             return Ok(words);
         }
-        let bytes = readers.read(reads, size)?;
-        for (bytes, &i) in bytes.chunks_exact(size).zip(&which) {
+        let damaged = &mut self.damaged;
+        readers.read(&reads, size, |n, bytes| {
+            let i = which[n];
             let row = &mut words[i * size / 4..(i + 1) * size / 4];
-            if let Err(e) = accept(bytes, places[i], ids[i], row) {
-                self.damaged.insert(places[i].segment());
-                return Err(e);
-            }
-        }
+            accept(bytes, places[i], ids[i], row).inspect_err(|_| {
+                damaged.insert(places[i].segment());
+            })
+        })?;
         Ok(words)
     }
 
     /// The records of a segment that does not grow, as rows; None for those that are damaged.
     pub fn read_range(&mut self, readers: &Readers, segment: u32, range: Range<u32>) -> Result<Vec<Option<Vec<u32>>>> {
         let size = self.record_bytes;
-        let file = self.file(segment)?;
+        let file = self.file_to_read(segment)?;
         let whole = Read { file, offset: range.start as u64 * size as u64 };
-        let bytes = readers.read(vec![whole], range.len() * size)?;
         let row = |(record, bytes): (u32, &[u8])| {
             let id = u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
             let table = u32::from_le_bytes(std::array::from_fn(|i| bytes[8 + i]));
@@ -254,7 +291,12 @@ impl Log {
             let read = fits.then(|| accept(bytes, Place::new(segment, record, table), id, &mut row));
             read.is_some_and(|r| r.is_ok()).then_some(row)
         };
-        Ok(range.zip(bytes.chunks_exact(size)).map(row).collect())
+        let mut rows = Vec::with_capacity(range.len());
+        readers.read(&[whole], range.len() * size, |_, bytes| {
+            rows.extend(range.clone().zip(bytes.chunks_exact(size)).map(row));
+            Ok(())
+        })?;
+        Ok(rows)
     }
 }
 
@@ -271,7 +313,7 @@ fn accept(bytes: &[u8], place: Place, id: u64, row: &mut [u32]) -> Result<()> {
     Ok(())
 }
 
-fn damaged(place: Place) -> Error {
+pub fn damaged(place: Place) -> Error {
     Error::runtime(format!(
         "embedding: record {} of {} is damaged: its checksum does not fit its bytes. The row is not served; load a \
          snapshot that does not use this file",
@@ -280,7 +322,8 @@ fn damaged(place: Place) -> Error {
     ))
 }
 
-fn checksum(record: &[u8], place: Place) -> u32 {
+/// Of all of a record but the checksum itself, and of its place.
+pub fn checksum(record: &[u8], place: Place) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&place.0.to_le_bytes());
     hasher.update(&record[..4 * CHECKSUM]);

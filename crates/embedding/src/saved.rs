@@ -9,7 +9,7 @@ use crate::epochs::{check_segments, newest_epoch, snapshot_file};
 use crate::folder::Folder;
 use crate::log::{HEADER, Log, Place};
 use crate::manifest::{self, Manifest};
-use crate::readers::Readers;
+use crate::readers::{Io, Readers};
 use crate::rows::{COUNT, STEP, floats};
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ impl Saved {
         let log = Log::new(folder.clone(), config.width(), 0, 0);
         let segments = check_segments(&folder, &manifest, log.record_bytes())?;
         let entries = sorted_entries(&manifest, config.tables.len() as u32, &segments)?;
-        Ok(Saved { log, readers: Readers::new(2)?, epoch: manifest.head.epoch, config, entries })
+        Ok(Saved { log, readers: Readers::new(2, Io::Best, 1), epoch: manifest.head.epoch, config, entries })
     }
 
     pub fn config(&self) -> &Config {

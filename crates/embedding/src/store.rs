@@ -4,10 +4,9 @@
 //! more rows than fit in half of the memory, which runs in pieces; its error says so.
 
 use crate::admission::Admissions;
-use crate::batch::{Bags, Batch, Key, PADDING};
+use crate::batch::{Bags, Batch, Found, Key, PADDING};
 use crate::config::{Config, Options};
 use crate::folder::Folder;
-use crate::index::Index;
 use crate::initial::fill_row;
 use crate::log::{HEADER, Log};
 use crate::places::Places;
@@ -16,9 +15,12 @@ use crate::readers::Readers;
 use crate::rows::{NOT_ON_DISK, Rows, floats};
 use crate::rules::{Rule, Step};
 use crate::saved::Records;
+use crate::slots::{ABSENT, NO_KEY, Slots};
 use oneflow_base::{Error, Result};
+use oneflow_kernels_prim::{Simd, WithSimd, dispatch, isa};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Rows of embeddings by key, in memory and on disk.
@@ -29,7 +31,11 @@ pub struct Store {
     pub(crate) log: Log,
     pub(crate) rows: Rows,
     pub(crate) queues: Queues,
-    pub(crate) index: Index,
+    /// The slots of the rows in memory.
+    pub(crate) slots: Slots,
+    /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
+    number: u64,
+    pub(crate) n_moves: u64,
     pub(crate) places: Places,
     /// Rows that were written and not removed.
     pub(crate) n_rows: usize,
@@ -50,6 +56,8 @@ pub struct Counts {
     /// Different keys of lookups and updates: found in memory, read from disk, never written before.
     pub hits: u64,
     pub reads: u64,
+    /// Rows that were read from disk before a lookup asked for them.
+    pub prefetched: u64,
     pub initial: u64,
     /// Rows that left memory, and those of them that had to be written.
     pub evictions: u64,
@@ -81,11 +89,9 @@ pub struct Stats {
     pub counts: Counts,
 }
 
-/// No slot.
-const ABSENT: u32 = u32::MAX;
-/// How many keys ahead lines of the index, and lines of rows, are asked for before they are read; and room for both.
-const DISTANCE: usize = 16;
-const RING: usize = 32;
+/// Of the next store of this process.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
 /// Keys that are found before their rows are copied.
 const BLOCK: usize = 256;
 /// Lines of rows that are asked for ahead of copying and updating.
@@ -101,12 +107,19 @@ const ASIDE: u32 = 1 << 31;
 impl Store {
     pub(crate) fn new(config: Config, options: &Options, folder: Arc<Folder>, next_segment: u32) -> Result<Store> {
         let width = config.width();
+        let mut log = Log::new(folder.clone(), width, options.records_per_segment, next_segment);
+        if options.direct_block.is_some() {
+            log.read_directly();
+        }
+        let align = options.direct_block.unwrap_or(1);
         Ok(Store {
-            log: Log::new(folder.clone(), width, options.records_per_segment, next_segment),
-            readers: Readers::new(options.n_readers)?,
+            log,
+            readers: Readers::new(options.n_readers, options.io, align),
             rows: Rows::new(width, options.memory_budget),
             queues: Queues::default(),
-            index: Index::new(),
+            slots: Slots::new(config.tables.len()),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            n_moves: 0,
             places: Places::new(),
             admissions: Admissions::new(&options.admission, config.tables.len(), config.seed)?,
             config,
@@ -137,6 +150,32 @@ impl Store {
         self.read(batch, self.config.dim(), trains, out)
     }
 
+    /// Brings those rows of a batch into memory that are on disk, for a lookup or an update that comes later. Changes no row,
+    /// and which rows a later call finds in memory changes no result. Of a batch that is too large its first part comes.
+    pub fn prefetch(&mut self, batch: &Batch) -> Result<()> {
+        self.check_tables(batch.keys())?;
+        self.bound_disk()?;
+        let keys = &batch.keys()[..batch.n_unique().min(self.piece())];
+        let mut slots = Vec::with_capacity(keys.len());
+        self.find(keys, 0, &mut slots);
+        let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.pin(&slots, true);
+        let before = self.counts;
+        let read = self.fetch(keys, &missing, &mut slots);
+        self.pin(&slots, false);
+        self.counts.prefetched += self.counts.reads - before.reads;
+        (self.counts.reads, self.counts.stalled) = (before.reads, before.stalled);
+        read
+    }
+
+    /// What reads from disk: `io_uring` or threads, and whether they pass by the system's cache.
+    pub fn reads_by(&self) -> (&'static str, bool) {
+        (self.readers.kind(), self.log.is_direct())
+    }
+
     /// As `lookup`, with the optimizer's state after the weights: zeros for rows that nobody has updated.
     pub fn read_rows(&mut self, batch: &Batch, out: &mut [f32]) -> Result<()> {
         self.read(batch, self.config.width(), false, out)
@@ -148,11 +187,11 @@ impl Store {
         bags.check(batch.len())?;
         check_numbers(bags.n_bags, dim, out.len())?;
         out.fill(0.0);
+        let isa = isa();
         self.read_rows_of(batch, dim, trains, |p, row| {
             let bag = bags.of[p] as usize;
-            let (out, factor) = (&mut out[bag * dim..(bag + 1) * dim], bags.factor(p));
             if let Some(row) = row {
-                out.iter_mut().zip(row).for_each(|(o, r)| *o += factor * r);
+                dispatch(isa, AddRow { to: &mut out[bag * dim..(bag + 1) * dim], row, factor: bags.factor(p) });
             }
         })
     }
@@ -176,15 +215,20 @@ impl Store {
         trains: bool,
         mut f: impl FnMut(usize, Option<&[f32]>),
     ) -> Result<()> {
-        self.check_tables(&batch.keys)?;
+        self.readers.check_process()?;
         self.bound_disk()?;
-        let mut slots = Vec::with_capacity(batch.keys.len());
+        let mut first = if trains { 0 } else { self.read_present(batch, n, &mut f)? };
+        if first == batch.len() {
+            return Ok(());
+        }
+        let keys = batch.keys();
+        self.check_tables(keys)?;
+        let mut slots = Vec::with_capacity(keys.len());
         // Keys stand in the order in which they first appear, so a block of rows is copied as soon as it is found, while its
         // lines are near. The first row that is not in memory ends this.
-        let mut first = 0;
-        while slots.len() < batch.keys.len() {
+        while slots.len() < keys.len() {
             let known = slots.len();
-            let block = &batch.keys[known..batch.keys.len().min(known + BLOCK)];
+            let block = &keys[known..keys.len().min(known + BLOCK)];
             self.find(block, n, &mut slots);
             if slots[known..].contains(&ABSENT) {
                 break;
@@ -192,22 +236,50 @@ impl Store {
             first = self.emit(batch, first, n, &slots, &[], &mut f);
         }
         let known = slots.len();
-        let rest = &batch.keys[known..];
-        self.find(rest, 0, &mut slots);
+        self.find(&keys[known..], 0, &mut slots);
         let any_missing = slots.contains(&ABSENT);
-        if trains && batch.keys.len() <= self.piece() {
+        if trains && keys.len() <= self.piece() {
             self.count_hits(&slots);
             if any_missing {
                 let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
                 self.pin(&slots, true);
-                let read = self.fetch(&batch.keys, &missing, &mut slots);
+                let read = self.fetch(keys, &missing, &mut slots);
                 self.pin(&slots, false);
                 read?;
             }
+            // The update that follows need not look for them again.
+            let found = Found { store: self.number, n_moves: self.n_moves, slots: slots.clone() };
+            *batch.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
-        let aside = if any_missing { self.read_aside(&batch.keys, &mut slots, n)? } else { Vec::new() };
+        let aside = if any_missing { self.read_aside(keys, &mut slots, n)? } else { Vec::new() };
         self.emit(batch, first, n, &slots, &aside, &mut f);
         Ok(())
+    }
+
+    /// Calls `f` with the positions whose rows are in memory, up to a block with another row; returns its first position. Looks
+    /// for each position's key alone: where nothing has to be read, finding equal keys costs more than finding rows twice.
+    fn read_present(&self, batch: &Batch, n: usize, f: &mut impl FnMut(usize, Option<&[f32]>)) -> Result<usize> {
+        let ahead = rows_ahead(n);
+        let mut slots = Vec::with_capacity(BLOCK);
+        for first in (0..batch.len()).step_by(BLOCK) {
+            let n_block = BLOCK.min(batch.len() - first);
+            slots.clear();
+            // A table that is not there has no array and no entry: its rows are found missing.
+            self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
+            if slots.contains(&ABSENT) {
+                return Ok(first);
+            }
+            for (i, slot) in slots.iter().enumerate() {
+                if let Some(next) = slots.get(i + ahead).filter(|s| **s != NO_KEY) {
+                    self.rows.prefetch(*next, n);
+                }
+                match *slot {
+                    NO_KEY => f(first + i, None),
+                    slot => f(first + i, Some(&self.rows.values(slot)[..n])),
+                }
+            }
+        }
+        Ok(batch.len())
     }
 
     /// Calls `f` with the positions from `first` on, up to one whose key has no slot yet; returns that position.
@@ -222,8 +294,9 @@ impl Store {
         f: &mut impl FnMut(usize, Option<&[f32]>),
     ) -> usize {
         let ahead = rows_ahead(n);
-        for (p, &k) in batch.inverse.iter().enumerate().skip(first) {
-            if let Some(&next) = batch.inverse.get(p + ahead)
+        let inverse = batch.inverse();
+        for (p, &k) in inverse.iter().enumerate().skip(first) {
+            if let Some(&next) = inverse.get(p + ahead)
                 && let Some(&slot) = slots.get(next as usize)
                 && slot & ASIDE == 0
             {
@@ -236,7 +309,7 @@ impl Store {
                 None => return p,
             }
         }
-        batch.inverse.len()
+        inverse.len()
     }
 
     /// Updates the row of each position of a batch by that position's gradient. The gradients of positions with the same key
@@ -268,20 +341,22 @@ impl Store {
     ) -> Result<()> {
         let dim = self.config.dim();
         rule.check(dim, self.config.state_width)?;
-        self.check_tables(&batch.keys)?;
+        self.check_tables(batch.keys())?;
         let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)) } else { None };
+        let found = batch.found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let found = found.filter(|f| admitted.is_none() && f.store == self.number && f.n_moves == self.n_moves);
         let some: Vec<Key>;
         let keys = match &admitted {
             None => batch.keys(),
             Some(numbers) => {
-                some = numbers.iter().map(|k| batch.keys[*k as usize]).collect();
+                some = numbers.iter().map(|k| batch.keys()[*k as usize]).collect();
                 &some
             }
         };
         let mut sum = vec![0.0; dim];
         let step = at.step.clamp(1, u32::MAX as u64) as u32;
         let rule = rule.at(*at);
-        self.in_pieces(keys, |store, k, slot| {
+        self.in_pieces(keys, found.map(|f| f.slots), |store, k, slot| {
             let positions = batch.positions_of(admitted.as_ref().map_or(k, |a| a[k] as usize));
             let grad = match positions {
                 [p] if at.scale == 1.0 && grad_of(*p).1 == 1.0 => grad_of(*p).0,
@@ -301,9 +376,9 @@ impl Store {
     /// Numbers of the keys that have a row, or get one.
     fn admit(&mut self, batch: &Batch, step: u64) -> Vec<u32> {
         let mut slots = Vec::new();
-        self.find(&batch.keys, 0, &mut slots);
+        self.find(batch.keys(), 0, &mut slots);
         let mut admitted = Vec::with_capacity(slots.len());
-        for (k, (slot, key)) in slots.into_iter().zip(&batch.keys).enumerate() {
+        for (k, (slot, key)) in slots.into_iter().zip(batch.keys()).enumerate() {
             let is_there = slot != ABSENT || self.places.find(*key).is_some();
             if is_there || self.admissions.admits(*key, batch.positions_of(k).len() as u32, step) {
                 admitted.push(k as u32);
@@ -323,7 +398,7 @@ impl Store {
         }
         self.check_tables(&rows.keys)?;
         let batch = Batch::new(rows.keys.iter().map(|k| Some(*k)))?;
-        self.in_pieces(batch.keys(), |store, k, slot| {
+        self.in_pieces(batch.keys(), None, |store, k, slot| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot).copy_from_slice(&rows.values[p * width..(p + 1) * width]);
@@ -344,8 +419,8 @@ impl Store {
                 values.len()
             )));
         }
-        self.check_tables(&batch.keys)?;
-        self.in_pieces(batch.keys(), |store, k, slot| {
+        self.check_tables(batch.keys())?;
+        self.in_pieces(batch.keys(), None, |store, k, slot| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot)[..n].copy_from_slice(&values[p * n..(p + 1) * n]);
@@ -362,10 +437,11 @@ impl Store {
         let before = self.n_rows;
         for &key in keys {
             let mut entry = self.places.find(key);
-            if let Some(slot) = self.index.find(key.hash(), |s| self.rows.key(s) == key) {
+            if let Some(slot) = self.slots.get(key, &self.rows) {
                 entry = Some(self.rows.on_disk(slot)).filter(|e| *e != NOT_ON_DISK);
                 self.n_rows -= (self.rows.flags[slot as usize] & DIRTY != 0 && entry.is_none()) as usize;
-                self.index.remove(key.hash(), slot);
+                self.slots.remove(key, slot);
+                self.n_moves += 1;
                 self.rows.flags[slot as usize] = DEAD;
             }
             if let Some(entry) = entry {
@@ -400,10 +476,10 @@ impl Store {
         let sum = |f: fn(&crate::log::Segment) -> u32| self.log.segments.values().map(|s| f(s) as u64).sum::<u64>();
         Stats {
             rows: self.n_rows as u64,
-            resident: self.index.len() as u64,
+            resident: self.slots.len() as u64,
             capacity: self.rows.capacity() as u64,
             memory_bytes: self.rows.bytes() as u64,
-            index_bytes: (self.index.bytes() + self.places.bytes() + self.admissions.bytes()) as u64,
+            index_bytes: (self.slots.bytes() + self.places.bytes() + self.admissions.bytes()) as u64,
             disk_bytes: record * sum(|s| s.n_records),
             live_bytes: record * sum(|s| s.n_live),
             epoch: self.epoch,
@@ -427,8 +503,15 @@ impl Store {
 
     /// Brings rows into memory, a piece at a time, and calls `f` with each key's number and slot. They are then newer than
     /// on disk.
-    fn in_pieces(&mut self, keys: &[Key], mut f: impl FnMut(&mut Store, usize, u32)) -> Result<()> {
-        let (mut slots, piece, width) = (Vec::new(), self.piece(), self.config.width());
+    /// `found` are slots of the keys that are known to be right, or `ABSENT`.
+    fn in_pieces(
+        &mut self,
+        keys: &[Key],
+        found: Option<Vec<u32>>,
+        mut f: impl FnMut(&mut Store, usize, u32),
+    ) -> Result<()> {
+        let (piece, width) = (self.piece(), self.config.width());
+        let mut slots = found.filter(|f| f.len() == keys.len() && f.len() <= piece).unwrap_or_default();
         let ahead = rows_ahead(width);
         for (i, part) in keys.chunks(piece).enumerate() {
             let brought = self.bound_disk().and_then(|()| self.bring(part, &mut slots));
@@ -443,6 +526,7 @@ impl Store {
                 f(self, i * piece + k, slot);
                 self.make_dirty(slot);
             }
+            slots.clear();
         }
         Ok(())
     }
@@ -464,35 +548,9 @@ impl Store {
         }
     }
 
-    /// The slot of each key, or `ABSENT`. The lines of keys that come later are asked for while earlier ones are compared: first
-    /// those of the index, then those of the rows, so that some thirty are under way at any time.
-    /// With them the first `n` numbers of each row are asked for.
+    /// Appends the slot of each key, or `ABSENT`, and asks for the first `n` numbers of each row.
     fn find(&self, keys: &[Key], n: usize, slots: &mut Vec<u32>) {
-        slots.reserve(keys.len());
-        let (mut hashes, mut candidates) = ([0u64; RING], [ABSENT; RING]);
-        for i in 0..keys.len() + 2 * DISTANCE {
-            // The oldest first: its place becomes that of the newest.
-            if i >= 2 * DISTANCE {
-                let (key, i) = (keys[i - 2 * DISTANCE], (i - 2 * DISTANCE) % RING);
-                if candidates[i] != ABSENT && self.rows.key(candidates[i]) == key {
-                    slots.push(candidates[i]);
-                } else {
-                    let slot = self.index.find(hashes[i], |s| self.rows.key(s) == key);
-                    slots.push(slot.unwrap_or(ABSENT));
-                }
-            }
-            if i >= DISTANCE && i - DISTANCE < keys.len() {
-                let i = (i - DISTANCE) % RING;
-                candidates[i] = self.index.candidate(hashes[i]).unwrap_or(ABSENT);
-                if candidates[i] != ABSENT {
-                    self.rows.prefetch(candidates[i], n);
-                }
-            }
-            if let Some(key) = keys.get(i) {
-                hashes[i % RING] = key.hash();
-                self.index.prefetch(hashes[i % RING]);
-            }
-        }
+        self.slots.find(|i| Some(keys[i]), keys.len(), n, &self.rows, slots);
     }
 
     fn count_hits(&mut self, slots: &[u32]) {
@@ -511,8 +569,14 @@ impl Store {
 
     /// Brings the rows of different keys into memory, at most a piece of them.
     fn bring(&mut self, keys: &[Key], slots: &mut Vec<u32>) -> Result<()> {
-        slots.clear();
-        self.find(keys, 0, slots);
+        if slots.len() == keys.len() && !keys.is_empty() {
+            for (key, slot) in keys.iter().zip(slots.iter_mut()).filter(|(_, slot)| **slot == ABSENT) {
+                *slot = self.slots.get(*key, &self.rows).unwrap_or(ABSENT);
+            }
+        } else {
+            slots.clear();
+            self.find(keys, 0, slots);
+        }
         self.count_hits(slots);
         if !slots.contains(&ABSENT) {
             return Ok(());
@@ -577,8 +641,7 @@ impl Store {
 
     /// Enters a row that came into memory; it stays for the running call.
     fn hold(&mut self, slot: u32, key: Key) {
-        let rows = &self.rows;
-        self.index.insert(key.hash(), slot, |s| rows.key(s).hash());
+        self.slots.insert(key, slot, &self.rows);
         self.queues.push(slot, key.hash());
         self.rows.flags[slot as usize] = PINNED;
     }
@@ -598,11 +661,12 @@ impl Store {
                 self.queues.restore(slot);
                 return Err(e);
             }
-            let hash = self.rows.key(slot).hash();
-            self.index.remove(hash, slot);
-            self.queues.left(hash);
+            let key = self.rows.key(slot);
+            self.slots.remove(key, slot);
+            self.queues.left(key.hash());
             self.counts.evictions += 1;
         }
+        self.n_moves += 1;
         self.rows.flags[slot as usize] = 0;
         Ok(slot)
     }
@@ -657,6 +721,22 @@ fn check_numbers(n_rows: usize, width: usize, n_numbers: usize) -> Result<()> {
         false => {
             Err(Error::value(format!("embedding: {n_rows} rows of {width} numbers do not fit {n_numbers} numbers")))
         }
+    }
+}
+
+/// Adds a row, times its factor, to another.
+struct AddRow<'a> {
+    to: &'a mut [f32],
+    row: &'a [f32],
+    factor: f32,
+}
+
+impl WithSimd for AddRow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        self.to.iter_mut().zip(self.row).for_each(|(to, row)| *to += self.factor * row);
     }
 }
 

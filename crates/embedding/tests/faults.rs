@@ -266,3 +266,101 @@ fn gradients_without_numbers_stay_in_their_rows() {
     let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&again), bits(&rows));
 }
+
+#[test]
+#[ignore = "writes gigabytes, for about a minute"]
+fn ten_million_evictions_in_a_row() {
+    let scratch = Scratch::new("ten_million");
+    // 4096 rows in memory, of 100 000.
+    let bytes_a_row = 4 * (6 + 4) + 15;
+    let options = Options { memory_budget: 4096 * bytes_a_row, n_readers: 2, ..Options::default() };
+    let mut store = Store::open(scratch.path(), config(4, 0), &options).unwrap();
+    let (mut x, mut n_updates) = (1u64, vec![0u32; 100_000]);
+    let mut round = 0u64;
+    while store.stats().counts.evictions < 10_000_000 {
+        let mut ids: Vec<u64> = (0..2000)
+            .map(|_| {
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (x >> 33) % 100_000
+            })
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.iter().for_each(|id| n_updates[*id as usize] += 1);
+        let part: Vec<Key> = ids.iter().map(|id| Key { table: 0, id: *id }).collect();
+        store.update(&batch(&part), &vec![-1.0; 4 * part.len()], &SGD, &STEP).unwrap();
+        round += 1;
+        if round % 500 == 0 {
+            store.commit().unwrap();
+            let stats = store.stats();
+            let bytes: u64 = scratch.files(".rows").iter().map(|f| f.metadata().unwrap().len()).sum();
+            assert!(bytes <= 2 * stats.live_bytes + 2_000_000 && stats.resident <= 4096, "{bytes} {stats:?}");
+        }
+    }
+    drop(store);
+    let scratch_initial = Scratch::new("ten_million_initial");
+    let mut initial = Store::open(scratch_initial.path(), config(4, 0), &Options::default()).unwrap();
+    let mut store = Store::open(scratch.path(), config(4, 0), &options).unwrap();
+    // Up to the last epoch: each row has its number of updates, or some fewer.
+    for (part, n) in keys(0..100_000).chunks(1000).zip(n_updates.chunks(1000)) {
+        let (rows, start) = (fill(&mut store, part), fill(&mut initial, part));
+        for ((row, start), n) in rows.chunks(4).zip(start.chunks(4)).zip(n) {
+            let found = row[0] - start[0];
+            assert!(found <= *n as f32 + 0.1 && found >= *n as f32 * 0.8 - 30.0, "{found} of {n}");
+        }
+    }
+    assert_eq!(store.verify().unwrap(), store.len());
+}
+
+#[test]
+fn every_way_of_reading_gives_the_same_rows() {
+    use oneflow_embedding::Io;
+    let rows_by = |io: Io, direct_block: Option<usize>| {
+        let scratch = Scratch::new("ways");
+        let options = Options { io, direct_block, ..options(0) };
+        let mut store = Store::open(scratch.path(), config(9, 2), &options).unwrap();
+        let all = keys(0..900);
+        for round in 0..4u64 {
+            for part in all.chunks(70) {
+                let grads: Vec<f32> = (0..9 * part.len() as u64).map(|i| ((i + round) % 5) as f32).collect();
+                store.prefetch(&batch(part)).unwrap();
+                store.update(&batch(part), &grads, &SGD, &STEP).unwrap();
+            }
+        }
+        assert!(store.stats().counts.prefetched > 500, "{:?}", store.stats());
+        store.commit().unwrap();
+        drop(store);
+        let mut store = Store::open(scratch.path(), config(9, 2), &options).unwrap();
+        assert_eq!(store.verify().unwrap(), 900);
+        fill(&mut store, &all)
+    };
+    let plain = rows_by(Io::Threads, None);
+    for (io, block) in [(Io::Best, None), (Io::Threads, Some(512)), (Io::Best, Some(4096))] {
+        assert_eq!(rows_by(io, block), plain, "{io:?} {block:?}");
+    }
+    for block in [0, 100, 4097, 1 << 20] {
+        let options = Options { direct_block: Some(block), ..options(0) };
+        assert!(Store::open(Scratch::new("blocks").path(), config(9, 2), &options).is_err(), "{block}");
+    }
+}
+
+#[test]
+fn prefetched_rows_are_found_and_change_nothing() {
+    let scratch = Scratch::new("prefetch");
+    made(&scratch);
+    let (mut plain, part) = (opened(&scratch).unwrap(), keys(100..120));
+    let want = fill(&mut plain, &keys(0..1000));
+    plain.prefetch(&batch(&part)).unwrap();
+    plain.prefetch(&batch(&keys(2000..2010))).unwrap();
+    plain.prefetch(&batch(&[])).unwrap();
+    let before = plain.stats();
+    assert_eq!((before.rows, before.counts.prefetched, before.counts.evictions), (1000, 20, 0));
+    plain.lookup(&batch(&part), true, &mut [0.0; 80]).unwrap();
+    let after = plain.stats();
+    assert_eq!((after.counts.hits - before.counts.hits, after.counts.reads), (20, before.counts.reads));
+    // More rows than memory has room for: some of them come.
+    plain.prefetch(&batch(&keys(0..1000))).unwrap();
+    assert!(plain.stats().resident <= plain.stats().capacity);
+    assert_eq!(fill(&mut plain, &keys(0..1000)), want);
+    assert!(plain.prefetch(&batch(&[Key { table: 9, id: 1 }])).is_err());
+}

@@ -149,9 +149,14 @@ impl Compiled {
     }
 
     /// As `run`, in another session that shares this one's memory (`Session::sharing`).
-    pub fn run_in(&mut self, s: &mut Session, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+    pub fn run_in(
+        &mut self,
+        s: &mut Session,
+        inputs: &[Tensor],
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Tensor>> {
         self.refresh()?;
-        let results = s.run_polled(&[], poll)?;
+        let results = s.run_polled(inputs, poll)?;
         self.note_writes();
         Ok(results)
     }

@@ -29,7 +29,40 @@ fn fuse(g: &mut Graph, cut: usize, config: &Config) -> Result<usize> {
     Ok(last.map_or(0, |last| last + 1))
 }
 
+/// The roots of all values that these are computed from, themselves included.
+fn sources(g: &Graph, of: &[ValueId]) -> HashSet<ValueId> {
+    let mut needed: HashSet<ValueId> = of.iter().map(|v| g.root(*v)).collect();
+    for node in g.nodes.iter().rev() {
+        if node.outs.iter().any(|v| needed.contains(&g.root(*v))) {
+            needed.extend(node.ins.iter().flatten().map(|v| g.root(*v)));
+        }
+    }
+    needed
+}
+
 impl Traced {
+    /// Takes the last `n_last` results off and returns a second graph that computes them alone, from the first `n_inputs`
+    /// inputs, and writes nothing: what has to be known before a run. Its random numbers are those of the run that follows.
+    pub fn take_last_results(mut self, n_last: usize, n_inputs: usize) -> Result<(Traced, Traced)> {
+        let g = &mut self.graph;
+        let n_kept = g.outputs.len().checked_sub(n_last);
+        let n_kept = n_kept.ok_or_else(|| Error::runtime("the trace has fewer results than are taken off"))?;
+        let mut before = Graph { name: format!("{}.before", g.name), ..g.clone() };
+        before.outputs = g.outputs.split_off(n_kept);
+        let needed = sources(g, &before.outputs);
+        if g.inputs.iter().skip(n_inputs).any(|v| needed.contains(v)) {
+            return Err(Error::not_implemented(
+                "what has to be known before a run depends on what the run is given later",
+            ));
+        }
+        before.inputs.truncate(n_inputs);
+        before.writes.clear();
+        before.micro_batches.clear();
+        before.sections.clear();
+        before.n_rng = 0;
+        Ok((self, Traced { graph: before, cut: None }))
+    }
+
     /// Cuts a trace where `Tracer::cut` said. Of its results the first `n_outputs` belong to the forward part.
     pub fn split(self, n_outputs: usize, config: &Config) -> Result<Parts> {
         let Some(mut cut) = self.cut else { return Err(Error::runtime("the trace has no backward part")) };

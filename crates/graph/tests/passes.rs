@@ -117,3 +117,26 @@ fn another_thread_may_drop_a_trace() {
     drop(Tracer::begin("last", None).unwrap());
     assert!(!is_tracing());
 }
+
+#[test]
+fn the_last_results_become_a_program_that_runs_before() {
+    setup();
+    let (x, w) = (tensor(&[4, 4], 1), tensor(&[4, 4], 2));
+    let tracer = Tracer::begin("before", None).unwrap();
+    let (a, later) = (tracer.input(&x).unwrap(), tracer.input(&x).unwrap());
+    let early = a.mul(3.0).unwrap();
+    let late = early.add(&later).unwrap().matmul(&w).unwrap();
+    w.copy_(&late, false).unwrap();
+    let (main, before) = tracer.finish(&[late, early]).unwrap().take_last_results(1, 1).unwrap();
+    assert_eq!((main.graph.outputs.len(), main.graph.inputs.len(), main.graph.writes.len()), (1, 2, 1));
+    let mut before = oneflow_graph::compile(before, &Config::default()).unwrap();
+    assert!(before.optimized.writes.is_empty() && before.session.n_launches() == 1, "{}", before.optimized);
+    let out = before.session.run(std::slice::from_ref(&x)).unwrap();
+    assert_eq!(bytes(&out[0]), bytes(&x.mul(3.0).unwrap()));
+
+    let tracer = Tracer::begin("circle", None).unwrap();
+    let (a, later) = (tracer.input(&x).unwrap(), tracer.input(&x).unwrap());
+    let sum = a.add(&later).unwrap();
+    let refused = tracer.finish(&[sum.clone(), sum]).unwrap().take_last_results(1, 1);
+    assert!(refused.err().is_some_and(|e| e.text().contains("given later")));
+}

@@ -8,7 +8,7 @@ use crate::object::{bound, get};
 use oneflow_core::Tensor;
 use oneflow_core::base::{DType, Device, Error, Result};
 use oneflow_embedding::{
-    Admission, Bags, Batch, Config, Forget, Initializer, Key, Options, Records, Rule, Saved, Score, Step, Store,
+    Admission, Bags, Batch, Config, Forget, Initializer, Key, KeySet, Options, Records, Rule, Saved, Score, Step, Store,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,6 +19,18 @@ use std::sync::{Mutex, PoisonError};
 /// The keys of one lookup, each once, with their positions.
 #[pyclass(frozen, module = "oneflow", name = "_EmbeddingBatch")]
 struct PyBatch(Batch);
+
+/// A set of keys: those of a batch, in their order.
+#[pyclass(frozen, module = "oneflow", name = "_EmbeddingKeys")]
+struct PyKeys(KeySet);
+
+#[pymethods]
+impl PyKeys {
+    #[new]
+    fn new(batch: &PyBatch) -> PyKeys {
+        PyKeys(KeySet::new(batch.0.keys()))
+    }
+}
 
 /// A store of embedding rows in a folder; None once it is closed.
 #[pyclass(frozen, module = "oneflow", name = "_EmbeddingStore")]
@@ -101,27 +113,81 @@ fn narrow(what: &str, numbers: Vec<u64>) -> Result<Vec<u32>> {
     narrow.map_err(|_| Error::value(format!("one_embedding: {what} must lie in [0, 2^32)")))
 }
 
-/// Positions that are pooled: the bag and the factor of each, and how many bags there are.
-type GivenBags<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize);
-
-struct OwnBags {
+/// Positions of a batch that are pooled: the bag and the factor of each.
+#[pyclass(frozen, module = "oneflow", name = "_EmbeddingBags")]
+struct PyBags {
     of: Vec<u32>,
-    factors: Option<Tensor>,
+    factors: Option<Vec<f32>>,
     n_bags: usize,
 }
 
-impl OwnBags {
-    fn new((of, factors, n_bags): &GivenBags<'_>) -> Result<OwnBags> {
-        let of = narrow("bags", numbers_of("bags", of)?)?;
-        let factors = factors.as_ref().map(|f| host("factors", f, &[DType::F32]).cloned()).transpose()?;
-        Ok(OwnBags { of, factors, n_bags: *n_bags })
+impl PyBags {
+    fn bags(&self) -> Bags<'_> {
+        Bags { of: &self.of, factors: self.factors.as_deref(), n_bags: self.n_bags }
     }
-    /// Calls `f` with the bags as slices.
-    fn with<R>(&self, f: impl FnOnce(&Bags<'_>) -> R) -> R {
-        let _pin = self.factors.as_ref().and_then(Tensor::storage).map(|s| s.pin());
-        // SAFETY: float32 of the host by `host`, and pinned.
-        let factors = self.factors.as_ref().map(|t| unsafe { elements(t) });
-        f(&Bags { of: &self.of, factors, n_bags: self.n_bags })
+}
+
+#[pymethods]
+impl PyBags {
+    /// `offsets`: where bags begin, and with `has_end` where the last one ends; without offsets all bags are of `size` ids.
+    /// `factors` multiply rows; with `is_mean` each row counts for its share of the bag's ids that are no padding.
+    #[new]
+    fn new(
+        batch: &PyBatch,
+        offsets: Option<&Bound<'_, PyAny>>,
+        has_end: bool,
+        size: usize,
+        factors: Option<&Bound<'_, PyAny>>,
+        is_mean: bool,
+    ) -> PyResult<PyBags> {
+        run(|| {
+            let n = batch.0.len();
+            let mut ends = match offsets {
+                Some(offsets) => numbers_of("offsets", offsets)?,
+                None if size == 0 => vec![0],
+                None => (0..=n / size).map(|bag| (bag * size) as u64).collect(),
+            };
+            if offsets.is_some() && !has_end {
+                ends.push(n as u64);
+            }
+            let rises = ends.windows(2).all(|w| w[0] <= w[1]);
+            if ends.is_empty() || (ends.len() > 1 && ends[0] != 0) || !rises || ends.last() > Some(&(n as u64)) {
+                let shown: Vec<i64> = ends.iter().take(20).map(|e| *e as i64).collect();
+                return Err(Error::value(format!(
+                    "EmbeddingBag: offsets must rise from 0 to at most {n}, got {shown:?}"
+                )));
+            }
+            let last = ends.last().copied().unwrap_or(0);
+            if last != n as u64 {
+                return Err(Error::value(format!("EmbeddingBag: the last bag ends at {last}, and there are {n} ids")));
+            }
+            let n_bags = ends.len() - 1;
+            let mut of = Vec::with_capacity(n);
+            for (bag, w) in ends.windows(2).enumerate() {
+                of.resize(w[1] as usize, bag as u32);
+            }
+            let mut owned = None;
+            if let Some(factors) = factors {
+                let factors = host("per_sample_weights", factors, &[DType::F32])?.clone();
+                let _pin = factors.storage().map(|s| s.pin());
+                // SAFETY: float32 of the host by `host`, and pinned.
+                owned = Some(unsafe { elements(&factors) }.to_vec());
+            } else if is_mean {
+                let inverse = batch.0.inverse();
+                let mut shares = Vec::with_capacity(n);
+                for w in ends.windows(2) {
+                    let part = &inverse[w[0] as usize..w[1] as usize];
+                    let counted = part.iter().filter(|k| **k != u32::MAX).count();
+                    shares.resize(w[1] as usize, 1.0 / counted.max(1) as f32);
+                }
+                owned = Some(shares);
+            }
+            Ok(PyBags { of, factors: owned, n_bags })
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.n_bags
     }
 }
 
@@ -187,10 +253,23 @@ impl PyBatch {
         int64(py, numbers.collect())
     }
 
-    /// Numbers of the keys, those of the first of `n` owners first, and how many each owner has.
-    fn by_owner<'py>(&self, py: Python<'py>, n: usize) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
-        let (order, counts) = self.0.by_owner(n.max(1));
+    /// Numbers of the keys that are not in a set, those of the first of `n` owners first, and how many each owner has.
+    #[pyo3(signature = (n, except=None))]
+    fn by_owner<'py>(
+        &self,
+        py: Python<'py>,
+        n: usize,
+        except: Option<&PyKeys>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
+        let (order, counts) = self.0.by_owner(n.max(1), except.map(|k| &k.0));
         Ok((int64(py, order.into_iter().map(i64::from).collect())?, counts))
+    }
+
+    /// Which keys belong to a set: their numbers here, and there.
+    fn members<'py>(&self, py: Python<'py>, set: &PyKeys) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (here, there) = self.0.members(&set.0);
+        let wide = |n: Vec<u32>| int64(py, n.into_iter().map(i64::from).collect());
+        Ok((wide(here)?, wide(there)?))
     }
 
     /// The sum of the rows at the positions of each key.
@@ -283,7 +362,47 @@ fn rule(name: &str, options: &HashMap<String, f64>) -> Result<Rule> {
     })
 }
 
+/// Work on the store with a batch, its bags if it is pooled, and the gradients of its positions or bags.
+type WithGradients<'a, R> = &'a mut dyn FnMut(&mut Store, &Batch, Option<&Bags<'_>>, &[f32]) -> Result<R>;
+
 impl PyStore {
+    /// Calls `f` with the gradients of all lookups of a step as those of one batch.
+    fn with_gradients<R>(
+        &self,
+        py: Python<'_>,
+        batches: &[PyRef<'_, PyBatch>],
+        grads: &[Bound<'_, PyAny>],
+        bags: &[Option<PyRef<'_, PyBags>>],
+        mut f: impl FnMut(&mut Store, &Batch, Option<&Bags<'_>>, &[f32]) -> Result<R>,
+    ) -> PyResult<R> {
+        let f: WithGradients<'_, R> = &mut f;
+        let grads = run(|| {
+            if batches.len() != grads.len() || batches.len() != bags.len() {
+                return Err(Error::value("one_embedding: as many batches, gradients and bags are expected"));
+            }
+            grads.iter().map(|g| host("gradients", g, &[DType::F32]).cloned()).collect::<Result<Vec<_>>>()
+        })?;
+        let _pins: Vec<_> = grads.iter().filter_map(Tensor::storage).map(|s| s.pin()).collect();
+        let batches: Vec<&Batch> = batches.iter().map(|b| &b.0).collect();
+        let bags: Vec<Option<Bags<'_>>> = bags.iter().map(|b| b.as_ref().map(|b| b.bags())).collect();
+        self.with(py, |store| {
+            // SAFETY: float32 of the host by `host`, and pinned.
+            let parts: Vec<&[f32]> = grads.iter().map(|g| unsafe { elements(g) }).collect();
+            if let ([batch], [grads], [bags]) = (&batches[..], &parts[..], &bags[..]) {
+                return f(store, batch, bags.as_ref(), grads);
+            }
+            let dim = store.config().dim();
+            let mut all = Vec::new();
+            for (part, bags) in parts.iter().zip(&bags) {
+                match bags {
+                    None => all.extend_from_slice(part),
+                    Some(bags) => all.extend(bags.to_positions(part, dim)?),
+                }
+            }
+            f(store, &Batch::joined(batches.iter().copied())?, None, &all)
+        })
+    }
+
     /// Runs work on the store without the interpreter.
     fn with<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Store) -> Result<R>) -> PyResult<R> {
         run(|| {
@@ -322,6 +441,7 @@ impl PyStore {
 #[pymethods]
 impl PyStore {
     #[new]
+    #[pyo3(signature = (path, column_dims, state_width, tables, seed, memory_budget, admissions, direct_block=None))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -331,13 +451,14 @@ impl PyStore {
         seed: u64,
         memory_budget: u64,
         admissions: Vec<(u8, u32, f64, usize)>,
+        direct_block: Option<usize>,
     ) -> PyResult<PyStore> {
         run(|| {
             let columns = |t: Vec<(u8, [f32; 4])>| t.into_iter().map(initializer).collect::<Result<Vec<_>>>();
             let tables = tables.into_iter().map(columns).collect::<Result<Vec<_>>>()?;
             let config = Config { column_dims, state_width, tables, seed };
             let admission = admissions.into_iter().map(admission).collect::<Result<Vec<_>>>()?;
-            let options = Options { memory_budget, admission, ..Options::default() };
+            let options = Options { memory_budget, admission, direct_block, ..Options::default() };
             detach(py, || Store::open(&path, config, &options))
         })
         .map(|store| PyStore(Mutex::new(Some(store))))
@@ -360,12 +481,11 @@ impl PyStore {
         &self,
         py: Python<'py>,
         batch: &PyBatch,
-        bags: GivenBags<'_>,
+        bags: &PyBags,
         sizes: Vec<i64>,
         trains: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bags = run(|| OwnBags::new(&bags))?;
-        self.read(py, batch, sizes, |store, out| bags.with(|bags| store.lookup_bags(&batch.0, bags, trains, out)))
+        self.read(py, batch, sizes, |store, out| store.lookup_bags(&batch.0, &bags.bags(), trains, out))
     }
 
     /// Sets rows with their steps and counts.
@@ -417,6 +537,23 @@ impl PyStore {
         self.with(py, |store| store.forget(&Forget { table, before_step, below_count, below_norm, keep }))
     }
 
+    /// Tables, ids and counts of the rows that updates named most often.
+    fn hottest<'py>(
+        &self,
+        py: Python<'py>,
+        n: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (keys, counts): (Vec<Key>, Vec<u32>) = self.with(py, |store| store.hottest(n))?.into_iter().unzip();
+        let (tables, ids) = key_tensors(py, &keys)?;
+        Ok((tables, ids, int64(py, counts.into_iter().map(i64::from).collect())?))
+    }
+
+    /// The rows of a batch's keys: tables, ids, steps, counts, values.
+    fn records<'py>(&self, py: Python<'py>, batch: &PyBatch) -> PyResult<RecordTensors<'py>> {
+        let (rows, width) = self.with(py, |store| Ok((store.records(batch.0.keys())?, store.config().width())))?;
+        record_tensors(py, &rows, width)
+    }
+
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Store::compact)
     }
@@ -435,6 +572,15 @@ impl PyStore {
         self.read(py, batch, sizes, |store, out| store.lookup(&batch.0, trains, out))
     }
 
+    /// Brings rows of a batch into memory that are on disk.
+    fn prefetch(&self, py: Python<'_>, batch: &PyBatch) -> PyResult<()> {
+        self.with(py, |store| store.prefetch(&batch.0))
+    }
+    /// What reads from disk, and whether past the system's cache.
+    fn reads_by(&self, py: Python<'_>) -> PyResult<(&'static str, bool)> {
+        self.with(py, |store| Ok(store.reads_by()))
+    }
+
     /// Weights and state of a batch.
     fn read_rows<'py>(&self, py: Python<'py>, batch: &PyBatch, sizes: Vec<i64>) -> PyResult<Bound<'py, PyAny>> {
         self.read(py, batch, sizes, |store, out| store.read_rows(&batch.0, out))
@@ -446,43 +592,36 @@ impl PyStore {
         py: Python<'_>,
         batches: Vec<PyRef<'_, PyBatch>>,
         grads: Vec<Bound<'_, PyAny>>,
-        bags: Vec<Option<GivenBags<'_>>>,
+        bags: Vec<Option<PyRef<'_, PyBags>>>,
         name: &str,
         options: HashMap<String, f64>,
         lr: f64,
         step: u64,
         scale: f32,
     ) -> PyResult<()> {
-        let (rule, grads, bags) = run(|| {
-            if batches.len() != grads.len() || batches.len() != bags.len() {
-                return Err(Error::value("one_embedding: as many batches, gradients and bags are expected"));
-            }
-            let grads =
-                grads.iter().map(|g| host("gradients", g, &[DType::F32]).cloned()).collect::<Result<Vec<_>>>()?;
-            let own = |b: &Option<GivenBags<'_>>| b.as_ref().map(OwnBags::new).transpose();
-            Ok((rule(name, &options)?, grads, bags.iter().map(own).collect::<Result<Vec<_>>>()?))
-        })?;
-        let _pins: Vec<_> = grads.iter().filter_map(Tensor::storage).map(|s| s.pin()).collect();
-        let batches: Vec<&Batch> = batches.iter().map(|b| &b.0).collect();
-        self.with(py, |store| {
-            // SAFETY: float32 of the host by `host`, and pinned.
-            let parts: Vec<&[f32]> = grads.iter().map(|g| unsafe { elements(g) }).collect();
-            let at = Step { lr, step, scale };
-            match (&batches[..], &parts[..], &bags[..]) {
-                ([batch], [grads], [None]) => store.update(batch, grads, &rule, &at),
-                ([batch], [grads], [Some(bags)]) => bags.with(|bags| store.update_bags(batch, bags, grads, &rule, &at)),
-                _ => {
-                    let dim = store.config().dim();
-                    let mut all = Vec::new();
-                    for (part, bags) in parts.iter().zip(&bags) {
-                        match bags {
-                            None => all.extend_from_slice(part),
-                            Some(bags) => all.extend(bags.with(|bags| bags.to_positions(part, dim))?),
-                        }
-                    }
-                    store.update(&Batch::joined(batches.iter().copied())?, &all, &rule, &at)
-                }
-            }
+        let rule = run(|| rule(name, &options))?;
+        let at = Step { lr, step, scale };
+        self.with_gradients(py, &batches, &grads, &bags, |store, batch, bags, grads| match bags {
+            None => store.update(batch, grads, &rule, &at),
+            Some(bags) => store.update_bags(batch, bags, grads, &rule, &at),
+        })
+    }
+
+    /// The squared norm of the gradients of all lookups of a step, those of the same key added.
+    fn gradient_square(
+        &self,
+        py: Python<'_>,
+        batches: Vec<PyRef<'_, PyBatch>>,
+        grads: Vec<Bound<'_, PyAny>>,
+        bags: Vec<Option<PyRef<'_, PyBags>>>,
+    ) -> PyResult<f64> {
+        self.with_gradients(py, &batches, &grads, &bags, |store, batch, bags, grads| {
+            let dim = store.config().dim();
+            let sums = match bags {
+                None => batch.sums(grads, dim)?,
+                Some(bags) => batch.sums(&bags.to_positions(grads, dim)?, dim)?,
+            };
+            Ok(sums.iter().map(|s| *s as f64 * *s as f64).sum())
         })
     }
 
@@ -543,6 +682,7 @@ impl PyStore {
             ("epoch", s.epoch),
             ("hits", s.counts.hits),
             ("reads", s.counts.reads),
+            ("prefetched", s.counts.prefetched),
             ("initial", s.counts.initial),
             ("evictions", s.counts.evictions),
             ("writes", s.counts.writes),
@@ -565,6 +705,13 @@ struct PySaved(Mutex<Saved>);
 type RecordTensors<'py> =
     (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
+fn record_tensors<'py>(py: Python<'py>, rows: &Records, width: usize) -> PyResult<RecordTensors<'py>> {
+    let (tables, ids) = key_tensors(py, &rows.keys)?;
+    let numbers = |n: &[u32]| int64(py, n.iter().map(|n| *n as i64).collect());
+    let values = float32(py, &rows.values, &[rows.keys.len() as i64, width as i64])?;
+    Ok((tables, ids, numbers(&rows.steps)?, numbers(&rows.counts)?, values))
+}
+
 impl PySaved {
     fn with<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Saved) -> Result<R>) -> PyResult<R> {
         run(|| detach(py, || f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
@@ -576,10 +723,7 @@ impl PySaved {
         f: impl FnOnce(&mut Saved) -> Result<Records>,
     ) -> PyResult<RecordTensors<'py>> {
         let (rows, width) = self.with(py, |saved| Ok((f(saved)?, saved.config().width())))?;
-        let (tables, ids) = key_tensors(py, &rows.keys)?;
-        let numbers = |n: &[u32]| int64(py, n.iter().map(|n| *n as i64).collect());
-        let values = float32(py, &rows.values, &[rows.keys.len() as i64, width as i64])?;
-        Ok((tables, ids, numbers(&rows.steps)?, numbers(&rows.counts)?, values))
+        record_tensors(py, &rows, width)
     }
 }
 
@@ -637,6 +781,8 @@ impl PySaved {
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyBatch>()?;
+    m.add_class::<PyBags>()?;
+    m.add_class::<PyKeys>()?;
     m.add_class::<PySaved>()?;
     m.add_class::<PyStore>()
 }

@@ -133,6 +133,33 @@ impl GraphTrace {
             Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
         })
     }
+    /// As `finish`, and a second program that computes the last `n_last` results alone, from the first `n_inputs` inputs: what
+    /// has to be known before a run.
+    #[pyo3(signature = (outputs, n_last, n_inputs, **options))]
+    fn finish_with_results_before(
+        &mut self,
+        outputs: &Bound<'_, PyList>,
+        n_last: usize,
+        n_inputs: usize,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<(CompiledGraph, CompiledGraph)> {
+        let config = config(options)?;
+        let before_config = Config { turns: Vec::new(), stages_after: 0, precompute: false, ..config.clone() };
+        let outputs = tensors(outputs)?;
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        run(|| {
+            if outputs.iter().any(|t| global_of(t).is_some()) {
+                return Err(Error::not_implemented("a program with lookups in stores has no global results"));
+            }
+            let (main, before) = tracer.finish(&outputs)?.take_last_results(n_last, n_inputs)?;
+            let make = |traced: Traced, config: &Config| -> Result<CompiledGraph> {
+                let templates = traced.graph.outputs.iter().map(|_| Template::Local).collect();
+                let compiled = Mutex::new(compile(traced, config)?);
+                Ok(CompiledGraph { compiled, watched: Mutex::default(), templates })
+            };
+            Ok((make(main, &config)?, make(before, &before_config)?))
+        })
+    }
     /// Tensors from outside used so far that require a gradient.
     fn captured<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
@@ -395,6 +422,34 @@ pub struct GraphFeed {
 }
 
 impl GraphFeed {
+    /// Calls `f` with the session; None at the end of the data.
+    fn with_session<R>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&mut Session, &mut dyn FnMut() -> Result<()>) -> Result<R>,
+    ) -> PyResult<Option<R>> {
+        let mut poll = || match self.closed.load(Ordering::Relaxed) {
+            false => gate::attach(gate::check_signals),
+            true => Err(Error::runtime("nn.Graph: the loop over this source was closed")),
+        };
+        run(|| {
+            gate::detach(py, || {
+                let mut fed = self.fed();
+                let Some((session, feed)) = fed.as_mut() else {
+                    return Err(Error::runtime("nn.Graph: no source gives its inputs"));
+                };
+                match f(session, &mut poll) {
+                    Ok(done) => Ok(Ok(Some(done))),
+                    Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {
+                        Some((Some(raised), _)) => Ok(Err(raised)),
+                        Some((None, true)) => Ok(Ok(None)),
+                        _ => Err(e),
+                    },
+                }
+            })
+        })?
+    }
+
     fn fed(&self) -> MutexGuard<'_, Option<(Session, Option<Arc<Feed>>)>> {
         self.fed.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -409,31 +464,22 @@ impl Drop for GraphFeed {
 
 #[pymethods]
 impl GraphFeed {
-    /// Runs the step on the source's next batch; None at the end of the data. What the source raised is raised here.
-    fn run<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let mut poll = || match self.closed.load(Ordering::Relaxed) {
-            false => gate::attach(gate::check_signals),
-            true => Err(Error::runtime("nn.Graph: the loop over this source was closed")),
-        };
+    /// Waits for the source's next batch; returns false at the end of the data.
+    fn wait(&self, py: Python<'_>) -> PyResult<bool> {
+        let done = self.with_session(py, |session, poll| session.wait_for_data(poll))?;
+        Ok(done.is_some())
+    }
+    /// Runs the step on the source's next batch and on the tensors that it does not bring; None at the end of the data. What
+    /// the source raised is raised here.
+    #[pyo3(signature = (inputs=None))]
+    fn run<'py>(&self, py: Python<'py>, inputs: Option<&Bound<'py, PyList>>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let inputs = inputs.map(tensors).transpose()?.unwrap_or_default();
+        let inputs: Vec<Tensor> = inputs.iter().map(Tensor::shallow).collect();
         let graph = self.graph.get();
-        let outputs = run(|| {
-            gate::detach(py, || {
-                let mut fed = self.fed();
-                let Some((session, feed)) = fed.as_mut() else {
-                    return Err(Error::runtime("nn.Graph: no source gives its inputs"));
-                };
-                // The source may take its time, and may call the graph itself: only the step locks it.
-                let done = session.wait_for_data(&mut poll).and_then(|()| graph.get().run_in(session, &mut poll));
-                match done {
-                    Ok(outputs) => Ok(Ok(Some(outputs))),
-                    Err(e) => match feed.as_ref().map(|f| (f.take_error(), f.has_ended())) {
-                        Some((Some(raised), _)) => Ok(Err(raised)),
-                        Some((None, true)) => Ok(Ok(None)),
-                        _ => Err(e),
-                    },
-                }
-            })
-        })??;
+        // The source may take its time, and may call the graph itself: only the step locks it.
+        let outputs = self.with_session(py, |session, poll| {
+            session.wait_for_data(poll).and_then(|()| graph.get().run_in(session, &inputs, poll))
+        })?;
         outputs.map(|o| graph.results(py, o)).transpose()
     }
     /// Stops the source and its thread: waits for the current batch, at most so many seconds. A source that takes

@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oneflow import Tensor
@@ -90,15 +90,17 @@ def metas(tensors: list[Tensor]) -> list[Any]:
 class Batches:
     """Return the next batch to the runtime's thread; None at the end, or before a batch of another shape."""
 
-    def __init__(self, first: Any, rest: Iterator[Any]) -> None:
-        self._rest = rest
+    def __init__(
+        self, first: Any, rest: Iterator[Any], prepare: Callable[[list[Tensor]], list[Any]] | None = None
+    ) -> None:
+        self._rest, self._prepare = rest, prepare
         self._lock = threading.Lock()
         tensors: list[Tensor] = []
         self._structure = flatten(arguments(first), tensors, "input")
         self._metas = metas(tensors)
         self._next = first
-        # Given out, and not run yet.
-        self.waiting: deque[Any] = deque()
+        # Given out, and not run yet: each batch, and what its lookups in stores are about.
+        self.waiting: deque[tuple[Any, list[Any] | None]] = deque()
         # A batch that does not fit, or the end.
         self.odd: Any = END
         self.error: BaseException | None = None
@@ -120,9 +122,16 @@ class Batches:
         if flatten(arguments(batch), tensors, "input") != self._structure or metas(tensors) != self._metas:
             self.odd = batch
             return None
+        tensors = [t.detach().contiguous() for t in tensors]
+        prepared = None if self._prepare is None else self._prepare(tensors)
         with self._lock:
-            self.waiting.append(batch)
-        return [t.detach().contiguous() for t in tensors]
+            self.waiting.append((batch, prepared))
+        return tensors
+
+    def prepared(self) -> list[Any]:
+        """What the lookups of the oldest batch in flight are about."""
+        with self._lock:
+            return self.waiting[0][1] or []
 
     def ran(self) -> None:
         """Note that the oldest batch in flight has been run."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from oneflow import Tensor
 from oneflow._trace.building import Kept
+from oneflow._trace.lookups import Lookups
 from oneflow._trace.structure import Modules, unflatten
 
 
@@ -23,9 +24,10 @@ class Program:
         memory: tensors whose memory it reads and writes.
         optimizers: those that step in it.
         once: the program is for one run, which creates what the next program updates.
+        lookups: in stores, if ``build`` makes any.
     """
 
-    __slots__ = ("alive", "compiled", "kept", "modules", "once", "optimizers", "ran", "states", "structure")
+    __slots__ = ("alive", "compiled", "kept", "lookups", "modules", "once", "optimizers", "ran", "states", "structure")
 
     def __init__(
         self,
@@ -36,8 +38,9 @@ class Program:
         memory: list[Tensor],
         optimizers: list[Any],
         once: bool = False,
+        lookups: Lookups | None = None,
     ) -> None:
-        self.once, self.ran = once, False
+        self.once, self.ran, self.lookups = once, False, lookups
         self.compiled = compiled
         self.structure = structure
         self.kept = kept
@@ -46,6 +49,21 @@ class Program:
         compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
         self.optimizers = optimizers
         self.states = [(optimizer, optimizer.state, len(optimizer.state)) for optimizer in optimizers]
+
+    def run(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Run once on the graph's inputs; return the results of ``build`` and those for ``kept``."""
+        if self.lookups is None:
+            return self.compiled.run(tensors)
+        prepared = self.lookups.prepare(tensors)
+        return self.settle(self.compiled.run([*tensors, *self.lookups.rows(prepared)]), prepared)
+
+    def settle(self, results: list[Tensor], prepared: list[Any] | None) -> list[Tensor]:
+        """Update the rows that a run has looked up; return its other results."""
+        if self.lookups is None or prepared is None:
+            return results
+        n = len(results) - self.lookups.n_results
+        self.lookups.settle(prepared, iter(results[n:]))
+        return results[:n]
 
     def unpack(self, results: list[Tensor]) -> Any:
         """Return the results of ``build``; attributes that it wrote receive their values."""

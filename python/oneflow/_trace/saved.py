@@ -24,6 +24,7 @@ def save(graph: Any, directory: str | os.PathLike[str], which: Any = None) -> No
         which: the key among the graph's programs.
 
     Raises:
+        NotImplementedError: the program looks rows up in stores.
         RuntimeError: the graph has not been called yet, or the directory cannot be written.
     """
     if not graph._compiled:
@@ -31,6 +32,11 @@ def save(graph: Any, directory: str | os.PathLike[str], which: Any = None) -> No
     which = next(reversed(graph._compiled)) if which is None else which
     (inputs, *_), _ = which
     program = graph._compiled[which]
+    if program.lookups is not None:
+        raise NotImplementedError(
+            "save(): the program looks rows up in stores, which stay outside of it: let the graph take the rows as an "
+            "input, and look them up before (oneflow_embedding::Serving does in Rust)"
+        )
     form = {"version": _VERSION, "inputs": _encode(inputs), "outputs": _encode(program.structure)}
     whole = os.path.join(directory, _FILE)
     try:

@@ -13,6 +13,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._base.untraced import untraced
 from oneflow._trace import pipeline
 from oneflow._trace.building import Building, stages_after
+from oneflow._trace.lookups import Lookups
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
 from oneflow._trace.source_locations import SourceLocations, paths_of
@@ -84,7 +85,8 @@ def trace_program(
         for i, optimizer in enumerate(graph._stepping()):
             name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
         inputs = list(map(wanting, placeholders(trace, tensors), tensors))
-        with _precision(graph, tensors), _scaled(graph):
+        lookups = Lookups(trace)
+        with lookups, _precision(graph, tensors), _scaled(graph):
             steps = functools.partial(_steps_in_build, graph, states)
             section = None if table is None else trace.section
             with Building(graph._all_modules().all, steps, graph, section) as building:
@@ -96,11 +98,12 @@ def trace_program(
                     raise
                 outputs += building.settle(trace.has_met)
         _check_gradients(graph, groups)
-        for optimizer, _ in graph._optimizers:
-            if zero is None:
-                traced_step(optimizer, graph._scaler)
-            else:
-                zero.step(optimizer, functools.partial(traced_step, optimizer, graph._scaler))
+        with lookups:
+            for optimizer, _ in graph._optimizers:
+                if zero is None:
+                    traced_step(optimizer, graph._scaler)
+                else:
+                    zero.step(optimizer, functools.partial(traced_step, optimizer, graph._scaler))
         if graph._scaler is not None:
             graph._scaler.update()
         # One program creates such state, the next one updates it.
@@ -108,11 +111,14 @@ def trace_program(
         outputs += [made for state in states.values() for made in state.settle(building.kept)]
         once = len(building.kept.places) > n_places
         if finish is not None:
+            if lookups.all:
+                raise NotImplementedError(f"{graph._name}: layouts of graphs with lookups in stores are not searched")
             return finish(trace, outputs)
         traced = time.perf_counter()
         after = stages_after(graph._modules.values())
         turns = [] if table is None else pipeline.row_of(table, modules, graph._name)
-        compiled = trace.finish(outputs, stages_after=after, turns=turns, **graph.config._options())
+        options = {"stages_after": after, "turns": turns, **graph.config._options()}
+        compiled = lookups.finish(trace, outputs, inputs, **options)
     except BaseException:
         for state in states.values():
             state.restore()
@@ -123,7 +129,9 @@ def trace_program(
             p.grad = grad
     memory = [t for _, t in graph._parameters()] + [t for g in groups for t in g]
     met = graph._has_met(building)
-    program = Program(compiled, structure, building.kept, met, memory, graph._stepping(), once)
+    program = Program(
+        compiled, structure, building.kept, met, memory, graph._stepping(), once, lookups if lookups.all else None
+    )
     return program, traced - start, time.perf_counter() - traced
 
 

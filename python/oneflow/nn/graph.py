@@ -198,7 +198,8 @@ class Graph:
             )
         if any(optim is known for known, _ in self._optimizers):
             raise ValueError(f"add_optimizer(): this {type(optim).__name__} was added already")
-        if getattr(lr_sch, "optimizer", optim) is not optim:
+        # An optimizer may wrap another, whose groups are its own.
+        if getattr(lr_sch, "optimizer", optim) not in (optim, getattr(optim, "optimizer", optim)):
             raise ValueError(f"add_optimizer(): this {type(lr_sch).__name__} is the schedule of another optimizer")
         if is_sparse:
             raise NotImplementedError("add_optimizer(is_sparse=True) is not supported")
@@ -457,7 +458,7 @@ class Graph:
             return found[0]
         tensors: list[Tensor] = []
         program = self._program(args, kwargs, tensors)
-        results = program.compiled.run(tensors)
+        results = program.run(tensors)
         self._stepped()
         return program.unpack(results)
 
@@ -493,28 +494,38 @@ class Graph:
         if hasattr(loader, "source") and hasattr(loader, "empty"):
             yield from self._over_reader(loader, prefetch)
             return
-        rest = iter(loader)
+        yield from self._over_batches(iter(loader), prefetch)
+
+    def _over_batches(self, rest: Iterator[Any], prefetch: int | None) -> Iterator[Any]:
         batch = next(rest, feeding.END)
         while batch is not feeding.END:
-            batches = feeding.Batches(batch, rest)
             args, kwargs = feeding.arguments(batch)
             tensors: list[Tensor] = []
             program = self._program(args, kwargs, tensors)
+            lookups = program.lookups
+            batches = feeding.Batches(batch, rest, None if lookups is None else lookups.prepare)
             if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
                 raise NotImplementedError("Graph.over(): batches are local tensors of the host")
             fits = True
             with feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
                 while fits:
                     self._settings()
-                    results = feed.run()
+                    prepared, rows = None, None
+                    if lookups is not None:
+                        if not feed.wait():
+                            break
+                        prepared = batches.prepared()
+                        rows = lookups.rows(prepared)
+                    results = feed.run(rows)
                     if results is None:
                         break
                     batches.ran()
+                    results = program.settle(results, prepared)
                     self._stepped()
                     yield program.unpack(results)
                     # The caller may have changed what the program depends on.
                     fits = self._program(args, kwargs, []) is program
-            for waiting in batches.waiting:
+            for waiting, _ in batches.waiting:
                 args, kwargs = feeding.arguments(waiting)
                 yield self(*args, **kwargs)
             if batches.error is not None:
@@ -523,6 +534,12 @@ class Graph:
 
     def _over_reader(self, reader: Any, prefetch: int | None) -> Iterator[Any]:
         inputs, end = tuple(reader.empty()), reader.position + len(reader)
+        if self._program(inputs, {}, []).lookups is not None:
+            # The host has to see the ids of each batch.
+            for results in self._over_batches(_batches_of(reader), prefetch):
+                reader.position += 1
+                yield results
+            return
         while reader.position < end:
             tensors: list[Tensor] = []
             program, fits = self._program(inputs, {}, tensors), True
@@ -619,6 +636,15 @@ class Graph:
         for program in self._compiled.values():
             lines.append("  " + program.compiled.text(False).rstrip().replace("\n", "\n  "))
         return "\n".join([*lines, ")"])
+
+
+def _batches_of(reader: Any) -> Iterator[Any]:
+    """A reader's batches as arguments of ``build``; its position stays."""
+    source = reader.source.at(reader.position)
+    for _ in range(len(reader)):
+        tensors = reader.empty()
+        source.fill(tensors)
+        yield tuple(tensors)
 
 
 def _layout(tensor: Tensor) -> tuple[Any, ...]:

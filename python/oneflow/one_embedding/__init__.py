@@ -4,9 +4,10 @@ A table has no size: any integer is an id. Rows are stored in a folder, and in m
 optimizer's state is stored next to the weights and is updated in the same pass. ``docs/guides/recommenders.md`` shows a
 whole program.
 
-Missing features raise ``NotImplementedError``: rows in a GPU's memory, traced graphs.
+Missing features raise ``NotImplementedError``: rows in a GPU's memory, lookups within ``oneflow.compile``.
 """
 
+from oneflow.one_embedding._ahead import Prefetcher
 from oneflow.one_embedding._bags import EmbeddingBag
 from oneflow.one_embedding._collections import (
     EmbeddingBagCollection,
@@ -55,6 +56,7 @@ __all__ = [
     "Optimizer",
     "PersistentTableReader",
     "PersistentTableWriter",
+    "Prefetcher",
     "RowWiseAdagrad",
     "SmartDecayAdam",
     "make_cached_host_mem_store_options",

@@ -6,7 +6,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._oneflow import _EmbeddingBags, _is_tracing
 from oneflow.nn import functional as F
+from oneflow.one_embedding._ahead import Prepared, prepared
 from oneflow.one_embedding._modules import Embedding
 from oneflow.one_embedding._options import Options, make_normal_initializer, make_table_options
 
@@ -80,46 +82,72 @@ class EmbeddingBag(Embedding):
             ValueError: shapes do not fit, or offsets do not start at 0 and rise to at most the number of ids.
             NotImplementedError: factors with another mode than ``"sum"``, or that need gradients of their own.
         """
-        sizes, flat = self._bag_sizes(input, offsets), input.reshape(-1)
-        factors = per_sample_weights
+        n_bags, factors = self._checked(input, offsets, per_sample_weights)
+        by_rows = self.mode == "max" or (factors is not None and factors.requires_grad)
+        if _is_tracing():
+            if by_rows or self.n_ranks > 1:
+                raise NotImplementedError(
+                    "EmbeddingBag: a graph has sums and means of bags, on one rank, with factors that need no gradients"
+                )
+            return self._traced((input, offsets, factors), [n_bags, self.embedding_dim])
+        if by_rows or self.n_ranks > 1:
+            return self._by_rows(input.reshape(-1), self._bag_sizes(input, offsets), factors)
+        given = (input, offsets, per_sample_weights)
+        return self._looked_up(self._ahead.take(given) or self._lookup(input, offsets, factors))
+
+    def prefetch(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> None:
+        """As :meth:`MultiTableEmbedding.prefetch`, with what the module takes.
+
+        With several ranks, with ``"max"`` and for factors that need gradients there is no prefetch: this does nothing.
+        """
+        _, factors = self._checked(input, offsets, per_sample_weights)
+        if self.mode == "max" or self.n_ranks > 1 or (factors is not None and factors.requires_grad):
+            return
+        given = (input, offsets, per_sample_weights)
+        self._ahead.start(given, lambda: self._brought(self._lookup(input, offsets, factors)))
+
+    def _checked(self, ids: Tensor, offsets: Tensor | None, factors: Tensor | None) -> tuple[int, Tensor | None]:
+        """The number of bags, and the factors."""
         if factors is not None:
             if self.mode != "sum":
                 raise NotImplementedError(f"EmbeddingBag: per_sample_weights go with mode 'sum', got {self.mode!r}")
-            if factors.shape != input.shape:
+            if factors.shape != ids.shape:
                 raise ValueError(
                     f"EmbeddingBag: per_sample_weights {tuple(factors.shape)} must have the shape of the ids "
-                    f"{tuple(input.shape)}"
+                    f"{tuple(ids.shape)}"
                 )
-            factors = factors.reshape(-1).to(oneflow.float32).contiguous()
-        if self.mode == "max" or self.n_ranks > 1 or (factors is not None and factors.requires_grad):
-            return self._by_rows(flat, sizes, factors)
-        bags = oneflow.repeat_interleave(oneflow.arange(len(sizes)), sizes)
-        if self.mode == "mean":
-            counted = oneflow.ones(len(flat)) if self.padding_idx is None else (flat != self.padding_idx).float()
-            totals = oneflow.zeros(len(sizes)).index_add(0, bags, counted)
-            factors = (counted / totals.clamp(min=1)[bags]).contiguous()
-        batch = self._batch(flat, None)
-        return self._looked_up(batch, [len(sizes), self.embedding_dim], (bags, factors, len(sizes)))
-
-    def _bag_sizes(self, ids: Tensor, offsets: Tensor | None) -> Tensor:
-        """How many ids each bag has."""
+            factors = factors.to(oneflow.float32)
         if ids.dim() == 2 and offsets is None:
-            return oneflow.full((ids.shape[0],), ids.shape[1], dtype=oneflow.int64)
-        if ids.dim() != 1 or offsets is None or offsets.dim() != 1:
+            return ids.shape[0], factors
+        if ids.dim() != 1 or offsets is None or offsets.dim() != 1 or (self.include_last_offset and not len(offsets)):
             raise ValueError(
                 "EmbeddingBag: expected ids (bags, n), or ids (N) and offsets (bags), got ids "
                 f"{tuple(ids.shape)} and offsets {None if offsets is None else tuple(offsets.shape)}"
             )
+        return len(offsets) - int(self.include_last_offset), factors
+
+    def _lookup(self, *tensors: Any) -> Prepared:
+        ids, offsets, factors = tensors
+        batch = self._batch(ids.reshape(-1), None)
+        if offsets is not None:
+            offsets = offsets.to(oneflow.int64).contiguous()
+        flat = None if factors is None else factors.reshape(-1).contiguous()
+        size = ids.shape[1] if ids.dim() == 2 else 0
+        bags = _EmbeddingBags(batch, offsets, self.include_last_offset, size, flat, self.mode == "mean")
+        n_bags = ids.shape[0] if offsets is None else len(bags)
+        if n_bags != len(bags):
+            bags = _EmbeddingBags(batch, oneflow.zeros(n_bags, dtype=oneflow.int64), False, 0, flat, False)
+        return Prepared(batch, [n_bags, self.embedding_dim], bags, None)
+
+    def _bag_sizes(self, ids: Tensor, offsets: Tensor | None) -> Tensor:
+        """How many ids each bag has."""
+        if offsets is None:
+            return oneflow.full((ids.shape[0],), ids.shape[1], dtype=oneflow.int64)
         ends = offsets.to(oneflow.int64)
         if not self.include_last_offset:
             ends = oneflow.cat([ends, oneflow.tensor([len(ids)])])
         sizes = ends[1:] - ends[:-1]
-        if (
-            len(ends) == 0
-            or (len(ends) > 1 and int(ends[0]) != 0)
-            or bool((sizes < 0).any())
-            or int(ends[-1]) > len(ids)
-        ):
+        if (len(ends) > 1 and int(ends[0]) != 0) or bool((sizes < 0).any()) or int(ends[-1]) > len(ids):
             raise ValueError(f"EmbeddingBag: offsets must rise from 0 to at most {len(ids)}, got {offsets.tolist()}")
         if int(ends[-1]) != len(ids):
             raise ValueError(f"EmbeddingBag: the last bag ends at {int(ends[-1])}, and there are {len(ids)} ids")
@@ -127,7 +155,8 @@ class EmbeddingBag(Embedding):
 
     def _by_rows(self, flat: Tensor, sizes: Tensor, factors: Tensor | None) -> Tensor:
         """The same by the dense op, over the rows of this batch."""
-        rows = self._looked_up(self._batch(flat, None), [len(flat), self.embedding_dim], None)
+        of = prepared(self, self._batch(flat, None), [len(flat), self.embedding_dim], None)
+        rows = self._looked_up(of)
         order = oneflow.arange(len(flat))
         if self.padding_idx is not None:
             # Padding becomes one row behind the others, which the op leaves out.
@@ -139,7 +168,7 @@ class EmbeddingBag(Embedding):
             rows,
             offsets,
             mode=self.mode,
-            per_sample_weights=None if factors is None else factors.to(rows.dtype),
+            per_sample_weights=None if factors is None else factors.reshape(-1).to(rows.dtype),
             include_last_offset=True,
             padding_idx=None if self.padding_idx is None else len(flat),
         )

@@ -1,16 +1,15 @@
 """Rows between ranks: each key has one owner, found by its hash; only different keys leave a rank.
 
 A lookup sends keys to their owners and brings rows back; its gradients go the same way as the keys. Knows batches and
-tensors, no store: the modules pass in what looks up.
+tensors, no store: the modules pass in the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow._oneflow import _EmbeddingBatch
+from oneflow.one_embedding._replicas import Replicas
 
 PAYLOADS = ("float32", "bfloat16", "float16", "int8")
 
@@ -44,11 +43,20 @@ class Exchange:
         n_ranks: owners.
         n_tables: tables of the store.
         payload: dtype of rows and gradients on the way: one of ``PAYLOADS``.
+        replicas: ids that every rank keeps, which do not travel.
     """
 
-    def __init__(self, batch: _EmbeddingBatch, n_ranks: int, n_tables: int, payload: str) -> None:
-        self.batch, self.payload = batch, payload
-        self.order, self.sent = batch.by_owner(n_ranks)
+    def __init__(
+        self, batch: _EmbeddingBatch, n_ranks: int, n_tables: int, payload: str, replicas: Replicas | None = None
+    ) -> None:
+        self.batch, self.payload, self.replicas = batch, payload, replicas
+        self.order, self.sent = batch.by_owner(n_ranks, None if replicas is None else replicas.keys)
+        # The ids of replicas: numbers in the batch and among the replicas, and the ids by themselves.
+        self.kept: tuple[Tensor, Tensor] | None = None
+        self.kept_batch: _EmbeddingBatch | None = None
+        if replicas is not None:
+            self.kept = batch.members(replicas.keys)
+            self.kept_batch = replicas.part(self.kept[1])
         counts = oneflow.tensor(self.sent, dtype=oneflow.int64)
         answer = oneflow.empty_like(counts)
         distributed.all_to_all_single(answer, counts)
@@ -58,18 +66,22 @@ class Exchange:
         # The keys that other ranks ask for, those of the first rank first: sums over them have one order.
         self.asked = _EmbeddingBatch(ids.contiguous(), tables.contiguous(), n_tables, None)
 
-    def lookup(self, rows_of: Callable[[_EmbeddingBatch, list[int]], Tensor], width: int, sizes: list[int]) -> Tensor:
-        """The row of each position, of ``sizes``; ``rows_of`` looks up what this rank owns."""
-        rows = rows_of(self.asked, [len(self.asked), width])
+    def lookup(self, rows: Tensor, kept: Tensor | None, width: int, sizes: list[int]) -> Tensor:
+        """The row of each position, of ``sizes``, given the rows that this rank was asked for and its replicas."""
         rows = _all_to_all_rows(rows, self.received, self.sent, self.payload)
         mine = oneflow.empty(self.batch.n_unique, width)
         mine[self.order] = rows
+        if self.kept is not None and kept is not None:
+            mine[self.kept[0]] = kept
         return self.batch.to_positions(mine, width, sizes)
 
-    def gradients(self, grad: Tensor, width: int) -> Tensor:
-        """Gradients for what this rank was asked for, from those of this rank's positions."""
-        sums = self.batch.sums(grad, width)[self.order]
-        return _all_to_all_rows(sums, self.sent, self.received, self.payload)
+    def gradients(self, grad: Tensor, width: int) -> list[tuple[_EmbeddingBatch, Tensor]]:
+        """Ids of this rank and their gradients, from those of this rank's positions."""
+        sums = self.batch.sums(grad, width)
+        found = [(self.asked, _all_to_all_rows(sums[self.order], self.sent, self.received, self.payload))]
+        if self.replicas is not None and self.kept is not None:
+            found.append(self.replicas.summed(self.kept[1], sums[self.kept[0]]))
+        return found
 
 
 def owned(tables: Tensor, ids: Tensor, n_ranks: int, rank: int, n_tables: int) -> Tensor:

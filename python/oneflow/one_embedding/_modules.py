@@ -10,14 +10,17 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._oneflow import _EmbeddingBatch, _EmbeddingSaved, _EmbeddingStore, _is_tracing
+from oneflow._oneflow import _EmbeddingBags, _EmbeddingBatch, _EmbeddingSaved, _EmbeddingStore, _is_tracing
+from oneflow._trace import lookups
 from oneflow.autograd.function import Function, once_differentiable
 from oneflow.nn.modules.module import Module
 from oneflow.nn.parameter import Parameter
-from oneflow.one_embedding._exchange import PAYLOADS, Exchange, owned
+from oneflow.one_embedding._ahead import Ahead, Prepared, prepared
+from oneflow.one_embedding._exchange import PAYLOADS, owned
 from oneflow.one_embedding._options import (
     Options,
     admission_numbers,
+    direct_block,
     folder,
     folders_of_other_worlds,
     make_normal_initializer,
@@ -25,6 +28,7 @@ from oneflow.one_embedding._options import (
     memory_budget,
     table_numbers,
 )
+from oneflow.one_embedding._replicas import Replicas, hottest
 from oneflow.profiler import record_function
 
 KEY_TYPES = (oneflow.int32, oneflow.int64, oneflow.uint64)
@@ -32,10 +36,8 @@ KEY_TYPES = (oneflow.int32, oneflow.int64, oneflow.uint64)
 
 # float32 rows are also looked up as these.
 VALUE_TYPES = (oneflow.float32, oneflow.float16, oneflow.bfloat16)
-# The bag and the factor of each position, and how many bags there are.
-Bags = tuple[Tensor, Tensor | None, int]
 # What a backward leaves for the optimizer's step: keys, gradients of positions or of bags, and the bags.
-Pending = tuple[_EmbeddingBatch, Tensor, Bags | None]
+Pending = tuple[_EmbeddingBatch, Tensor, _EmbeddingBags | None]
 # The embeddings that are alive, by name: the newest of each.
 NAMED: weakref.WeakValueDictionary[str, Embedding] = weakref.WeakValueDictionary()
 # Rows that are read or written at once where all rows of a store are.
@@ -46,25 +48,20 @@ class _Lookup(Function):
     """Look up the weights of a batch, or sums of bags. The module keeps the gradient for the optimizer."""
 
     @staticmethod
-    def forward(
-        ctx: Any, shadow: Tensor, module: Embedding, batch: _EmbeddingBatch, sizes: list[int], bags: Bags | None
-    ) -> Tensor:
-        ctx.module, ctx.bags = weakref.ref(module), bags
+    def forward(ctx: Any, shadow: Tensor, module: Embedding, of: Prepared) -> Tensor:
+        ctx.module, ctx.of = weakref.ref(module), of
         ctx.shadow_sizes, ctx.shadow_dtype = shadow.shape, shadow.dtype
-        rows, ctx.batch, ctx.exchange = module._read(batch, sizes, True, bags)
-        return rows
+        rows = module._rows(of, True)
+        return rows if module.dtype is oneflow.float32 else rows.to(module.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         module = ctx.module()
         if module is not None:
-            rows = grad.detach().to(oneflow.float32).contiguous()
-            if ctx.exchange is not None:
-                rows = ctx.exchange.gradients(rows, module.embedding_dim)
-            module._pending.append((ctx.batch, rows, ctx.bags))
+            module._keep_gradient(ctx.of, grad)
         # So that the optimizer counts this step for the parameter that represents the rows.
-        return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None, None, None
+        return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None
 
 
 def _commit_and_close(store: _EmbeddingStore) -> None:
@@ -111,8 +108,11 @@ class Embedding(Module):
         *,
         payload: str = "float32",
         average_gradients: bool = True,
+        staleness: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(staleness, int) or staleness < 0:
+            raise ValueError(f"{type(self).__name__}: staleness must not be negative, got {staleness!r}")
         column_dims = self._column_dims(embedding_dim)
         if dtype not in VALUE_TYPES:
             raise NotImplementedError(
@@ -153,7 +153,11 @@ class Embedding(Module):
             seed & (2**64 - 1),
             memory_budget(kv_store["caches"], self.storage_dim, n_ranks),
             [admission_numbers(table.get("admission")) for table in tables],
+            direct_block(kv_store["persistent_table"]),
         )
+        self.staleness = staleness
+        self._ahead = Ahead(n_ranks)
+        self._replicas: Replicas | None = None
         self._finalizer = weakref.finalize(self, _finalize, self._store, path, os.getpid())
         # Of lookups since the optimizer's last step.
         self._pending: list[Pending] = []
@@ -172,7 +176,7 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         return f"{self.embedding_name!r}, dim={self.embedding_dim}, tables={self.num_tables}"
 
-    def _batch(self, ids: Tensor, table_ids: Tensor | None) -> _EmbeddingBatch:
+    def _check(self, ids: Tensor, table_ids: Tensor | None) -> None:
         name = type(self).__name__
         if ids.dtype is not self.key_type:
             raise TypeError(f"{name}: ids must be of the key_type {self.key_type}, got {ids.dtype}")
@@ -181,12 +185,16 @@ class Embedding(Module):
                 raise ValueError(
                     f"{name}: table_ids must have the shape of ids, got {tuple(table_ids.shape)} and {tuple(ids.shape)}"
                 )
-            table_ids = table_ids.to(oneflow.int64).contiguous()
         elif self.num_tables > 1 and (ids.dim() == 0 or ids.shape[-1] != self.num_tables):
             raise ValueError(
                 f"{name}: without table_ids the last dimension of ids counts the {self.num_tables} tables, "
                 f"got shape {tuple(ids.shape)}"
             )
+
+    def _batch(self, ids: Tensor, table_ids: Tensor | None) -> _EmbeddingBatch:
+        self._check(ids, table_ids)
+        if table_ids is not None:
+            table_ids = table_ids.to(oneflow.int64).contiguous()
         padding = None if self.padding_idx is None else self.padding_idx & (2**64 - 1)
         return _EmbeddingBatch(ids.contiguous(), table_ids, self.num_tables, padding)
 
@@ -208,38 +216,89 @@ class Embedding(Module):
             ValueError: shapes do not fit, or gradients wait and no :class:`Optimizer` takes them.
             IndexError: there is no such table.
         """
-        batch = self._batch(ids, table_ids)
-        return self._looked_up(batch, [*ids.shape, self.embedding_dim], None)
-
-    def _looked_up(self, batch: _EmbeddingBatch, sizes: list[int], bags: Bags | None) -> Tensor:
         if _is_tracing():
-            raise NotImplementedError(f"{type(self).__name__}: lookups cannot be traced: call it outside of the graph")
+            self._check(ids, table_ids)
+            return self._traced((ids, table_ids), [*ids.shape, self.embedding_dim])
+        return self._looked_up(self._ahead.take((ids, table_ids)) or Embedding._lookup(self, ids, table_ids))
+
+    def prefetch(self, ids: Tensor, table_ids: Tensor | None = None) -> None:
+        """Prepare a lookup on another thread: remove duplicates, exchange ids between ranks, read rows from disk.
+
+        The call of the module with these very tensors then finds all that done; it returns the same rows as without.
+        With several ranks all of them prefetch, in one order. :class:`Prefetcher` does this for a loader.
+
+        Args:
+            ids, table_ids: as the module takes them.
+        """
+        self._check(ids, table_ids)
+        self._ahead.start((ids, table_ids), lambda: self._brought(Embedding._lookup(self, ids, table_ids)))
+
+    def _lookup(self, *tensors: Any) -> Prepared:
+        """The lookup of what ``forward`` takes, with its ids exchanged."""
+        ids, table_ids = tensors
+        return prepared(self, self._batch(ids, table_ids), [*ids.shape, self.embedding_dim], None)
+
+    def _brought(self, of: Prepared) -> Prepared:
+        """A lookup whose rows have been brought into memory."""
+        with record_function("one_embedding.prefetch"):
+            if self.staleness:
+                of.n_updates, of.rows = self._ahead.n_updates, self._owned_rows(of, True)
+            else:
+                self._store.prefetch(of.owned)
+        return of
+
+    def _prepare(self, *tensors: Any) -> Prepared:
+        return self._ahead.run(lambda: self._brought(self._lookup(*tensors)))
+
+    def _traced(self, tensors: tuple[Tensor | None, ...], sizes: list[int]) -> Tensor:
+        graph = lookups.current()
+        if graph is None:
+            raise NotImplementedError(
+                f"{type(self).__name__}: lookups are part of nn.Graph alone: call it outside of the compiled function"
+            )
+        self._ahead.make_group()
+        rows = graph.add(self, self.shadow, tensors, sizes)
+        return rows if self.dtype is oneflow.float32 else rows.to(self.dtype)
+
+    def _looked_up(self, of: Prepared) -> Tensor:
         if not (oneflow.is_grad_enabled() and self.shadow.requires_grad):
-            return self._read(batch, sizes, False, bags)[0]
+            rows = self._rows(of, False)
+            return rows if self.dtype is oneflow.float32 else rows.to(self.dtype)
         if self._pending and not self._has_optimizer:
             raise ValueError(
                 f"{type(self).__name__}: gradients of rows wait, and no optimizer takes them: wrap the optimizer in "
                 "oneflow.one_embedding.Optimizer"
             )
-        return _Lookup.apply(self.shadow, self, batch, sizes, bags)
+        return _Lookup.apply(self.shadow, self, of)
 
-    def _read(
-        self, batch: _EmbeddingBatch, sizes: list[int], trains: bool, bags: Bags | None
-    ) -> tuple[Tensor, _EmbeddingBatch, Exchange | None]:
-        """Rows or bags of a batch, the keys whose rows are here, and how the gradients get to them."""
+    def _owned_rows(self, of: Prepared, trains: bool) -> Tensor:
+        """What a lookup reads of this rank's store."""
+        if of.bags is not None:
+            return self._store.lookup_bags(of.batch, of.bags, of.sizes, trains)
+        sizes = of.sizes if of.exchange is None else [len(of.owned), self.embedding_dim]
+        return self._store.lookup(of.owned, sizes, trains)
+
+    def _rows(self, of: Prepared, trains: bool) -> Tensor:
+        """Rows or bags of a lookup as they are now, in float32."""
         with record_function("one_embedding.lookup"):
-            exchange = None
-            if self.n_ranks > 1:
-                exchange = Exchange(batch, self.n_ranks, self.num_tables, self.payload)
-                owned_rows = exchange.lookup(
-                    lambda asked, s: self._store.lookup(asked, s, trains), self.embedding_dim, sizes
-                )
-                rows, batch = owned_rows, exchange.asked
-            elif bags is None:
-                rows = self._store.lookup(batch, sizes, trains)
-            else:
-                rows = self._store.lookup_bags(batch, bags, sizes, trains)
-        return (rows if self.dtype is oneflow.float32 else rows.to(self.dtype)), batch, exchange
+            early, of.rows = of.rows, None
+            if early is not None and self._ahead.n_updates - of.n_updates > self.staleness:
+                early = None
+            rows = self._owned_rows(of, trains) if early is None else early
+            if of.exchange is None:
+                return rows
+            kept = of.exchange.kept_batch
+            own = None if kept is None else self._store.lookup(kept, [len(kept), self.embedding_dim], trains)
+            return of.exchange.lookup(rows, own, self.embedding_dim, of.sizes)
+
+    def _keep_gradient(self, of: Prepared, grad: Tensor) -> None:
+        """Keep the gradient of a lookup's result for the optimizer's step."""
+        rows = grad.detach().to(oneflow.float32).contiguous()
+        if of.exchange is None:
+            self._pending.append((of.owned, rows, of.bags))
+            return
+        for batch, part in of.exchange.gradients(rows, self.embedding_dim):
+            self._pending.append((batch, part, None))
 
     # ---- rows that last
 
@@ -272,6 +331,9 @@ class Embedding(Module):
             self._take_over(others, snapshot_name)
         else:
             self._store.load_snapshot(snapshot_name)
+        self._ahead.forget()
+        # Its copies may be of another time than the rows of their owners.
+        self._replicas = None
         self._pending.clear()
 
     def _take_over(self, folders: list[str], snapshot_name: str) -> None:
@@ -306,6 +368,7 @@ class Embedding(Module):
         Raises:
             RuntimeError: the rows cannot be written.
         """
+        self._ahead.close()
         if self._finalizer.detach() is not None:
             _commit_and_close(self._store)
 
@@ -361,6 +424,36 @@ class Embedding(Module):
         keep = None if max_rows is None else (score, max_rows)
         return self._store.forget(table, before, below_count, below_norm, keep)
 
+    def replicate(self, n: int) -> int:
+        """Let every rank keep the ``n`` rows that updates named most often, so that they do not travel between ranks.
+
+        All ranks call this together, between steps; again to choose anew, and with 0 to end it. Lookups and updates
+        give the same rows as before, up to the order in which gradients are added. With one rank nothing changes.
+
+        Args:
+            n: rows.
+
+        Returns:
+            How many rows are kept.
+
+        Raises:
+            ValueError: ``n`` is negative.
+        """
+        if n < 0:
+            raise ValueError(f"{type(self).__name__}.replicate: the number of rows must not be negative, got {n}")
+        if self.n_ranks == 1:
+            return 0
+        self._ahead.forget()
+        if self._replicas is not None:
+            self._replicas.drop_copies(self._store, self.rank, self.n_ranks)
+            self._replicas = None
+        if n == 0:
+            return 0
+        chosen = Replicas(*hottest(self._store, n, self.n_ranks), self.num_tables)
+        chosen.copy_rows(self._store, self.rank, self.n_ranks)
+        self._replicas = chosen if len(chosen) else None
+        return len(chosen)
+
     def rows_by_table(self) -> list[int]:
         """Rows of each table that were trained, on this rank."""
         return self._store.rows_by_table()
@@ -386,7 +479,19 @@ class Embedding(Module):
             lines += [f"# TYPE one_embedding_{name} gauge", f"one_embedding_{name}{labels} {value}"]
         return "\n".join(lines) + "\n"
 
-    def _drop_grads(self) -> None:
+    def _gradient_square(self) -> Tensor:
+        """The squared norm of the gradients that wait, those of the same id added, over all ranks; float64."""
+        if self._replicas is not None:
+            raise NotImplementedError(f"{type(self).__name__}: norms do not count the gradients of replicas")
+        total = oneflow.zeros((), dtype=oneflow.float64)
+        if self._pending:
+            batches, grads, bags = map(list, zip(*self._pending, strict=True))
+            total = oneflow.tensor(self._store.gradient_square(batches, grads, bags), dtype=oneflow.float64)
+        if self.n_ranks > 1:
+            oneflow.distributed.all_reduce(total)
+        return total * self._grad_scale**2
+
+    def _forget_gradients(self) -> None:
         self._pending.clear()
 
 
@@ -412,6 +517,8 @@ class MultiTableEmbedding(Embedding):
             scale for each row.
         average_gradients: with several ranks, updates take the mean of the ranks' gradients, as
             ``DistributedDataParallel`` does for parameters; else the sum.
+        staleness: steps by which rows of a prefetched lookup may be behind: 0 reads all rows after the updates before
+            the lookup; otherwise rows that were read with the prefetch are used, unless more steps came meanwhile.
 
     Raises:
         NotImplementedError: there is no such dtype of weights.

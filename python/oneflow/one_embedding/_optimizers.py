@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, optim
+from oneflow._trace import lookups
 from oneflow.one_embedding._modules import Embedding
 from oneflow.optim._options import options
 from oneflow.optim.optimizer import Group
@@ -237,11 +238,101 @@ class Optimizer(optim.Optimizer):
         """Reset the gradients of all parameters, and drop those of rows."""
         self.optimizer.zero_grad(set_to_none)
         for embedding in self.embeddings:
-            embedding._drop_grads()
+            embedding._forget_gradients()
+        graph = lookups.current()
+        if graph is not None:
+            graph.drop(self.embeddings)
+
+    # ---- what graphs and gradient scalers ask of an optimizer
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool | None:
+        return getattr(self.optimizer, "_step_supports_amp_scaling", None)
+
+    def prepare(self) -> None:
+        """Create all state, as :meth:`oneflow.optim.Optimizer.prepare`; that of rows is made with the rows."""
+        self.optimizer.prepare()
+        for embedding in self.embeddings:
+            # Rows have ages also where the optimizer counts no steps: an entry that is there from the first step on.
+            self.optimizer.state.setdefault(embedding.shadow, {})
+
+    def _constants(self) -> list[tuple[str | None, Any]]:
+        return self.optimizer._constants()
 
     def _further_grads(self) -> Iterable[Tensor]:
         """Gradients of rows, which a GradScaler divides and looks at as it does those of parameters."""
+        graph = lookups.current()
+        if graph is not None:
+            return graph.gradients(self.embeddings)
         return [grad for embedding in self.embeddings for _, grad, _ in embedding._pending]
+
+    def clip_grad(self, error_if_nonfinite: bool = False) -> None:
+        """Clip the norm of each group's gradients, those of rows included, to its ``clip_grad_max_norm``.
+
+        Gradients of the same id are added before they count. A graph does this by itself before the optimizer's step.
+
+        Args:
+            error_if_nonfinite: raise where a norm is not finite.
+
+        Raises:
+            NotImplementedError: in a graph, whose norms do not hold those of rows; or norms of another type than 2.
+        """
+        for group in self.param_groups:
+            if group.get("clip_grad_max_norm") is None:
+                continue
+            if lookups.current() is not None:
+                raise NotImplementedError("one_embedding.Optimizer: clip_grad_max_norm is for steps outside of graphs")
+            if group.get("clip_grad_norm_type", 2.0) != 2.0:
+                raise NotImplementedError("one_embedding.Optimizer: rows are clipped by norms of type 2")
+            mine = [e for e in self.embeddings if any(p is e.shadow for p in group["params"])]
+            self._clip(group["params"], mine, group["clip_grad_max_norm"], error_if_nonfinite)
+
+    def clip_grad_norm_(self, max_norm: float, error_if_nonfinite: bool = False) -> Tensor:
+        """Clip the norm of all gradients, parameters' and rows' as one vector, as ``nn.utils.clip_grad_norm_`` does.
+
+        Gradients of the same id are added before they count, and several ranks add the norms of the rows that they own.
+
+        Args:
+            max_norm: largest norm.
+            error_if_nonfinite: raise where the norm is not finite.
+
+        Returns:
+            The norm before.
+
+        Raises:
+            RuntimeError: the norm is not finite, and ``error_if_nonfinite`` is set.
+
+        Example::
+
+            >>> import tempfile
+            >>> from oneflow import one_embedding
+            >>> table = one_embedding.MultiTableEmbedding(
+            ...     "clipped", 2, oneflow.float32, oneflow.int64, None,
+            ...     one_embedding.make_cached_ssd_store_options(16, tempfile.mkdtemp()),
+            ... )
+            >>> sgd = one_embedding.Optimizer(oneflow.optim.SGD(table.parameters(), lr=1.0), [table])
+            >>> (table(oneflow.tensor([7, 7])) * oneflow.tensor([1.5, 2.0])).sum().backward()
+            >>> sgd.clip_grad_norm_(1.0)
+            tensor(5.)
+        """
+        params = [p for group in self.param_groups for p in group["params"]]
+        return self._clip(params, self.embeddings, max_norm, error_if_nonfinite)
+
+    def _clip(
+        self, params: list[Tensor], embeddings: list[Embedding], max_norm: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        shadows = {id(embedding.shadow) for embedding in embeddings}
+        grads = [p.grad for p in params if p.grad is not None and id(p) not in shadows]
+        squares = [embedding._gradient_square() for embedding in embeddings]
+        with oneflow.no_grad():
+            dense = [grad.double().square().sum() for grad in grads]
+            norm = (sum(dense, oneflow.zeros((), dtype=oneflow.float64)) + sum(squares)).sqrt().float()
+            if error_if_nonfinite and not bool(norm.isfinite()):
+                raise RuntimeError(f"one_embedding.Optimizer: the norm of the gradients is {float(norm)}")
+            factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+            for grad in (*grads, *(rows for embedding in embeddings for _, rows, _ in embedding._pending)):
+                grad.mul_(factor.to(grad.dtype))
+        return norm
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient, and the rows that lookups touched.
@@ -253,14 +344,38 @@ class Optimizer(optim.Optimizer):
         if closure is not None:
             with oneflow.enable_grad():
                 loss = closure()
-        # First: it counts the step, and keeps the count with its state.
-        self.optimizer.step()
-        for embedding in self.embeddings:
-            if embedding._pending:
-                self._step_rows(embedding)
+        found, scale = self.__dict__.get("found_inf"), self.__dict__.get("grad_scale")
+        given = {"found_inf": found, "grad_scale": scale} if "found_inf" in self.__dict__ else {}
+        if self._scales_lr:
+            given["_scales_lr"] = True
+        self.optimizer.__dict__.update(given)
+        try:
+            # First: it counts the step, and keeps the count with its state.
+            self.optimizer.step()
+        finally:
+            for name in given:
+                del self.optimizer.__dict__[name]
+        inverse = None if scale is None else 1.0 / scale
+        graph = lookups.current()
+        if graph is not None:
+            graph.step(self.embeddings, self._step_in_graph, found, inverse)
+        elif found is None or float(found) == 0.0:
+            self._step_all(1.0 if inverse is None else float(inverse), False)
+        else:
+            for embedding in self.embeddings:
+                embedding._forget_gradients()
         return loss
 
-    def _step_rows(self, embedding: Embedding) -> None:
+    def _step_in_graph(self, scale: float) -> None:
+        self._step_all(scale, True)
+
+    def _step_all(self, scale: float, scales_lr: bool) -> None:
+        for embedding in self.embeddings:
+            if embedding._pending:
+                self._step_rows(embedding, scale, scales_lr)
+
+    def _step_rows(self, embedding: Embedding, scale: float, scales_lr: bool) -> None:
+        """``scale`` multiplies gradients; with ``scales_lr`` the group's ``lr_scale`` counts, as in graphs."""
         group = self._group_of(embedding)
         state = self.optimizer.state.setdefault(embedding.shadow, {})
         if "step" in state:
@@ -270,10 +385,13 @@ class Optimizer(optim.Optimizer):
             step = state["row_step"] = int(state.get("row_step", 0)) + 1
         name, numbers = self._row_rule(group, step)
         rate = numbers.pop("rate", 1.0)
+        if scales_lr and group.get("lr_scale") is not None:
+            rate *= float(group["lr_scale"])
         batches, grads, bags = map(list, zip(*embedding._pending, strict=True))
         given = {key: float(value) for key, value in numbers.items()}
         with record_function("one_embedding.update"):
-            lr, scale = float(group["lr"]) * rate, embedding._grad_scale
+            lr, scale = float(group["lr"]) * rate, embedding._grad_scale * scale
             embedding._store.update(batches, grads, bags, name, given, lr, step, scale)
         embedding._step = step
-        embedding._drop_grads()
+        embedding._ahead.n_updates += 1
+        embedding._forget_gradients()

@@ -35,6 +35,7 @@ def _store(
     size_factor: int,
     storage_dim: int,
     physical_block_size: int,
+    direct_io: bool = False,
 ) -> Options:
     if physical_block_size not in (512, 4096):
         raise ValueError(f"{function}(): physical_block_size must be 512 or 4096, got {physical_block_size}")
@@ -49,6 +50,7 @@ def _store(
                 "path": persistent_path,
                 "physical_block_size": physical_block_size,
                 "capacity_hint": int(capacity),
+                "direct_io": bool(direct_io),
             },
         },
         "size_factor": size_factor,
@@ -70,7 +72,7 @@ def make_device_mem_store_options(
         capacity: rows in memory.
         size_factor: numbers kept for each weight: 1 for SGD, 2 with momentum or for Adagrad, 3 for Adam and FTRL.
         storage_dim: numbers kept for each row; takes the place of ``size_factor``.
-        physical_block_size: 512 or 4096. Records are read at any offset, so it changes nothing.
+        physical_block_size: 512 or 4096: the blocks of direct reads; without them records are read at any offset.
 
     Raises:
         ValueError: a number is out of its bounds.
@@ -137,6 +139,7 @@ def make_cached_ssd_store_options(
     storage_dim: int = -1,
     physical_block_size: int = 4096,
     host_cache_budget_mb: float = 0,
+    direct_io: bool = False,
 ) -> Options:
     """Options of a store on disk with the hottest rows in memory.
 
@@ -145,6 +148,8 @@ def make_cached_ssd_store_options(
         persistent_path, size_factor, storage_dim, physical_block_size: as :func:`make_device_mem_store_options`.
         capacity: the number of rows expected. A store grows beyond it.
         host_cache_budget_mb: memory of the host for rows, in MiB; on the CPU the two budgets are added.
+        direct_io: read past the system's cache of files, where the file system has such reads. Rows outside of the
+            budget then take no memory at all; without it the system keeps what it has room for, and reads are faster.
 
     Raises:
         ValueError: a number is out of its bounds.
@@ -169,7 +174,9 @@ def make_cached_ssd_store_options(
         for kind, budget in budgets.items()
         if budget > 0
     ]
-    return _store(function, caches, persistent_path, capacity or 0, size_factor, storage_dim, physical_block_size)
+    return _store(
+        function, caches, persistent_path, capacity or 0, size_factor, storage_dim, physical_block_size, direct_io
+    )
 
 
 def make_uniform_initializer(low: float = 0.0, high: float = 1.0) -> Options:
@@ -352,6 +359,11 @@ def memory_budget(caches: Sequence[Options], storage_dim: int, n_ranks: int = 1)
         share = max(full) if n_ranks == 1 else math.ceil(max(full) / n_ranks * 1.05)
         return share * (4 * storage_dim + ROW_OVERHEAD)
     return sum(math.ceil(cache["cache_memory_budget_mb"] * (1 << 20)) for cache in caches)
+
+
+def direct_block(persistent_table: Options) -> int | None:
+    """Bytes of a block of direct reads; None without them."""
+    return persistent_table["physical_block_size"] if persistent_table.get("direct_io") else None
 
 
 def folder(path: Path, rank: int, n_ranks: int) -> str:
