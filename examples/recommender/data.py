@@ -1,10 +1,13 @@
-"""Samples of clicks: Criteo's files (TSV, or Parquet where pyarrow is installed), or a generator with a known answer.
+"""Samples of clicks: Criteo's files (TSV, or Parquet where pyarrow is installed), MovieLens' ratings, or a generator.
 
-A sample is 13 numbers, 26 categories and a label. Batches come as NumPy arrays; no framework is imported here.
+The right answer of generated clicks is known.
+
+A sample is some numbers (13), categories (26) and a label. Batches come as NumPy arrays; no framework is imported here.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +29,21 @@ CARDINALITIES = {
 }
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many numbers and categories a sample has; the first ``n_user`` categories are the user's, the rest the
+    item's."""
+
+    n_dense: int = N_DENSE
+    n_categories: int = N_CATEGORIES
+    n_user: int = 13
+
+
+CLICKS = Shape()
+# Age and year; user, gender, occupation and region; item and up to three genres.
+MOVIES = Shape(2, 8, 4)
 
 
 def mix(x: np.ndarray) -> np.ndarray:
@@ -137,6 +155,54 @@ def read_parquet(path: Path, batch_size: int) -> Iterator[Batch]:
 
             ids = np.array([[id_of(v) for v in table[name]] for name in categories], dtype=np.int64).T
             yield scaled(dense), ids, np.array(table["label"], dtype=np.float32)
+
+
+def movielens(folder: Path | None = None) -> Path:
+    """The folder of MovieLens-100k: this one, or that of the package ``recbole``, which is not imported."""
+    if folder is not None:
+        return folder
+    found = importlib.util.find_spec("recbole")
+    places = (
+        [Path(p) / "dataset_example" / "ml-100k" for p in (found.submodule_search_locations or [])] if found else []
+    )
+    if not places or not places[0].is_dir():
+        raise SystemExit("MovieLens-100k is in the package recbole (pip install --no-deps recbole), or name its folder")
+    return places[0]
+
+
+def _table(folder: Path, ending: str) -> list[dict[str, str]]:
+    """The rows of ``ml-100k.ENDING``: tab-separated, with ``name:type`` in the first line."""
+    lines = (folder / f"ml-100k.{ending}").read_text(encoding="utf-8").splitlines()
+    names = [name.partition(":")[0] for name in lines[0].split("\t")]
+    return [dict(zip(names, line.split("\t"), strict=True)) for line in lines[1:]]
+
+
+def read_movielens(folder: Path, batch_size: int, is_evaluation: bool, seed: int = 0) -> Iterator[Batch]:
+    """Ratings of 4 and 5 against the others, in an order drawn from the seed. A tenth is for evaluation.
+
+    Words (occupations, genres, regions) become ids by a hash of their letters.
+    """
+    users = {row["user_id"]: row for row in _table(folder, "user")}
+    items = {row["item_id"]: row for row in _table(folder, "item")}
+    ratings = _table(folder, "inter")
+    number = {word: int.from_bytes(word.encode()[:7], "little") for row in users.values() for word in row.values()}
+    genres = [*{genre for row in items.values() for genre in row["class"].split()}]
+    number |= {genre: int.from_bytes(genre.encode()[:7], "little") for genre in genres}
+    order = np.random.default_rng(seed).permutation(len(ratings))
+    n_held = len(ratings) // 10
+    part = order[:n_held] if is_evaluation else order[n_held:]
+    for first in range(0, len(part), batch_size):
+        dense, ids, labels = [], [], []
+        for row in (ratings[i] for i in part[first : first + batch_size]):
+            user, item = users[row["user_id"]], items[row["item_id"]]
+            year = item["release_year"]
+            dense.append([float(user["age"]) / 50 - 1, (float(year) - 1990) / 10 if year.isdecimal() else 0.0])
+            words = [number[user[name]] for name in ("gender", "occupation")] + [number[user["zip_code"]]]
+            named = [number[genre] for genre in item["class"].split()[:3]]
+            # No genre is id 0, which no word has.
+            ids.append([int(row["user_id"]), *words, int(row["item_id"]), *named, *[0] * (3 - len(named))])
+            labels.append(float(row["rating"]) >= 4)
+        yield np.array(dense, dtype=np.float32), np.array(ids, dtype=np.int64), np.array(labels, dtype=np.float32)
 
 
 def read(path: Path, batch_size: int) -> Iterator[Batch]:

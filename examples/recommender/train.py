@@ -4,6 +4,7 @@
     python examples/recommender/train.py --model dcn --optimizer adagrad
     python examples/recommender/train.py --cardinalities criteo-kaggle --cache-mb 64 --samples 2000000
     python examples/recommender/train.py --data day_0.tsv --eval-data day_1.tsv --store rows
+    python examples/recommender/train.py --movielens --epochs 5           # ratings that the package recbole ships
     torchrun --nproc-per-node 2 examples/recommender/train.py --payload int8
 
 Shows loss, samples/s and how many rows were found in memory while it trains, and prints the AUC on samples that it has
@@ -24,20 +25,19 @@ sys.path.append(str(Path(__file__).parents[1] / "gpt"))
 
 import numpy as np
 import oneflow as torch
-from data import CARDINALITIES, N_CATEGORIES, N_DENSE, Batch, Generator, auc, read
+from data import CARDINALITIES, CLICKS, MOVIES, Batch, Generator, Shape, auc, movielens, read, read_movielens
 from oneflow import Tensor, models, nn, one_embedding
 from progress import Progress
-
-# Categories that count as the user's; the others are the item's.
-N_USER = 13
-# The rows of a bag in the wide table: pairs of neighbouring categories.
-WIDE_PAIRS = [(i, i + 1) for i in range(0, N_CATEGORIES, 2)]
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=sorted(BUILDERS), default="dlrm")
     parser.add_argument("--data", type=Path, nargs="*", help="files to train on (.tsv, .parquet); generated if none")
+    parser.add_argument(
+        "--movielens", nargs="?", const=True, metavar="FOLDER", help="MovieLens-100k, of a folder or of recbole"
+    )
+    parser.add_argument("--epochs", type=int, default=1, help="passes over files")
     parser.add_argument("--eval-data", type=Path, nargs="*", help="files to evaluate on")
     parser.add_argument("--cardinalities", choices=sorted(CARDINALITIES), default="small", help="of generated clicks")
     parser.add_argument("--alpha", type=float, default=1.05, help="skew of generated ids")
@@ -68,17 +68,19 @@ OPTIMIZERS: dict[str, tuple[Any, int]] = {
 
 
 class Recommender(nn.Module):
-    """One of the models over numbers (batch, 13) and categories (batch, 26)."""
+    """One of the models over numbers (batch, 13) and categories (batch, 26), or as many as ``shape`` says."""
 
-    def __init__(self, model: nn.Module, kind: str) -> None:
+    def __init__(self, model: nn.Module, kind: str, shape: Shape) -> None:
         super().__init__()
-        self.model, self.kind = model, kind
+        self.model, self.kind, self.shape = model, kind, shape
 
     def forward(self, dense: Tensor, ids: Tensor) -> Tensor:
         if self.kind == "two_tower":
-            return self.model(ids[:, :N_USER], ids[:, N_USER:], dense, None)
+            return self.model(ids[:, : self.shape.n_user], ids[:, self.shape.n_user :], dense, None)
         if self.kind == "wide_deep":
-            pairs = torch.stack([ids[:, a] * 1_000_003 + ids[:, b] for a, b in WIDE_PAIRS], dim=1)
+            # The rows of a bag in the wide table: pairs of neighbouring categories.
+            neighbours = range(0, self.shape.n_categories, 2)
+            pairs = torch.stack([ids[:, i] * 1_000_003 + ids[:, i + 1] for i in neighbours], dim=1)
             rows = self.model.config.wide_rows
             return self.model(dense, pairs % rows if rows else pairs, ids)
         return self.model(dense, ids)
@@ -97,7 +99,7 @@ def table(folder: Path, name: str, args: argparse.Namespace, columns: list[int])
         columns,
         torch.float32,
         torch.int64,
-        [one_embedding.make_table_options(parts, admission)] * N_CATEGORIES,
+        [one_embedding.make_table_options(parts, admission)] * args.shape.n_categories,
         store,
         seed=args.seed,
         payload=args.payload,
@@ -105,27 +107,29 @@ def table(folder: Path, name: str, args: argparse.Namespace, columns: list[int])
 
 
 def dlrm(args: argparse.Namespace, rows: tuple[int, ...], folder: Path | None) -> nn.Module:
-    config = models.DLRMConfig(N_DENSE, rows, args.width, bottom=(64,), top=(128, 64))
+    config = models.DLRMConfig(args.shape.n_dense, rows, args.width, bottom=(64,), top=(128, 64))
     return models.DLRM(config, folder and table(folder, "categories", args, [args.width]))
 
 
 def deepfm(args: argparse.Namespace, rows: tuple[int, ...], folder: Path | None) -> nn.Module:
-    config = models.DeepFMConfig(N_DENSE, rows, args.width, hidden=(128, 64))
+    config = models.DeepFMConfig(args.shape.n_dense, rows, args.width, hidden=(128, 64))
     return models.DeepFM(config, folder and table(folder, "categories", args, [args.width, 1]))
 
 
 def dcn(args: argparse.Namespace, rows: tuple[int, ...], folder: Path | None) -> nn.Module:
-    config = models.DCNConfig(N_DENSE, rows, args.width, rank=64, hidden=(128, 64))
+    config = models.DCNConfig(args.shape.n_dense, rows, args.width, rank=64, hidden=(128, 64))
     return models.DCN(config, folder and table(folder, "categories", args, [args.width]))
 
 
 def two_tower(args: argparse.Namespace, rows: tuple[int, ...], folder: Path | None) -> nn.Module:
-    config = models.TwoTowerConfig(rows[:N_USER], rows[N_USER:], N_DENSE, 0, args.width)
+    config = models.TwoTowerConfig(
+        rows[: args.shape.n_user], rows[args.shape.n_user :], args.shape.n_dense, 0, args.width
+    )
     return models.TwoTower(config, folder and table(folder, "categories", args, [args.width]))
 
 
 def wide_deep(args: argparse.Namespace, rows: tuple[int, ...], folder: Path | None) -> nn.Module:
-    config = models.WideDeepConfig(N_DENSE, 0 if folder else 1 << 20, rows, args.width, hidden=(128, 64))
+    config = models.WideDeepConfig(args.shape.n_dense, 0 if folder else 1 << 20, rows, args.width, hidden=(128, 64))
     if folder is None:
         return models.WideDeep(config)
     store = one_embedding.make_cached_ssd_store_options(
@@ -155,15 +159,20 @@ def main() -> None:
     rank, n_ranks = torch.env.get_rank(), torch.env.get_world_size()
     torch.manual_seed(args.seed)
     generator = Generator(CARDINALITIES[args.cardinalities], args.alpha, args.seed)
-    rows = generator.cardinalities if args.dense_tables else (1,) * N_CATEGORIES
-    if args.dense_tables and args.data:
+    args.shape = MOVIES if args.movielens else CLICKS
+    movies = movielens(None if args.movielens is True else Path(args.movielens)) if args.movielens else None
+    rows = generator.cardinalities if args.dense_tables else (1,) * args.shape.n_categories
+    if args.movielens and args.data:
+        raise SystemExit("--movielens and --data name two sources of samples")
+    if args.dense_tables and (args.data or args.movielens):
         raise SystemExit("--dense-tables needs generated ids, which have bounds")
     if args.dense_tables and n_ranks > 1:
         raise SystemExit("--dense-tables is a comparison on one rank")
 
     scratch = None if args.store else tempfile.TemporaryDirectory()
     folder = args.store or Path(scratch.name)  # type: ignore[union-attr]
-    model = Recommender(BUILDERS[args.model](args, rows, None if args.dense_tables else folder), args.model)
+    built = BUILDERS[args.model](args, rows, None if args.dense_tables else folder)
+    model = Recommender(built, args.model, args.shape)
     stores = [m for m in model.modules() if isinstance(m, one_embedding.Embedding)]
     inner = OPTIMIZERS[args.optimizer][0](model.parameters(), lr=args.lr)
     optimizer = one_embedding.Optimizer(inner, stores) if stores else inner
@@ -176,7 +185,9 @@ def main() -> None:
 
     def samples(files: list[Path] | None, n: int, first: int) -> Iterator[Batch]:
         """This rank's share."""
-        if files:
+        if movies is not None:
+            batches = read_movielens(movies, args.batch_size * n_ranks, first > 0, args.seed)
+        elif files:
             batches = (batch for file in files for batch in read(file, args.batch_size * n_ranks))
         else:
             batches = generator.batches(n, args.batch_size * n_ranks, first)
@@ -186,7 +197,9 @@ def main() -> None:
 
     n_steps = -(-args.samples // (args.batch_size * n_ranks))
     progress = Progress(n_steps, unit="samples")
-    for step, batch in enumerate(samples(args.data, args.samples, 0)):
+    passes = range(args.epochs if args.data or args.movielens else 1)
+    every = (batch for _ in passes for batch in samples(args.data, args.samples, 0))
+    for step, batch in enumerate(every):
         if step == n_steps:
             break
         dense, ids, clicks = tensors(batch)
@@ -211,11 +224,12 @@ def main() -> None:
             dense, ids, clicks = tensors(batch)
             scores.append(model(dense, ids).numpy())
             labels.append(batch[2])
-            best.append(generator.logits(batch[0], batch[1]))
+            if movies is None:
+                best.append(generator.logits(batch[0], batch[1]))
             if sum(map(len, labels)) >= args.eval_samples:
                 break
     result: dict[str, Any] = {"auc": auc(np.concatenate(scores), np.concatenate(labels))}
-    if not args.data:
+    if not args.data and movies is None:
         result["best_auc"] = auc(np.concatenate(best), np.concatenate(labels))
     if stores:
         result["hit_ratio"] = hit_ratio(stores)
