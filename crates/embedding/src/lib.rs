@@ -3,7 +3,8 @@
 //! Knows no tensor, no gradient graph and no process group: ids and numbers come and go as slices. One process owns a folder;
 //! one caller at a time uses a store.
 //!
-//! - `Store` (`store.rs`) looks up, updates, writes and removes batches of rows. `epochs.rs` is its part that makes them last.
+//! - `Store` (`store.rs`) updates, writes and removes batches of rows, and looks them up (`lookup.rs`),
+//!   or brings them near before (`prefetch.rs`). `epochs.rs` is its part that makes them last.
 //! - A row is its key, the step and number of its updates, its weights and its optimizer state, contiguous (`rows.rs`).
 //!   `slots.rs` finds it (by an array where ids are dense, else by `index.rs`), `queues.rs` chooses which rows leave memory.
 //! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once (`uring.rs`, or threads;
@@ -26,8 +27,10 @@ mod hot;
 mod index;
 mod initial;
 mod log;
+mod lookup;
 mod manifest;
 mod places;
+mod prefetch;
 mod queues;
 mod readers;
 mod rows;
@@ -45,6 +48,7 @@ pub use folder::{Faults, Op, Verdict};
 pub use forget::{Forget, Score};
 pub use hot::KeySet;
 pub use initial::Initializer;
+pub use prefetch::Prefetch;
 pub use readers::Io;
 pub use rules::{Rule, Step};
 pub use saved::{Records, Saved};

@@ -242,6 +242,17 @@ impl Log {
         let _ = self.folder.remove(&segment_name(segment));
     }
 
+    /// What to read for a record; None while it waits to be written.
+    pub fn on_disk(&mut self, place: Place) -> Result<Option<Read>> {
+        match self.active {
+            Some((segment, n)) if segment == place.segment() && place.record() >= n => Ok(None),
+            _ => {
+                let offset = place.record() as u64 * self.record_bytes as u64;
+                Ok(Some(Read { file: self.file_to_read(place.segment())?, offset }))
+            }
+        }
+    }
+
     /// Reads records as rows, one after the other. `ids` are the ids that they must have.
     pub fn read(&mut self, readers: &Readers, places: &[Place], ids: &[u64]) -> Result<Vec<u32>> {
         let size = self.record_bytes;
@@ -251,15 +262,15 @@ impl Log {
         order.sort_unstable_by_key(|i| places[*i]);
         for i in order {
             let place = places[i];
-            match self.active {
-                Some((segment, n)) if segment == place.segment() && place.record() >= n => {
-                    let at = (place.record() - n) as usize * size;
+            match self.on_disk(place)? {
+                None => {
+                    let n_written = self.active.map_or(0, |a| a.1);
+                    let at = place.record().saturating_sub(n_written) as usize * size;
                     let bytes = self.buffer.get(at..at + size).ok_or_else(|| damaged(place))?;
                     accept(bytes, place, ids[i], &mut words[i * size / 4..(i + 1) * size / 4])?;
                 }
-                _ => {
-                    let offset = place.record() as u64 * size as u64;
-                    reads.push(Read { file: self.file_to_read(place.segment())?, offset });
+                Some(read) => {
+                    reads.push(read);
                     which.push(i);
                 }
             }
@@ -301,7 +312,7 @@ impl Log {
 }
 
 /// Copies a record whose header is valid; its checksum becomes 0.
-fn accept(bytes: &[u8], place: Place, id: u64, row: &mut [u32]) -> Result<()> {
+pub fn accept(bytes: &[u8], place: Place, id: u64, row: &mut [u32]) -> Result<()> {
     for (w, b) in row.iter_mut().zip(bytes.chunks_exact(4)) {
         *w = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     }

@@ -4,7 +4,7 @@
 //! more rows than fit in half of the memory, which runs in pieces; its error says so.
 
 use crate::admission::Admissions;
-use crate::batch::{Bags, Batch, Found, Key, PADDING};
+use crate::batch::{Bags, Batch, Key};
 use crate::config::{Config, Options};
 use crate::folder::Folder;
 use crate::initial::fill_row;
@@ -12,12 +12,11 @@ use crate::log::{HEADER, Log};
 use crate::places::Places;
 use crate::queues::{DEAD, DIRTY, PINNED, Queues, touch};
 use crate::readers::Readers;
-use crate::rows::{NOT_ON_DISK, Rows, floats};
+use crate::rows::{NOT_ON_DISK, Rows};
 use crate::rules::{Rule, Step};
 use crate::saved::Records;
-use crate::slots::{ABSENT, NO_KEY, Slots};
+use crate::slots::{ABSENT, Slots};
 use oneflow_base::{Error, Result};
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch, isa};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -28,13 +27,15 @@ pub struct Store {
     pub(crate) config: Config,
     pub(crate) folder: Arc<Folder>,
     pub(crate) readers: Readers,
+    /// Those of prefetches, which others do not wait for.
+    pub(crate) ahead: Arc<Readers>,
     pub(crate) log: Log,
     pub(crate) rows: Rows,
     pub(crate) queues: Queues,
     /// The slots of the rows in memory.
     pub(crate) slots: Slots,
     /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
-    number: u64,
+    pub(crate) number: u64,
     pub(crate) n_moves: u64,
     pub(crate) places: Places,
     /// Rows that were written and not removed.
@@ -92,18 +93,13 @@ pub struct Stats {
 /// Of the next store of this process.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Keys that are found before their rows are copied.
-const BLOCK: usize = 256;
 /// Lines of rows that are asked for ahead of copying and updating.
 const LINES_AHEAD: usize = 40;
 
 /// Rows of so many numbers whose lines are asked for ahead.
-fn rows_ahead(width: usize) -> usize {
+pub(crate) fn rows_ahead(width: usize) -> usize {
     (LINES_AHEAD / (1 + (HEADER + width).div_ceil(16))).clamp(2, 16)
 }
-/// In a list of slots: a row that was read aside.
-const ASIDE: u32 = 1 << 31;
-
 impl Store {
     pub(crate) fn new(config: Config, options: &Options, folder: Arc<Folder>, next_segment: u32) -> Result<Store> {
         let width = config.width();
@@ -115,6 +111,7 @@ impl Store {
         Ok(Store {
             log,
             readers: Readers::new(options.n_readers, options.io, align),
+            ahead: Arc::new(Readers::new(options.n_readers, options.io, align)),
             rows: Rows::new(width, options.memory_budget),
             queues: Queues::default(),
             slots: Slots::new(config.tables.len()),
@@ -144,172 +141,9 @@ impl Store {
         self.n_rows == 0
     }
 
-    /// Writes the weights of each position of a batch to `out`; padding gives zeros. Changes no row. With `trains`, rows come
-    /// into memory and count as used, because an update follows.
-    pub fn lookup(&mut self, batch: &Batch, trains: bool, out: &mut [f32]) -> Result<()> {
-        self.read(batch, self.config.dim(), trains, out)
-    }
-
-    /// Brings those rows of a batch into memory that are on disk, for a lookup or an update that comes later. Changes no row,
-    /// and which rows a later call finds in memory changes no result. Of a batch that is too large its first part comes.
-    pub fn prefetch(&mut self, batch: &Batch) -> Result<()> {
-        self.check_tables(batch.keys())?;
-        self.bound_disk()?;
-        let keys = &batch.keys()[..batch.n_unique().min(self.piece())];
-        let mut slots = Vec::with_capacity(keys.len());
-        self.find(keys, 0, &mut slots);
-        let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        self.pin(&slots, true);
-        let before = self.counts;
-        let read = self.fetch(keys, &missing, &mut slots);
-        self.pin(&slots, false);
-        self.counts.prefetched += self.counts.reads - before.reads;
-        (self.counts.reads, self.counts.stalled) = (before.reads, before.stalled);
-        read
-    }
-
     /// What reads from disk: `io_uring` or threads, and whether they pass by the system's cache.
     pub fn reads_by(&self) -> (&'static str, bool) {
         (self.readers.kind(), self.log.is_direct())
-    }
-
-    /// As `lookup`, with the optimizer's state after the weights: zeros for rows that nobody has updated.
-    pub fn read_rows(&mut self, batch: &Batch, out: &mut [f32]) -> Result<()> {
-        self.read(batch, self.config.width(), false, out)
-    }
-
-    /// As `lookup`, with the rows of each bag's positions added to a row of `out`, in the order of the positions.
-    pub fn lookup_bags(&mut self, batch: &Batch, bags: &Bags<'_>, trains: bool, out: &mut [f32]) -> Result<()> {
-        let dim = self.config.dim();
-        bags.check(batch.len())?;
-        check_numbers(bags.n_bags, dim, out.len())?;
-        out.fill(0.0);
-        let isa = isa();
-        self.read_rows_of(batch, dim, trains, |p, row| {
-            let bag = bags.of[p] as usize;
-            if let Some(row) = row {
-                dispatch(isa, AddRow { to: &mut out[bag * dim..(bag + 1) * dim], row, factor: bags.factor(p) });
-            }
-        })
-    }
-
-    fn read(&mut self, batch: &Batch, n: usize, trains: bool, out: &mut [f32]) -> Result<()> {
-        check_numbers(batch.len(), n, out.len())?;
-        self.read_rows_of(batch, n, trains, |p, row| {
-            let out = &mut out[p * n..(p + 1) * n];
-            match row {
-                Some(row) => out.copy_from_slice(row),
-                None => out.fill(0.0),
-            }
-        })
-    }
-
-    /// Calls `f` with each position and the first `n` numbers of its row, in order; None for padding.
-    fn read_rows_of(
-        &mut self,
-        batch: &Batch,
-        n: usize,
-        trains: bool,
-        mut f: impl FnMut(usize, Option<&[f32]>),
-    ) -> Result<()> {
-        self.readers.check_process()?;
-        self.bound_disk()?;
-        let mut first = if trains { 0 } else { self.read_present(batch, n, &mut f)? };
-        if first == batch.len() {
-            return Ok(());
-        }
-        let keys = batch.keys();
-        self.check_tables(keys)?;
-        let mut slots = Vec::with_capacity(keys.len());
-        // Keys stand in the order in which they first appear, so a block of rows is copied as soon as it is found, while its
-        // lines are near. The first row that is not in memory ends this.
-        while slots.len() < keys.len() {
-            let known = slots.len();
-            let block = &keys[known..keys.len().min(known + BLOCK)];
-            self.find(block, n, &mut slots);
-            if slots[known..].contains(&ABSENT) {
-                break;
-            }
-            first = self.emit(batch, first, n, &slots, &[], &mut f);
-        }
-        let known = slots.len();
-        self.find(&keys[known..], 0, &mut slots);
-        let any_missing = slots.contains(&ABSENT);
-        if trains && keys.len() <= self.piece() {
-            self.count_hits(&slots);
-            if any_missing {
-                let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
-                self.pin(&slots, true);
-                let read = self.fetch(keys, &missing, &mut slots);
-                self.pin(&slots, false);
-                read?;
-            }
-            // The update that follows need not look for them again.
-            let found = Found { store: self.number, n_moves: self.n_moves, slots: slots.clone() };
-            *batch.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-        }
-        let aside = if any_missing { self.read_aside(keys, &mut slots, n)? } else { Vec::new() };
-        self.emit(batch, first, n, &slots, &aside, &mut f);
-        Ok(())
-    }
-
-    /// Calls `f` with the positions whose rows are in memory, up to a block with another row; returns its first position. Looks
-    /// for each position's key alone: where nothing has to be read, finding equal keys costs more than finding rows twice.
-    fn read_present(&self, batch: &Batch, n: usize, f: &mut impl FnMut(usize, Option<&[f32]>)) -> Result<usize> {
-        let ahead = rows_ahead(n);
-        let mut slots = Vec::with_capacity(BLOCK);
-        for first in (0..batch.len()).step_by(BLOCK) {
-            let n_block = BLOCK.min(batch.len() - first);
-            slots.clear();
-            // A table that is not there has no array and no entry: its rows are found missing.
-            self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
-            if slots.contains(&ABSENT) {
-                return Ok(first);
-            }
-            for (i, slot) in slots.iter().enumerate() {
-                if let Some(next) = slots.get(i + ahead).filter(|s| **s != NO_KEY) {
-                    self.rows.prefetch(*next, n);
-                }
-                match *slot {
-                    NO_KEY => f(first + i, None),
-                    slot => f(first + i, Some(&self.rows.values(slot)[..n])),
-                }
-            }
-        }
-        Ok(batch.len())
-    }
-
-    /// Calls `f` with the positions from `first` on, up to one whose key has no slot yet; returns that position.
-    #[inline]
-    fn emit(
-        &self,
-        batch: &Batch,
-        first: usize,
-        n: usize,
-        slots: &[u32],
-        aside: &[f32],
-        f: &mut impl FnMut(usize, Option<&[f32]>),
-    ) -> usize {
-        let ahead = rows_ahead(n);
-        let inverse = batch.inverse();
-        for (p, &k) in inverse.iter().enumerate().skip(first) {
-            if let Some(&next) = inverse.get(p + ahead)
-                && let Some(&slot) = slots.get(next as usize)
-                && slot & ASIDE == 0
-            {
-                self.rows.prefetch(slot, n);
-            }
-            match slots.get(k as usize) {
-                _ if k == PADDING => f(p, None),
-                Some(&slot) if slot & ASIDE == 0 => f(p, Some(&self.rows.values(slot)[..n])),
-                Some(&slot) => f(p, Some(&aside[(slot & !ASIDE) as usize * n..][..n])),
-                None => return p,
-            }
-        }
-        inverse.len()
     }
 
     /// Updates the row of each position of a batch by that position's gradient. The gradients of positions with the same key
@@ -487,7 +321,7 @@ impl Store {
         }
     }
 
-    fn check_tables(&self, keys: &[Key]) -> Result<()> {
+    pub(crate) fn check_tables(&self, keys: &[Key]) -> Result<()> {
         self.readers.check_process()?;
         let n = self.config.tables.len();
         match keys.iter().find(|k| k.table as usize >= n) {
@@ -497,7 +331,7 @@ impl Store {
     }
 
     /// Rows that one piece of a call keeps in memory: the others need room to leave.
-    fn piece(&self) -> usize {
+    pub(crate) fn piece(&self) -> usize {
         self.rows.capacity() / 2
     }
 
@@ -549,18 +383,18 @@ impl Store {
     }
 
     /// Appends the slot of each key, or `ABSENT`, and asks for the first `n` numbers of each row.
-    fn find(&self, keys: &[Key], n: usize, slots: &mut Vec<u32>) {
+    pub(crate) fn find(&self, keys: &[Key], n: usize, slots: &mut Vec<u32>) {
         self.slots.find(|i| Some(keys[i]), keys.len(), n, &self.rows, slots);
     }
 
-    fn count_hits(&mut self, slots: &[u32]) {
+    pub(crate) fn count_hits(&mut self, slots: &[u32]) {
         for &slot in slots.iter().filter(|s| **s != ABSENT) {
             touch(&mut self.rows.flags[slot as usize]);
             self.counts.hits += 1;
         }
     }
 
-    fn pin(&mut self, slots: &[u32], on: bool) {
+    pub(crate) fn pin(&mut self, slots: &[u32], on: bool) {
         for &slot in slots.iter().filter(|s| **s != ABSENT) {
             let flag = &mut self.rows.flags[slot as usize];
             *flag = if on { *flag | PINNED } else { *flag & !PINNED };
@@ -588,7 +422,7 @@ impl Store {
         made
     }
 
-    fn wait_for(&mut self, places: &[crate::log::Place], ids: &[u64]) -> Result<Vec<u32>> {
+    pub(crate) fn wait_for(&mut self, places: &[crate::log::Place], ids: &[u64]) -> Result<Vec<u32>> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
@@ -599,7 +433,7 @@ impl Store {
     }
 
     /// Brings those of the missing rows into memory that are on disk.
-    fn fetch(&mut self, keys: &[Key], missing: &[usize], slots: &mut [u32]) -> Result<()> {
+    pub(crate) fn fetch(&mut self, keys: &[Key], missing: &[usize], slots: &mut [u32]) -> Result<()> {
         missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
         let entry_of = |k: &usize| self.places.find(keys[*k]).map(|entry| (*k, entry));
         let found: Vec<(usize, u32)> = missing.iter().filter_map(entry_of).collect();
@@ -640,14 +474,14 @@ impl Store {
     }
 
     /// Enters a row that came into memory; it stays for the running call.
-    fn hold(&mut self, slot: u32, key: Key) {
+    pub(crate) fn hold(&mut self, slot: u32, key: Key) {
         self.slots.insert(key, slot, &self.rows);
         self.queues.push(slot, key.hash());
         self.rows.flags[slot as usize] = PINNED;
     }
 
     /// An empty slot; another row leaves for it where there is none.
-    fn take_slot(&mut self) -> Result<u32> {
+    pub(crate) fn take_slot(&mut self) -> Result<u32> {
         if let Some(slot) = self.rows.take()? {
             return Ok(slot);
         }
@@ -685,58 +519,14 @@ impl Store {
         self.counts.writes += 1;
         Ok(())
     }
-
-    /// Reads rows that are not in memory without bringing them there: `n` numbers each. Their slots become numbers of
-    /// them, with the bit `ASIDE`.
-    fn read_aside(&mut self, keys: &[Key], slots: &mut [u32], n: usize) -> Result<Vec<f32>> {
-        let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
-        let mut aside = vec![0.0; missing.len() * n];
-        let (mut places, mut ids, mut which) = (Vec::new(), Vec::new(), Vec::new());
-        missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
-        for (i, &k) in missing.iter().enumerate() {
-            slots[k] = ASIDE | i as u32;
-            let key = keys[k];
-            if let Some(entry) = self.places.find(key) {
-                places.push(self.places.get(entry));
-                ids.push(key.id);
-                which.push(i);
-                continue;
-            }
-            let out = &mut aside[i * n..i * n + self.config.dim()];
-            fill_row(&self.config.tables[key.table as usize], &self.config.column_dims, self.config.seed, key, out);
-        }
-        let rows = self.wait_for(&places, &ids)?;
-        for (row, i) in rows.chunks_exact(HEADER + self.config.width()).zip(&which) {
-            aside[i * n..(i + 1) * n].copy_from_slice(&floats(&row[HEADER..])[..n]);
-        }
-        self.counts.reads += which.len() as u64;
-        self.counts.initial += (missing.len() - which.len()) as u64;
-        Ok(aside)
-    }
 }
 
-fn check_numbers(n_rows: usize, width: usize, n_numbers: usize) -> Result<()> {
+pub(crate) fn check_numbers(n_rows: usize, width: usize, n_numbers: usize) -> Result<()> {
     match n_rows.checked_mul(width) == Some(n_numbers) {
         true => Ok(()),
         false => {
             Err(Error::value(format!("embedding: {n_rows} rows of {width} numbers do not fit {n_numbers} numbers")))
         }
-    }
-}
-
-/// Adds a row, times its factor, to another.
-struct AddRow<'a> {
-    to: &'a mut [f32],
-    row: &'a [f32],
-    factor: f32,
-}
-
-impl WithSimd for AddRow<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self) {
-        self.to.iter_mut().zip(self.row).for_each(|(to, row)| *to += self.factor * row);
     }
 }
 

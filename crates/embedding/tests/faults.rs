@@ -358,6 +358,19 @@ fn prefetched_rows_are_found_and_change_nothing() {
     plain.lookup(&batch(&part), true, &mut [0.0; 80]).unwrap();
     let after = plain.stats();
     assert_eq!((after.counts.hits - before.counts.hits, after.counts.reads), (20, before.counts.reads));
+    // Between a prefetch's steps rows change, leave and come: what was read is not taken then.
+    let others = keys(200..206);
+    let mut prefetch = plain.start_prefetch(&batch(&others)).unwrap();
+    plain.write(&batch(&others[..2]), &[7.0; 8]).unwrap();
+    plain.remove(&others[2..4]).unwrap();
+    plain.lookup(&batch(&others[4..5]), true, &mut [0.0; 4]).unwrap();
+    prefetch.read().unwrap();
+    plain.finish_prefetch(prefetch).unwrap();
+    assert_eq!(plain.stats().counts.prefetched, 21, "only the last one was still wanted");
+    assert_eq!(fill(&mut plain, &others[..2]), [7.0; 8]);
+    assert_eq!(fill(&mut plain, &others[4..]), want[4 * 204..4 * 206]);
+    assert_eq!((plain.len(), plain.keys().contains(&others[2])), (998, false));
+    plain.write(&batch(&others[..4]), &want[4 * 200..4 * 204]).unwrap();
     // More rows than memory has room for: some of them come.
     plain.prefetch(&batch(&keys(0..1000))).unwrap();
     assert!(plain.stats().resident <= plain.stats().capacity);

@@ -572,9 +572,11 @@ impl PyStore {
         self.read(py, batch, sizes, |store, out| store.lookup(&batch.0, trains, out))
     }
 
-    /// Brings rows of a batch into memory that are on disk.
+    /// Brings rows of a batch into memory that are on disk. Others may use the store while the disk is read.
     fn prefetch(&self, py: Python<'_>, batch: &PyBatch) -> PyResult<()> {
-        self.with(py, |store| store.prefetch(&batch.0))
+        let mut prefetch = self.with(py, |store| store.start_prefetch(&batch.0))?;
+        run(|| detach(py, || prefetch.read()))?;
+        self.with(py, |store| store.finish_prefetch(prefetch))
     }
     /// What reads from disk, and whether past the system's cache.
     fn reads_by(&self, py: Python<'_>) -> PyResult<(&'static str, bool)> {

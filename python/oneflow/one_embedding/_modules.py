@@ -466,7 +466,8 @@ class Embedding(Module):
         """Rows, bytes in memory and on disk, and what lookups found, on this rank.
 
         ``hits``, ``reads`` and ``initial`` count different ids of lookups and updates that were found in memory, read
-        from disk, or have no row; ``refused`` counts new ids that were not admitted, each time; ``stalled_ns`` is the
+        from disk, or have no row; ``prefetched`` counts rows that were read from disk before their lookup, which then
+        hits; ``refused`` counts new ids that were not admitted, each time; ``stalled_ns`` is the
         time in which calls waited for the disk, in nanoseconds.
         """
         return self._store.stats()
