@@ -13,6 +13,7 @@
 //! - `manifest.rs` is the format of an epoch: which record is whose. A store that is opened again is as its last epoch was.
 //! - `rules.rs` holds the optimizers, `initial.rs` the values of rows that nobody has updated. `admission.rs` decides which new
 //!   keys get a row, `forget.rs` which rows leave for good, `hot.rs` which every rank keeps a copy of.
+//! - `serving.rs` looks rows of a snapshot up for programs that serve, and takes deltas (`delta.rs`) meanwhile.
 //! - `saved.rs` reads an epoch or a snapshot without changing it: for exports, deltas and another number of ranks.
 
 mod admission;
@@ -20,6 +21,7 @@ mod batch;
 mod blocks;
 mod chunk;
 mod config;
+mod delta;
 mod epochs;
 mod folder;
 mod forget;
@@ -36,6 +38,7 @@ mod readers;
 mod rows;
 mod rules;
 mod saved;
+mod serving;
 mod slots;
 mod store;
 #[cfg(target_os = "linux")]
@@ -44,6 +47,7 @@ mod uring;
 pub use admission::Admission;
 pub use batch::{Bags, Batch, Key};
 pub use config::{Config, Options};
+pub use delta::Delta;
 pub use folder::{Faults, Op, Verdict};
 pub use forget::{Forget, Score};
 pub use hot::KeySet;
@@ -52,4 +56,5 @@ pub use prefetch::Prefetch;
 pub use readers::Io;
 pub use rules::{Rule, Step};
 pub use saved::{Records, Saved};
+pub use serving::Serving;
 pub use store::{Counts, Stats, Store};

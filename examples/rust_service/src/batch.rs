@@ -4,6 +4,7 @@
 //! else comes within a short time, runs them together, and gives every request its own row of the results.
 
 use crate::failure::Failure;
+use crate::tables::Tables;
 use crate::value::{Row, rows_of, tensor_of};
 use oneflow_runtime::{Error, Meta, Plan, Pool, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,27 +47,28 @@ struct Job {
 pub struct Batcher {
     jobs: SyncSender<Job>,
     pool: Arc<Pool>,
+    tables: Arc<Tables>,
     counts: Arc<Counts>,
 }
 
 impl Batcher {
     /// Starts the runners. They end, after all rows that were handed in, when the last batcher is dropped.
-    pub fn start(pool: Pool, limits: Limits) -> Result<(Batcher, Vec<JoinHandle<()>>)> {
+    pub fn start(pool: Pool, tables: Tables, limits: Limits) -> Result<(Batcher, Vec<JoinHandle<()>>)> {
         let size = batch_size(pool.plan())?;
         let pool = Arc::new(pool);
-        let counts = Arc::new(Counts::default());
+        let (tables, counts) = (Arc::new(tables), Arc::new(Counts::default()));
         let (jobs, queue) = sync_channel(limits.queue.max(size));
         let queue = Arc::new(Mutex::new(queue));
         let runners = (0..limits.runners.max(1)).map(|_| {
-            let (pool, queue, counts) = (pool.clone(), queue.clone(), counts.clone());
+            let (pool, tables, queue, counts) = (pool.clone(), tables.clone(), queue.clone(), counts.clone());
             std::thread::spawn(move || {
                 while let Some(batch) = next_batch(&queue, size, limits.wait) {
-                    run(&pool, size, batch, &counts);
+                    run(&pool, &tables, size, batch, &counts);
                 }
             })
         });
         let runners = runners.collect();
-        Ok((Batcher { jobs, pool, counts }, runners))
+        Ok((Batcher { jobs, pool, tables, counts }, runners))
     }
 
     pub fn counts(&self) -> &Counts {
@@ -77,15 +79,20 @@ impl Batcher {
         self.pool.plan()
     }
 
-    /// One row of every input for one row of every output.
+    /// What a request gives for an input.
+    pub fn wanted(&self, input: usize) -> Meta {
+        self.tables.wanted(self.plan(), input)
+    }
+
+    /// One row of every input, or ids of its rows, for one row of every output.
     pub async fn run(&self, row: Vec<Row>) -> Result<Vec<Row>, Failure> {
         let plan = self.plan();
         if row.len() != plan.inputs.len() {
             let (n, given) = (plan.inputs.len(), row.len());
             return Err(Failure::wrong(format!("the program takes {n} inputs, {given} were given")));
         }
-        for (i, (r, input)) in row.iter().zip(&plan.inputs).enumerate() {
-            r.check(&row_meta(&input.meta)).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))?;
+        for (i, r) in row.iter().enumerate() {
+            r.check(&self.wanted(i)).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))?;
         }
         let (reply, answer) = oneshot::channel();
         self.jobs.try_send(Job { row, reply }).map_err(|e| match e {
@@ -134,17 +141,17 @@ fn next_batch(queue: &Mutex<Receiver<Job>>, size: usize, wait: Duration) -> Opti
     Some(batch)
 }
 
-fn run(pool: &Pool, size: usize, mut batch: Vec<Job>, counts: &Counts) {
+fn run(pool: &Pool, tables: &Tables, size: usize, mut batch: Vec<Job>, counts: &Counts) {
     // Who asked may be gone.
     batch.retain(|job| !job.reply.is_closed());
     if batch.is_empty() {
         return;
     }
     let begun = Instant::now();
-    let results: Vec<Result<Vec<Row>>> = match together(pool, size, &batch) {
+    let results: Vec<Result<Vec<Row>>> = match together(pool, tables, size, &batch) {
         Ok(rows) => rows.into_iter().map(Ok).collect(),
         // One row may be what the program refuses; the others get their answers.
-        Err(_) if batch.len() > 1 => batch.iter().map(|job| alone(pool, size, job)).collect(),
+        Err(_) if batch.len() > 1 => batch.iter().map(|job| alone(pool, tables, size, job)).collect(),
         Err(e) => vec![Err(e)],
     };
     let add = |count: &AtomicU64, n: usize| count.fetch_add(n as u64, Ordering::Relaxed);
@@ -157,16 +164,22 @@ fn run(pool: &Pool, size: usize, mut batch: Vec<Job>, counts: &Counts) {
     }
 }
 
-fn alone(pool: &Pool, size: usize, job: &Job) -> Result<Vec<Row>> {
-    together(pool, size, std::slice::from_ref(job)).map(|mut rows| rows.pop().unwrap_or_default())
+fn alone(pool: &Pool, tables: &Tables, size: usize, job: &Job) -> Result<Vec<Row>> {
+    together(pool, tables, size, std::slice::from_ref(job)).map(|mut rows| rows.pop().unwrap_or_default())
 }
 
 /// One run for the whole batch; places that nobody asked for hold zeros. For each job its row of every output.
-fn together(pool: &Pool, size: usize, batch: &[Job]) -> Result<Vec<Vec<Row>>> {
+fn together(pool: &Pool, tables: &Tables, size: usize, batch: &[Job]) -> Result<Vec<Vec<Row>>> {
     let inputs = pool.plan().inputs.iter().enumerate().map(|(k, input)| {
         let mut sizes = vec![size as i64];
         sizes.extend_from_slice(&row_meta(&input.meta).sizes);
-        tensor_of(input.meta.dtype, &sizes, batch.iter().map(|job| &job.row[k]))
+        let given = batch.iter().map(|job| &job.row[k]);
+        // The ids of the whole batch are looked up at once.
+        let ids: Vec<i64> = given.clone().flat_map(Row::integers).copied().collect();
+        match tables.rows(pool.plan(), k, &ids) {
+            Some(rows) => tensor_of(input.meta.dtype, &sizes, std::iter::once(&Row::F32(rows?))),
+            None => tensor_of(input.meta.dtype, &sizes, given),
+        }
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let mut jobs = vec![Vec::new(); batch.len()];

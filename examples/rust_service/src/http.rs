@@ -2,7 +2,7 @@
 //!
 //! - `GET /` describes the program, `GET /health` says that it runs, `GET /metrics` counts what it did (Prometheus' text).
 //! - `POST /run` takes `{"inputs": [one row of each input]}`, or `{"inputs": {name: row}}`, and answers
-//!   `{"outputs": [one row of each output]}`.
+//!   `{"outputs": [one row of each output]}`. For inputs that take rows of tables a request gives ids.
 //! - `POST /generate` takes `{"prompt": "def ", "bytes": 64, "temperature": 0.8, "seed": 0}` and answers `{"text": ...}`.
 //!
 //! Wrong requests get a status of the 400s and what was wrong; 503 says that it may be asked again. There is no encryption and
@@ -11,6 +11,7 @@
 use crate::batch::{Batcher, Counts, Limits, row_meta};
 use crate::failure::Failure;
 use crate::generate::{Wish, generate};
+use crate::tables::Tables;
 use crate::value::Row;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
@@ -21,7 +22,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use oneflow_runtime::{Device, Error, Meta, Plan, Pool, Result};
+use oneflow_runtime::{Device, Error, Meta, Pool, Result};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +49,12 @@ pub struct Service {
 impl Service {
     /// Serves a program at an address ("127.0.0.1:0" picks a port).
     pub fn start(pool: Pool, address: &str, limits: Limits) -> Result<Service> {
-        let (batcher, runners) = Batcher::start(pool, limits)?;
+        Service::start_with_tables(pool, Tables::default(), address, limits)
+    }
+
+    /// As `start`, for a program that takes rows of tables: requests give ids for those inputs.
+    pub fn start_with_tables(pool: Pool, tables: Tables, address: &str, limits: Limits) -> Result<Service> {
+        let (batcher, runners) = Batcher::start(pool, tables, limits)?;
         let failed = |e: std::io::Error| Error::runtime(format!("cannot listen on {address}: {e}"));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(failed)?;
@@ -127,10 +133,10 @@ async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, Op
 
 fn router(batcher: Batcher) -> Router {
     // A number as text takes less than this, and the rest of a request not much.
-    let numbers: i64 = batcher.plan().inputs.iter().map(|i| row_meta(&i.meta).numel()).sum();
+    let numbers: i64 = (0..batcher.plan().inputs.len()).map(|i| batcher.wanted(i).numel()).sum();
     let most = (64 << 10) + 32 * numbers as usize;
     Router::new()
-        .route("/", get(async |State(b): State<Batcher>| Json(describe(b.plan()))))
+        .route("/", get(async |State(b): State<Batcher>| Json(describe(&b))))
         .route("/health", get(async || Json(json!({ "status": "ok" }))))
         .route("/metrics", get(async |State(b): State<Batcher>| metrics(b.counts())))
         .route("/run", post(run))
@@ -169,14 +175,15 @@ fn metrics(c: &Counts) -> String {
     lines.into_iter().map(line).collect()
 }
 
-fn describe(plan: &Plan) -> Value {
-    let row = |name: String, m: &Meta| {
-        let row = row_meta(m);
-        json!({ "name": name, "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() })
-    };
-    let inputs = plan.inputs.iter().enumerate().map(|(i, x)| row(plan.input_name(i), &x.meta));
+fn describe(batcher: &Batcher) -> Value {
+    let plan = batcher.plan();
+    let row = |name: String, row: Meta, m: &Meta| json!({ "name": name, "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() });
+    let inputs = plan.inputs.iter().enumerate().map(|(i, x)| row(plan.input_name(i), batcher.wanted(i), &x.meta));
     let output = |o: &oneflow_runtime::Operand| Meta::contiguous(o.dtype, Device::CPU, &o.sizes);
-    let outputs = plan.outputs.iter().enumerate().map(|(i, o)| row(plan.output_name(i), &output(&o.operand)));
+    let outputs = plan.outputs.iter().enumerate().map(|(i, o)| {
+        let m = output(&o.operand);
+        row(plan.output_name(i), row_meta(&m), &m)
+    });
     json!({
         "name": plan.name,
         "inputs": inputs.collect::<Vec<_>>(),
@@ -201,8 +208,7 @@ async fn run(State(batcher): State<Batcher>, request: Request) -> Result<Json<Va
         return Err(Failure::wrong(format!("the program takes {n} inputs, {given} were given")));
     }
     let row = |(i, v): (usize, &&Value)| {
-        let dtype = plan.inputs[i].meta.dtype;
-        Row::parse(v, dtype).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))
+        Row::parse(v, batcher.wanted(i).dtype).map_err(|e| e.context(format_args!("input {:?}: ", plan.input_name(i))))
     };
     let rows = given.iter().enumerate().map(row).collect::<Result<Vec<_>>>()?;
     let outputs = batcher.run(rows).await?;

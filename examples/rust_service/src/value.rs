@@ -35,6 +35,14 @@ impl Row {
         }
     }
 
+    /// The numbers, if they are whole.
+    pub fn integers(&self) -> &[i64] {
+        match self {
+            Row::I64(v) => v,
+            Row::F32(_) => &[],
+        }
+    }
+
     pub fn check(&self, want: &Meta) -> Result<()> {
         let (n, dtype) = match self {
             Row::F32(v) => (v.len(), DType::F32),

@@ -308,3 +308,98 @@ fn more_rows_than_may_wait_are_turned_away_and_counted() {
         assert!(text.contains(&format!("oneflow_service_{name}_total {n}\n")), "{text}");
     }
 }
+
+#[test]
+fn inputs_that_are_rows_of_tables_are_given_by_ids_and_follow_deltas() {
+    use oneflow_embedding::{Batch, Config as Rows, Initializer, Key, Options, Saved, Serving, Store};
+    use oneflow_rust_service::{Follower, Tables};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    let place = std::env::temp_dir().join(format!("oneflow-served-tables-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&place);
+    let config = Rows {
+        column_dims: vec![2],
+        state_width: 1,
+        tables: vec![vec![Initializer::Constant(0.25)], vec![Initializer::Constant(0.5)]],
+        seed: 0,
+    };
+    let mut store = Store::open(&place.join("rows"), config, &Options::default()).unwrap();
+    let set = |store: &mut Store, table: u32, id: u64, w: f32| {
+        let batch = Batch::new([Some(Key { table, id })].into_iter()).unwrap();
+        store.write(&batch, &[w, w, 0.0]).unwrap();
+    };
+    set(&mut store, 0, 7, 1.0);
+    set(&mut store, 1, u64::MAX, 10.0);
+    store.save_snapshot("first").unwrap();
+    let serving = Arc::new(Serving::open(&[place.join("rows")], "first").unwrap());
+    // Adds up the rows of two ids, one of each table.
+    let session = session(|tracer| {
+        let rows = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[4, 2, 2]).unwrap()).unwrap();
+        rows.sum(&[1], false).unwrap()
+    });
+    let pool = Pool::new(session, 1);
+    let input = pool.plan().input_name(0);
+    let wrong = Tables::new(pool.plan(), HashMap::from([("nothing".to_owned(), serving.clone())]));
+    assert!(wrong.err().unwrap().text().contains("nothing"));
+    let tables = Tables::new(pool.plan(), HashMap::from([(input, serving.clone())])).unwrap();
+    let limits = Limits { runners: 1, wait: Duration::from_millis(2), queue: 64 };
+    let service = Service::start_with_tables(pool, tables, "127.0.0.1:0", limits).unwrap();
+    let at = service.address();
+    let run = |ids: &str| ask(at, "POST", "/run", &format!("{{\"inputs\": [{ids}]}}"));
+    assert_eq!(run("[7, -1]"), (200, json!({ "outputs": [[11.0, 11.0]] })));
+    // Ids without rows have their initial weights.
+    assert_eq!(run("[8, 8]"), (200, json!({ "outputs": [[0.75, 0.75]] })));
+    assert_eq!(run("[7]").0, 400);
+    assert_eq!(run("[1.5, 2]").0, 400);
+    let (_, about) = ask(at, "GET", "/", "");
+    assert_eq!((&about["inputs"][0]["dtype"], &about["inputs"][0]["shape"]), (&json!("int64"), &json!([2])));
+
+    // What the command line writes for the rows that changed.
+    set(&mut store, 0, 7, 2.0);
+    store.remove(&[Key { table: 1, id: u64::MAX }]).unwrap();
+    store.save_snapshot("second").unwrap();
+    let (older, mut newer) = (
+        Saved::open(&place.join("rows"), Some("first")).unwrap(),
+        Saved::open(&place.join("rows"), Some("second")).unwrap(),
+    );
+    let (changed, gone) = newer.since(&older).unwrap();
+    let rows = newer.select(&changed).unwrap();
+    let folder = place.join("deltas");
+    std::fs::create_dir_all(&folder).unwrap();
+    let words = |v: Vec<u64>| v.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+    let keys = |k: &[Key]| (words(k.iter().map(|k| k.table as u64).collect()), words(k.iter().map(|k| k.id).collect()));
+    let ((tables, ids), (gone_tables, gone_ids)) = (keys(&rows.keys), keys(&gone));
+    let (steps, counts) = (words(vec![1; rows.keys.len()]), words(vec![1; rows.keys.len()]));
+    let values: Vec<u8> = rows.values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let mut head = serde_json::Map::new();
+    let about = json!({
+        "kind": "oneflow.one_embedding delta 1",
+        "config": "{\"column_dims\": [2], \"n_tables\": 2, \"seed\": 0, \"state_width\": 1}",
+        "since": older.epoch().to_string(),
+        "epoch": newer.epoch().to_string(),
+    });
+    head.insert("__metadata__".into(), about);
+    let mut data = Vec::new();
+    let columns = [("tables", &tables), ("ids", &ids), ("steps", &steps), ("counts", &counts)];
+    for (name, bytes) in columns.into_iter().chain([("gone_tables", &gone_tables), ("gone_ids", &gone_ids)]) {
+        let range = [data.len(), data.len() + bytes.len()];
+        head.insert(name.into(), json!({ "dtype": "I64", "shape": [bytes.len() / 8], "data_offsets": range }));
+        data.extend_from_slice(bytes);
+    }
+    let range = [data.len(), data.len() + values.len()];
+    head.insert("values".into(), json!({ "dtype": "F32", "shape": [rows.keys.len(), 3], "data_offsets": range }));
+    data.extend_from_slice(&values);
+    let head = Value::Object(head).to_string().into_bytes();
+    let file = [&(head.len() as u64).to_le_bytes()[..], &head, &data].concat();
+    let mut follower = Follower::new(&folder, serving);
+    assert!(follower.look().is_empty());
+    std::fs::write(folder.join("1.safetensors"), &file).unwrap();
+    std::fs::write(folder.join("2.safetensors"), &file[..40]).unwrap();
+    let done = follower.look();
+    assert!(done.len() == 2 && done[0].1.is_ok() && done[1].1.is_err(), "{done:?}");
+    assert!(follower.look().is_empty());
+    assert_eq!(run("[7, -1]"), (200, json!({ "outputs": [[2.5, 2.5]] })));
+    service.shut_down(GRACE);
+    std::fs::remove_dir_all(place).unwrap();
+}
