@@ -217,6 +217,14 @@ impl Batch {
         }
     }
 
+    /// The table and the ids of a batch of one table without padding.
+    pub(crate) fn plain_ids(&self) -> Option<(u32, &[u64])> {
+        match &self.positions {
+            Positions::Ids { ids, tables: Tables::Alternate(1), padding: None } => Some((0, ids)),
+            _ => None,
+        }
+    }
+
     fn unique(&self) -> &Unique {
         self.unique.get_or_init(|| match &self.positions {
             Positions::Keys(keys) => Unique::of(keys.iter().copied(), keys.len()),

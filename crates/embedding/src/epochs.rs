@@ -173,6 +173,8 @@ impl Store {
         self.n_moves += 1;
         self.rows.clear();
         self.queues.clear();
+        self.waiting.clear();
+        self.n_waiting = 0;
         Ok(())
     }
 

@@ -130,7 +130,10 @@ impl Store {
             slots.clear();
             let n_block = BLOCK.min(batch.len() - first);
             // A table that is not there has no array and no entry: its rows are found missing.
-            self.slots.find(|i| batch.key_at(first + i), n_block, n, &self.rows, &mut slots);
+            let ids = batch.plain_ids().map(|(table, ids)| (table, &ids[first..first + n_block]));
+            if !ids.is_some_and(|(table, ids)| self.slots.find_dense(table, ids, n, &self.rows, &mut slots)) {
+                self.slots.find(|i| batch.key_at(first + i), n_block, n, &self.rows, &mut slots);
+            }
             if slots.contains(&ABSENT) {
                 return Ok(first);
             }

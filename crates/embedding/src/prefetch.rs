@@ -6,6 +6,7 @@
 use crate::batch::{Batch, Key};
 use crate::blocks::Read;
 use crate::log::{HEADER, Place, accept};
+use crate::queues::AHEAD;
 use crate::readers::Readers;
 use crate::slots::ABSENT;
 use crate::store::Store;
@@ -84,19 +85,33 @@ impl Store {
 
     /// Enters rows that are still what they were on disk, and not in memory yet.
     fn enter(&mut self, wanted: &[(Key, u32, Place)], rows: &[u32]) -> Result<()> {
-        let mut entered = Vec::with_capacity(wanted.len());
-        let mut outcome = Ok(());
+        let (mut n_entered, mut outcome) = (0, Ok(()));
         for ((key, entry, place), row) in wanted.iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
             let is_there = self.slots.get(*key, &self.rows).is_some();
             if is_there || self.places.find(*key) != Some(*entry) || self.places.get(*entry) != *place {
                 continue;
             }
+            // Lookups that never come must not fill the memory.
+            while self.n_waiting >= self.rows.capacity() / 4 {
+                match self.waiting.pop_front() {
+                    Some(slot) => {
+                        self.release(slot);
+                    }
+                    None => break,
+                }
+            }
             match self.take_slot() {
                 Ok(slot) => {
                     self.rows.row_mut(slot).copy_from_slice(row);
                     self.rows.set_on_disk(slot, *entry);
-                    self.hold(slot, *key);
-                    entered.push(slot);
+                    self.slots.insert(*key, slot, &self.rows);
+                    self.rows.flags[slot as usize] = AHEAD;
+                    while self.waiting.front().is_some_and(|s| self.rows.flags[*s as usize] & AHEAD == 0) {
+                        self.waiting.pop_front();
+                    }
+                    self.waiting.push_back(slot);
+                    self.n_waiting += 1;
+                    n_entered += 1;
                 }
                 Err(e) => {
                     outcome = Err(e);
@@ -104,9 +119,19 @@ impl Store {
                 }
             }
         }
-        self.counts.prefetched += entered.len() as u64;
-        // `hold` keeps them for a running call; this one ends here.
-        self.pin(&entered, false);
+        self.counts.prefetched += n_entered;
         outcome
+    }
+
+    /// Lets a row leave memory like any other, if it was prefetched and waited for its lookup; returns whether it was.
+    pub(crate) fn release(&mut self, slot: u32) -> bool {
+        let flag = &mut self.rows.flags[slot as usize];
+        if *flag & AHEAD == 0 {
+            return false;
+        }
+        *flag &= !AHEAD;
+        self.n_waiting -= 1;
+        self.queues.push(slot, self.rows.key(slot).hash());
+        true
     }
 }

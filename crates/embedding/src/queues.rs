@@ -14,6 +14,9 @@ pub const DIRTY: u8 = 8;
 /// The row was removed; the slot waits in its queue.
 pub const DEAD: u8 = 16;
 
+/// The row was prefetched, and no lookup has asked for it yet: it is in no queue, so nothing evicts it.
+pub const AHEAD: u8 = 32;
+
 #[derive(Default)]
 pub struct Queues {
     small: VecDeque<u32>,

@@ -123,6 +123,23 @@ impl Slots {
         }
     }
 
+    /// As `find` for ids of one table, if all of them are positions of its array: there is nothing to compare, and the processor
+    /// has many of the reads under way by itself. Returns false, and appends nothing, if not.
+    pub fn find_dense(&self, table: u32, ids: &[u64], n: usize, rows: &Rows, slots: &mut Vec<u32>) -> bool {
+        let Some(dense) = self.dense.get(table as usize).filter(|d| !d.is_empty()) else { return false };
+        if ids.iter().any(|id| *id >= dense.len() as u64) {
+            return false;
+        }
+        slots.extend(ids.iter().map(|id| {
+            let slot = dense[*id as usize];
+            if slot != ABSENT {
+                rows.prefetch(slot, n);
+            }
+            slot
+        }));
+        true
+    }
+
     /// Appends the slot of each key, `ABSENT` or `NO_KEY`. Lines of keys that come later are asked for while earlier ones are
     /// compared: first those of the index, then those of the first `n` numbers of the rows, so that some thirty are under way.
     #[inline(always)]
@@ -226,6 +243,12 @@ mod tests {
             slots.find(|i| keys[i], keys.len(), 1, &rows, &mut found);
             let want = keys.iter().map(|k| k.map_or(NO_KEY, |k| map.get(&k).copied().unwrap_or(ABSENT)));
             assert_eq!(found, want.collect::<Vec<_>>());
+            found.clear();
+            let n = slots.dense[1].len() as u64;
+            assert!(!slots.find_dense(1, &[0, 5, n], 1, &rows, &mut found));
+            assert!(found.is_empty() && slots.find_dense(1, &[0, 5, 8, 5], 1, &rows, &mut found) == (n > 0));
+            let want = [0, 5, 8, 5].map(|id| slots.get(Key { table: 1, id }, &rows).unwrap_or(ABSENT));
+            assert!(n == 0 || found == want);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::rules::{Rule, Step};
 use crate::saved::Records;
 use crate::slots::{ABSENT, Slots};
 use oneflow_base::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -37,6 +37,9 @@ pub struct Store {
     /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
     pub(crate) number: u64,
     pub(crate) n_moves: u64,
+    /// Rows with the flag `AHEAD`: their slots, the oldest first, some of which have lost it, and how many there are.
+    pub(crate) waiting: VecDeque<u32>,
+    pub(crate) n_waiting: usize,
     pub(crate) places: Places,
     /// Rows that were written and not removed.
     pub(crate) n_rows: usize,
@@ -117,6 +120,8 @@ impl Store {
             slots: Slots::new(config.tables.len()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             n_moves: 0,
+            waiting: VecDeque::new(),
+            n_waiting: 0,
             places: Places::new(),
             admissions: Admissions::new(&options.admission, config.tables.len(), config.seed)?,
             config,
@@ -276,6 +281,7 @@ impl Store {
                 self.n_rows -= (self.rows.flags[slot as usize] & DIRTY != 0 && entry.is_none()) as usize;
                 self.slots.remove(key, slot);
                 self.n_moves += 1;
+                self.release(slot);
                 self.rows.flags[slot as usize] = DEAD;
             }
             if let Some(entry) = entry {
@@ -389,8 +395,11 @@ impl Store {
 
     pub(crate) fn count_hits(&mut self, slots: &[u32]) {
         for &slot in slots.iter().filter(|s| **s != ABSENT) {
-            touch(&mut self.rows.flags[slot as usize]);
             self.counts.hits += 1;
+            // The first use of a row that was prefetched is that for which any other row comes into memory.
+            if !self.release(slot) {
+                touch(&mut self.rows.flags[slot as usize]);
+            }
         }
     }
 

@@ -268,7 +268,6 @@ fn gradients_without_numbers_stay_in_their_rows() {
 }
 
 #[test]
-#[ignore = "writes gigabytes, for about a minute"]
 fn ten_million_evictions_in_a_row() {
     let scratch = Scratch::new("ten_million");
     // 4096 rows in memory, of 100 000.
@@ -290,7 +289,7 @@ fn ten_million_evictions_in_a_row() {
         let part: Vec<Key> = ids.iter().map(|id| Key { table: 0, id: *id }).collect();
         store.update(&batch(&part), &vec![-1.0; 4 * part.len()], &SGD, &STEP).unwrap();
         round += 1;
-        if round % 500 == 0 {
+        if round.is_multiple_of(500) {
             store.commit().unwrap();
             let stats = store.stats();
             let bytes: u64 = scratch.files(".rows").iter().map(|f| f.metadata().unwrap().len()).sum();
@@ -371,6 +370,21 @@ fn prefetched_rows_are_found_and_change_nothing() {
     assert_eq!(fill(&mut plain, &others[4..]), want[4 * 204..4 * 206]);
     assert_eq!((plain.len(), plain.keys().contains(&others[2])), (998, false));
     plain.write(&batch(&others[..4]), &want[4 * 200..4 * 204]).unwrap();
+    // Rows stay until their lookup, however many others come and go, unless further prefetches need the room.
+    let soon = keys(300..310);
+    plain.prefetch(&batch(&soon)).unwrap();
+    for part in keys(400..1000).chunks(30) {
+        plain.lookup(&batch(part), true, &mut vec![0.0; 4 * part.len()]).unwrap();
+    }
+    let before = plain.stats().counts;
+    plain.lookup(&batch(&soon), true, &mut [0.0; 40]).unwrap();
+    assert_eq!(plain.stats().counts.reads, before.reads);
+    for first in (0..1000).step_by(10) {
+        plain.prefetch(&batch(&keys(first..first + 10))).unwrap();
+    }
+    assert!(plain.stats().resident <= plain.stats().capacity);
+    plain.remove(&keys(990..1000)).unwrap();
+    plain.write(&batch(&keys(990..1000)), &want[4 * 990..]).unwrap();
     // More rows than memory has room for: some of them come.
     plain.prefetch(&batch(&keys(0..1000))).unwrap();
     assert!(plain.stats().resident <= plain.stats().capacity);
