@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import oneflow as torch
+import oneflow.nn.functional as F
 from oneflow import Tensor
 from oneflow.models.layers import KVCache
 
@@ -69,6 +70,10 @@ class Generator:
     config: Any
     hidden: Any
     logits: Any
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross entropy in nats per token, 0-dim, of logits (..., vocabulary); targets of -100 do not count."""
+        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 
     def stream(
         self,

@@ -244,4 +244,4 @@ class Llama(Generator, Pretrained):
         logits = self.logits(self.hidden(tokens))
         if targets is None:
             return logits
-        return F.cross_entropy(logits.reshape(-1, self.config.vocabulary), targets.reshape(-1))
+        return self.loss(logits, targets)

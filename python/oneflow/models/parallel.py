@@ -6,22 +6,27 @@ The models' code does not change: their weights become global tensors, and the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
 import oneflow as torch
 from oneflow import Tensor, nn
+from oneflow.models.generation import Generator
 from oneflow.models.layers import MLP, Attention, GatedMLP
 from oneflow.utils.checkpoint import checkpoint
 
-__all__ = ["ParallelLayout", "tensor_parallel"]
+__all__ = ["ParallelLayout", "tensor_parallel", "vocabulary_parallel_cross_entropy"]
+
+# Files of _parallel need what PyTorch has not; they are imported when somebody has several ranks.
+METHODS = ("ring", "allgather", "ulysses")
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class ParallelLayout:
-    """How a transformer of the library lies over ``dp * tp`` ranks, in one line.
+    """How a transformer of the library lies over ``dp * cp * tp`` ranks, in one line.
 
     ``place`` lays the model out, ``batch`` its inputs; the training loop, eager or in an ``nn.Graph``, is that of one
     rank. Neighbouring ranks share a model: with ``dp=2, tp=2`` ranks 0 and 1 have the parts of one copy, 2 and 3 of
@@ -33,9 +38,15 @@ class ParallelLayout:
         recompute: keep only the inputs of the blocks, whose backward computes the rest again: less memory for a third
             more work.
         device: the kind of device, "cpu" or "cuda".
+        sequence_parallel: split what tensor parallelism leaves whole along the sequence (Korthikanti et al., 2022):
+            less memory for activations, as many bytes sent.
+        cp: the number of ranks that share a sequence; each runs the whole model on its part.
+        context: how they attend: "ring" sends keys and values around, "allgather" gathers them, "ulysses" trades parts
+            of the sequence for parts of the heads, whose number ``cp`` divides. In an ``nn.Graph`` the last two.
+        vocabulary_parallel: split the table of tokens, the head and the loss of a language model over the ``tp`` ranks.
 
     Raises:
-        ValueError: a number of ranks below 1, or not that of the job.
+        ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
 
     Example::
 
@@ -51,30 +62,73 @@ class ParallelLayout:
     tp: int = 1
     recompute: bool = False
     device: str = "cpu"
+    _: KW_ONLY
+    sequence_parallel: bool = False
+    cp: int = 1
+    context: str = "ring"
+    vocabulary_parallel: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("dp", "tp"):
+        for name in ("dp", "tp", "cp"):
             if getattr(self, name) < 1:
                 raise ValueError(f"ParallelLayout: {name} must be at least 1, got {getattr(self, name)}")
+        if self.context not in METHODS:
+            raise ValueError(f"ParallelLayout: context must be one of {', '.join(METHODS)}, got {self.context!r}")
+        for name in ("sequence_parallel", "vocabulary_parallel"):
+            if getattr(self, name) and self.tp == 1:
+                raise ValueError(f"ParallelLayout: {name} splits over the ranks of tp, which is 1")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of the placement's axes, from the outermost: "dp", others of more than one rank, "tp"."""
+        return ("dp", *(("cp",) if self.cp > 1 else ()), "tp")
 
     @property
     def placement(self) -> torch.placement:
-        """The ranks of the job, as ``dp`` rows of ``tp``."""
+        """The ranks of the job, as ``dp`` rows of ``tp``; with context parallelism ``dp`` of ``cp`` rows of ``tp``."""
         n_ranks = len(torch.placement.all(self.device).ranks)
-        if self.dp * self.tp != n_ranks:
-            raise ValueError(f"ParallelLayout: dp={self.dp} times tp={self.tp} is not the job's {n_ranks} ranks")
-        rows = [list(range(first, first + self.tp)) for first in range(0, n_ranks, self.tp)]
-        return torch.placement(self.device, rows)
+        sizes = [getattr(self, name) for name in self.axes]
+        if math.prod(sizes) != n_ranks:
+            named = " times ".join(f"{name}={size}" for name, size in zip(self.axes, sizes, strict=True))
+            raise ValueError(f"ParallelLayout: {named} is not the job's {n_ranks} ranks")
+        ranks: list[Any] = list(range(n_ranks))
+        for size in reversed(sizes[1:]):
+            ranks = [ranks[first : first + size] for first in range(0, len(ranks), size)]
+        return torch.placement(self.device, ranks)
 
     def place(self, model: ModelT) -> ModelT:
         """Make the weights of ``model`` global, those of rank 0. Make the optimizer afterwards.
 
         Raises:
-            ValueError: heads or hidden units that ``tp`` does not divide, or a model without them.
+            ValueError: heads or hidden units that ``tp`` does not divide, a model without them, or one that does not
+                attend along one sequence.
         """
-        tensor_parallel(model, self.placement)
+        from oneflow.models._parallel.axes import Axes, blocks_of
+        from oneflow.models._parallel.context import split_context
+        from oneflow.models._parallel.linear import split_linears
+        from oneflow.models._parallel.sequence import one_sequence, split_sequence
+        from oneflow.models._parallel.vocabulary import split_vocabulary
+
+        axes = Axes(self.placement, self.axes)
+        for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
+            if wanted:
+                one_sequence(model, f"ParallelLayout({name}=...)")
+        tensor_parallel(model, axes.placement)
+        if self.sequence_parallel or self.cp > 1:
+            split_linears(model, axes)
+        if self.vocabulary_parallel:
+            split_vocabulary(model, axes, self.sequence_parallel)
+        if self.cp > 1:
+            split_context(model, axes, self.context)
+        if self.sequence_parallel:
+            split_sequence(model, axes)
+        language_model: Any = model
+        if isinstance(language_model, Generator) and (
+            self.sequence_parallel or self.vocabulary_parallel or self.cp > 1
+        ):
+            language_model.loss = vocabulary_parallel_cross_entropy  # type: ignore[method-assign]
         if self.recompute:
-            for block in _blocks(model):
+            for block in blocks_of(model):
                 _recompute(block)
         return model
 
@@ -90,8 +144,11 @@ class ParallelLayout:
         for x in tensors:
             if x.dim() == 0 or x.shape[0] % self.dp:
                 raise ValueError(f"ParallelLayout: a batch of shape {tuple(x.shape)} does not divide by dp={self.dp}")
-        placement, whole, split = self.placement, torch.sbp.broadcast, torch.sbp.split(0)
-        return tuple(x.to_global(placement, [whole, whole]).to_global(sbp=[split, whole]) for x in tensors)
+        from oneflow.models._parallel.axes import Axes
+
+        axes = Axes(self.placement, self.axes)
+        whole, rows = axes.layout(), axes.layout(dp=torch.sbp.split(0))
+        return tuple(x.to_global(axes.placement, whole).to_global(sbp=rows) for x in tensors)
 
 
 def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
@@ -118,6 +175,8 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
         >>> model.blocks[0].mlp.up.weight.sbp
         (oneflow.sbp.split(dim=0),)
     """
+    from oneflow.models._parallel.heads import own_heads
+
     *others, n_ranks = placement.ranks.shape
     whole = [torch.sbp.broadcast] * len(others)
     for name, module in model.named_modules():
@@ -146,15 +205,39 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
             linear.to_global(sbp=rows)
         if first:
             second.weight = nn.Parameter(second.weight.detach().to_global(sbp=columns))
+    own_heads(model)
     return model
 
 
-def _blocks(model: nn.Module) -> list[nn.Module]:
-    """The modules of lists, which repeat, with attention inside."""
-    of_lists = [block for module in model.modules() if isinstance(module, nn.ModuleList) for block in module]
-    blocks = [block for block in of_lists if any(isinstance(part, Attention) for part in block.modules())]
-    inner = {id(part) for block in blocks for part in block.modules() if part is not block}
-    return [block for block in blocks if id(block) not in inner]
+def vocabulary_parallel_cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
+    """Mean cross entropy in nats of logits whose classes, or rows, are split over ranks; no logits travel.
+
+    Args:
+        logits: global (..., classes), in any layout of splits and copies.
+        targets: int64 (...), global over the same ranks: the class of each row.
+        ignore_index: rows of this target do not count.
+
+    Returns:
+        0-dim, global. It is not a number where no row counts.
+
+    Raises:
+        ValueError: tensors that are not global, or shapes that do not fit.
+        IndexError: a target that is no class.
+
+    Example::
+
+        >>> from oneflow.models import vocabulary_parallel_cross_entropy
+        >>> def rank():
+        ...     place, sbp = oneflow.placement.all("cpu"), oneflow.sbp
+        ...     logits = oneflow.zeros(3, 4, placement=place, sbp=sbp.split(1))
+        ...     targets = oneflow.tensor([0, 1, 3]).to_global(place, sbp.broadcast)
+        ...     return vocabulary_parallel_cross_entropy(logits, targets).to_local()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [tensor(1.3863), tensor(1.3863)]
+    """
+    from oneflow.models._parallel.vocabulary import cross_entropy
+
+    return cross_entropy(logits, targets, ignore_index)
 
 
 def _recompute(block: nn.Module) -> None:

@@ -135,7 +135,12 @@ class Attention(nn.Module):
             query, key = rotate(query, rotary), rotate(key, rotary)
         if cache is not None:
             key, value = cache.append(key, value)
-        y = F.scaled_dot_product_attention(
+        y = self.attend(query, key, value, mask, is_causal)
+        return self.out(y.transpose(-3, -2).flatten(-2))
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+        """The attention of heads, each (..., heads, time, head_dim): what context parallelism replaces."""
+        return F.scaled_dot_product_attention(
             query,
             key,
             value,
@@ -145,7 +150,6 @@ class Attention(nn.Module):
             scale=self.scale,
             enable_gqa=self.n_heads != self.n_kv_heads,
         )
-        return self.out(y.transpose(-3, -2).flatten(-2))
 
     def _heads(self, x: Tensor, n_heads: int) -> Tensor:
         """(..., time, heads * head_dim) to (..., heads, time, head_dim)."""

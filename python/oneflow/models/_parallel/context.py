@@ -1,0 +1,180 @@
+"""Context parallelism of the library's transformers: each rank runs the model on its part of the sequence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import oneflow as torch
+import oneflow.nn.functional as F
+from oneflow import Tensor, nn
+from oneflow.distributed import context
+from oneflow.distributed.tensor import _layouts
+from oneflow.models._parallel.axes import Axes
+from oneflow.models._parallel.heads import local_copy, own_mask
+from oneflow.models._parallel.sequence import split_entries
+from oneflow.models.generation import Generator
+from oneflow.models.layers import Attention, RotaryTables
+
+__all__ = ["split_context"]
+
+
+def split_context(model: Any, axes: Axes, method: str) -> None:
+    """Run a model on parts of its sequence over the axis "cp".
+
+    Causal language models see the sequence in an order that shares the work (``balanced_spans``), which their inputs,
+    positions and outputs follow; under "ulysses" each rank sees all positions, and nothing is reordered.
+    """
+    if not isinstance(model, Generator):
+        # A language model's tokens are split, and what it reads again to continue a text is whole.
+        split_entries(model, axes, "cp")
+    for module in model.modules():
+        if isinstance(module, Attention):
+            _check(model, module, axes, method)
+            module.attend = _Attend(module, axes, method)  # type: ignore[method-assign]
+    _Sequence(model, axes, isinstance(model, Generator) and method != "ulysses").install()
+
+
+def _check(model: nn.Module, module: Attention, axes: Axes, method: str) -> None:
+    kind, n = type(model).__name__, axes.size("cp")
+    if method != "ulysses" and module.dropout > 0:
+        raise ValueError(
+            f"{kind} drops attention weights (dropout {module.dropout}), which context={method!r} does not; build it "
+            "with dropout=0.0, or take context='ulysses'"
+        )
+    heads = (module.n_heads // axes.size("tp"), module.n_kv_heads // axes.size("tp"))
+    if method == "ulysses" and any(number % n for number in heads):
+        raise ValueError(
+            f"{kind}: {heads[0]} heads and {heads[1]} of keys and values on a rank do not divide by cp={n}; take "
+            "context='ring'"
+        )
+
+
+class _Sequence:
+    """How a model's sequence lies over the ranks, while it runs."""
+
+    def __init__(self, model: Any, axes: Axes, balanced: bool) -> None:
+        self.model, self.axes, self.balanced = model, axes, balanced
+        self.runs = False
+        self.order: Tensor | None = None
+
+    def install(self) -> None:
+        forward = self.model.forward
+
+        def split(*args: Any, **kwargs: Any) -> Any:
+            texts = [x for x in (*args, *kwargs.values()) if _is_text(x)]
+            # A text that is shorter than the ranks are many is read whole by each.
+            self.runs = bool(texts) and all(x.shape[1] >= self.axes.size("cp") for x in texts)
+            if self.runs and self.balanced:
+                self.order = self._order(texts[0].shape[1])
+            try:
+                out = forward(*map(self._split, args), **{name: self._split(x) for name, x in kwargs.items()})
+                # What has a row for each position comes out in their order.
+                if self.order is not None and out.dim() == 3:
+                    out = out.index_select(1, self.order.argsort())
+                return out
+            finally:
+                self.runs, self.order = False, None
+
+        self.model.forward = split
+        for name, module in self.model.named_modules():
+            if isinstance(module, RotaryTables):
+                module.register_forward_hook(lambda own, args, tables: tuple(map(self._rows, tables)))
+            elif isinstance(module, nn.Embedding) and name.split(".")[-1] == "position":
+                module.register_forward_pre_hook(lambda own, args: (self._rows(args[0]), *args[1:]))
+
+    def _order(self, length: int) -> Tensor:
+        order = context.order_of(context.balanced_spans(length, self.axes.size("cp")))
+        here = _layouts.assemble(torch.tensor(order), self.axes.placement, self.axes.layout(), [length])
+        return here.to(self.axes.placement.type)
+
+    def _split(self, x: Any) -> Any:
+        if not self.runs or not _is_text(x):
+            return x
+        if self.order is not None:
+            x = x.index_select(1, self.order)
+        return self.axes.changed(x, "cp", torch.sbp.split(1))
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        """(time, ...) of all positions to those of each rank."""
+        if not self.runs:
+            return rows
+        if self.order is not None:
+            rows = rows.index_select(0, self.order)
+        return self.axes.changed(rows, "cp", torch.sbp.split(0))
+
+
+def _is_text(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_global and x.dim() == 2 and x.dtype == torch.int64
+
+
+class _Attend:
+    """``Attention.attend`` over the axis "cp"."""
+
+    def __init__(self, module: Attention, axes: Axes, method: str) -> None:
+        self.whole, self.module, self.axes, self.method = module.attend, module, axes, method
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+        axes, along = self.axes, torch.sbp.split(2)
+        if not query.is_global or axes.of(query, "cp") != along:
+            return self.whole(query, key, value, mask, is_causal)
+        key, value = axes.changed(key, "cp", along), axes.changed(value, "cp", along)
+        if self.method == "ulysses":
+            drops = self.module.dropout > 0 and self.module.training
+            if not torch._oneflow._is_tracing() and not drops:
+                return self._own_heads(query, key, value, mask, is_causal)
+            # The same as changes of layout. What is dropped follows from the place of a weight in the whole.
+            q, k, v = (axes.changed(x, "cp", torch.sbp.split(1)) for x in (query, key, value))
+            return axes.changed(self.whole(q, k, v, mask, is_causal), "cp", along)
+        if torch._oneflow._is_tracing() and self.method == "ring":
+            raise NotImplementedError(
+                "context='ring' sends messages while it runs, which nn.Graph does not trace; "
+                "take 'allgather' or 'ulysses'"
+            )
+        return self._own_rows(query, key, value, mask, is_causal)
+
+    def _own_heads(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+        """Ulysses among the ranks that share a part of the heads; changes of layout would move heads over "tp" too."""
+        axes, n = self.axes, self.axes.size("cp")
+        seen = None
+        if mask is not None:
+            seen = own_mask(mask, axes.changed(query, "cp", torch.sbp.broadcast))
+            if seen.shape[1] > 1:
+                seen = seen.chunk(n, 1)[axes.here("cp")]
+        q, k, v = map(_layouts.to_local, (query, key, value))
+        y = context.ulysses_attention(
+            q,
+            k,
+            v,
+            seen,
+            is_causal,
+            scale=self.module.scale,
+            enable_gqa=query.shape[1] != key.shape[1],
+            spans=context.even_spans(query.shape[2], n),
+            key_spans=context.even_spans(key.shape[2], n),
+            group=axes.group("cp"),
+        )
+        return axes.enter(y, list(query.sbp), [*query.shape[:3], value.shape[3]])
+
+    def _own_rows(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+        axes, n = self.axes, self.axes.size("cp")
+        seen = None if mask is None else own_mask(mask, query)
+        spans = (context.balanced_spans if is_causal else context.even_spans)(key.shape[2], n)
+        options: dict[str, Any] = {
+            "scale": 1.0 / math.sqrt(query.shape[-1]) if self.module.scale is None else self.module.scale,
+            "enable_gqa": query.shape[1] != key.shape[1],
+        }
+        own = _layouts.to_local(query)
+        if torch._oneflow._is_tracing():
+            if is_causal:
+                places = torch.tensor(context.order_of(spans), device=own.device)
+                rows = torch.tensor(context.order_of([spans[axes.here("cp")]]), device=own.device)
+                seen = rows[:, None] >= places[None, :]
+            k, v = (local_copy(axes.changed(x, "cp", torch.sbp.broadcast)) for x in (key, value))
+            y = F.scaled_dot_product_attention(own, k, v, seen, **options)
+        else:
+            k, v = _layouts.to_local(key), _layouts.to_local(value)
+            y = context.ring_attention(
+                own, k, v, seen, is_causal, spans=spans, method=self.method, group=axes.group("cp"), **options
+            )
+        return axes.enter(y, list(query.sbp), [*query.shape[:3], value.shape[3]])
