@@ -344,3 +344,50 @@ def test_the_wrapper_of_the_first_fsdp(alone: Any) -> None:
             FullyShardedDataParallel(nn.Linear(1, 1), mixed_precision=MixedPrecision(keep_low_precision_grads=True))
 
     run_ranks(2, options)
+
+
+class Layers(nn.Module):
+    """Three layers, of which a call runs those that it names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor, which: tuple[int, ...] = (0, 1, 2)) -> torch.Tensor:
+        for i in which:
+            x = self.layers[i](x)
+        return x
+
+
+def test_a_layer_is_gathered_while_the_one_before_it_runs() -> None:
+    """From the second forward on, in the order of the last one; what is gathered and not needed is freed."""
+
+    def rank() -> list[list[bool]]:
+        model, seen = Layers(), []
+        for layer in model.layers:
+            fully_shard(layer)
+        fully_shard(model)
+        groups = [layer._state().group for layer in model.layers]
+        for layer in model.layers:
+            layer[0].register_forward_pre_hook(lambda *_: seen.append([group.is_ready() for group in groups]))
+        for which in ((0, 1, 2), (0, 1, 2), (0, 2), (0, 2, 1), (0, 2, 1)):
+            seen.append([])
+            with torch.no_grad():
+                model(torch.ones(2, 4), which)
+            assert not any(group.is_ready() for group in groups)
+        found = list(seen)
+        torch.distributed.reset_wire_counters()
+        for _ in range(2):
+            model(torch.ones(2, 4), (0, 2, 1)).sum().backward()
+        assert torch.distributed.wire_calls()["all_gather"] == 2 * 6
+        return found
+
+    on, off = True, False
+    first = [[], [on, off, off], [off, on, off], [off, off, on]]
+    second = [[], [on, on, off], [off, on, on], [off, off, on]]
+    skipped = [[], [on, on, off], [off, on, on]]
+    # Where the order differs from the last one, nothing is gathered ahead.
+    changed = [[], [on, off, on], [off, off, on], [off, on, off]]
+    alike = [[], [on, off, on], [off, on, on], [off, on, off]]
+    for seen in run_ranks(2, rank):
+        assert seen == first + second + skipped + changed + alike

@@ -28,8 +28,30 @@ class _Shared:
         self.states: list[FSDPState] = []
         # As they ended: backward prefetches in the reverse order.
         self.order: list[FSDPState] = []
+        # As they begin, in this forward and in the last one: forward prefetches what came next then.
+        self.begun: list[FSDPState] = []
+        self.begun_before: list[FSDPState] = []
+        self.ahead: list[FSDPState] = []
         self.queued = False
         self.is_last_backward = True
+
+    def begin(self, state: FSDPState) -> list[FSDPState]:
+        """Take note that a forward begins; return what began next in the last forward, if that went alike so far."""
+        if state.is_root:
+            self.begun_before, self.begun = self.begun, []
+        self.begun.append(state)
+        if state in self.ahead:
+            self.ahead.remove(state)
+        n = len(self.begun)
+        alike = all(a is b for a, b in zip(self.begun, self.begun_before, strict=False))
+        return self.begun_before[n : n + 1] if alike else []
+
+    def end(self) -> None:
+        """Free what was gathered for a forward that did not come."""
+        for state in self.ahead:
+            if state.group is not None:
+                state.group.reshard()
+        self.ahead.clear()
 
 
 class FSDPState:
@@ -94,9 +116,12 @@ class FSDPState:
             self.phase = _Phase.FORWARD
             if self.group is not None:
                 self.group.unshard()
-            for other in self.prefetch_forward:
-                if other.group is not None:
+            assert self.shared is not None
+            following = self.shared.begin(self)
+            for other in self.prefetch_forward or following:
+                if other.group is not None and not other.group.is_ready():
                     other.group.start_unshard(async_op=True)
+                    self.shared.ahead.append(other)
             self._running = {id(m) for m in self.modules}
         if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
             args, kwargs = _cast((args, kwargs), self.policy.param_dtype)
@@ -113,6 +138,8 @@ class FSDPState:
             if not keeps:
                 self.reshard()
             self.phase = _Phase.IDLE
+            if self.is_root and self.shared is not None:
+                self.shared.end()
             if oneflow.is_grad_enabled() and self.shared is not None:
                 self.shared.order.append(self)
         for t in tree_leaves(output):
