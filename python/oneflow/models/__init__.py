@@ -17,6 +17,7 @@ from oneflow.models.generation import Generator, sample
 from oneflow.models.gpt2 import GPT2, GPT2Config
 from oneflow.models.llama import Llama, LlamaConfig
 from oneflow.models.lstm_lm import LSTMLM, LSTMLMConfig
+from oneflow.models.moe_llama import MoELlama, MoELlamaConfig
 from oneflow.models.parallel import ParallelLayout, tensor_parallel, vocabulary_parallel_cross_entropy
 from oneflow.models.pretrained import Config, Layout, Part, Pretrained
 from oneflow.models.resnet import ResNet, ResNetConfig

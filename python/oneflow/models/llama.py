@@ -138,9 +138,12 @@ class LlamaConfig(Config):
 
 
 class Block(nn.Module):
-    """Attention and SwiGLU, each of the normed input and added to it. (batch, time, width) in and out."""
+    """Attention and SwiGLU, or another network, each of the normed input and added to it.
 
-    def __init__(self, config: LlamaConfig) -> None:
+    (batch, time, width) in and out.
+    """
+
+    def __init__(self, config: LlamaConfig, mlp: nn.Module | None = None) -> None:
         super().__init__()
         self.norm1 = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.attention = Attention(
@@ -152,7 +155,7 @@ class Block(nn.Module):
             dropout=config.dropout,
         )
         self.norm2 = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.mlp = GatedMLP(config.width, config.hidden, nn.SiLU(), bias=config.mlp_bias)
+        self.mlp = mlp or GatedMLP(config.width, config.hidden, nn.SiLU(), bias=config.mlp_bias)
 
     def forward(
         self,
@@ -180,8 +183,9 @@ class Llama(Generator, Pretrained):
         oneflow.Size([1, 3, 50])
     """
 
+    config: LlamaConfig
     config_class = LlamaConfig
-    layouts = (
+    layouts: tuple[Layout, ...] = (
         Layout(
             "hugging_face",
             (
@@ -210,10 +214,14 @@ class Llama(Generator, Pretrained):
         head_dim = config.head_dim or config.width // config.n_heads
         self.token = nn.Embedding(config.vocabulary, config.width)
         self.rotary = RotaryTables(head_dim, config.n_positions, config.rotary_base, config.rotary_scaling)
-        self.blocks = nn.ModuleList([Block(config) for _ in range(config.n_layers)])
+        self.blocks = nn.ModuleList([self.make_block(i) for i in range(config.n_layers)])
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.head = None if config.tied else nn.Linear(config.width, config.vocabulary, bias=False)
         init_linear(self)
+
+    def make_block(self, index: int) -> Block:
+        """The block of a layer, which models of this kind may replace."""
+        return Block(self.config)
 
     def hidden(self, tokens: Tensor, cache: KVCache | None = None, padding_mask: Tensor | None = None) -> Tensor:
         """The normed states (batch, time, width) that ``logits`` reads.

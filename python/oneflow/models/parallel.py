@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import oneflow as torch
 from oneflow import Tensor, nn
 from oneflow.models.generation import Generator
-from oneflow.models.layers import MLP, Attention, GatedMLP
+from oneflow.models.layers import MLP, Attention, GatedMLP, MoE
 from oneflow.utils.checkpoint import checkpoint
+
+if TYPE_CHECKING:
+    from oneflow.models._parallel.axes import Axes
 
 __all__ = ["ParallelLayout", "tensor_parallel", "vocabulary_parallel_cross_entropy"]
 
@@ -26,7 +29,7 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 @dataclass(frozen=True)
 class ParallelLayout:
-    """How a transformer of the library lies over ``dp * cp * tp`` ranks, in one line.
+    """How a transformer of the library lies over ``dp * ep * cp * tp`` ranks, in one line.
 
     ``place`` lays the model out, ``batch`` its inputs; the training loop, eager or in an ``nn.Graph``, is that of one
     rank. Neighbouring ranks share a model: with ``dp=2, tp=2`` ranks 0 and 1 have the parts of one copy, 2 and 3 of
@@ -44,6 +47,8 @@ class ParallelLayout:
         context: how they attend: "ring" sends keys and values around, "allgather" gathers them, "ulysses" trades parts
             of the sequence for parts of the heads, whose number ``cp`` divides. In an ``nn.Graph`` the last two.
         vocabulary_parallel: split the table of tokens, the head and the loss of a language model over the ``tp`` ranks.
+        ep: the number of ranks that share the experts of mixtures, each with some of them; it divides the batch as
+            ``dp`` does, and other weights are whole on each.
 
     Raises:
         ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
@@ -67,9 +72,10 @@ class ParallelLayout:
     cp: int = 1
     context: str = "ring"
     vocabulary_parallel: bool = False
+    ep: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("dp", "tp", "cp"):
+        for name in ("dp", "tp", "cp", "ep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"ParallelLayout: {name} must be at least 1, got {getattr(self, name)}")
         if self.context not in METHODS:
@@ -81,11 +87,11 @@ class ParallelLayout:
     @property
     def axes(self) -> tuple[str, ...]:
         """The names of the placement's axes, from the outermost: "dp", others of more than one rank, "tp"."""
-        return ("dp", *(("cp",) if self.cp > 1 else ()), "tp")
+        return ("dp", *(name for name in ("ep", "cp") if getattr(self, name) > 1), "tp")
 
     @property
     def placement(self) -> torch.placement:
-        """The ranks of the job, as ``dp`` rows of ``tp``; with context parallelism ``dp`` of ``cp`` rows of ``tp``."""
+        """The ranks of the job, as ``dp`` rows of ``tp``; with more axes ``dp`` of ``ep`` of ``cp`` rows of ``tp``."""
         n_ranks = len(torch.placement.all(self.device).ranks)
         sizes = [getattr(self, name) for name in self.axes]
         if math.prod(sizes) != n_ranks:
@@ -113,7 +119,9 @@ class ParallelLayout:
         for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
             if wanted:
                 one_sequence(model, f"ParallelLayout({name}=...)")
-        tensor_parallel(model, axes.placement)
+        if self.ep > 1 and not any(isinstance(module, MoE) for module in model.modules()):
+            raise ValueError(f"{type(model).__name__} has no mixture of experts to split over ep={self.ep} ranks")
+        _tensor_parallel(model, axes)
         if self.sequence_parallel or self.cp > 1:
             split_linears(model, axes)
         if self.vocabulary_parallel:
@@ -139,15 +147,16 @@ class ParallelLayout:
             tensors: local, of the same number of rows, the same on all ranks.
 
         Raises:
-            ValueError: rows that ``dp`` does not divide.
+            ValueError: rows that ``dp`` times ``ep`` do not divide.
         """
         for x in tensors:
-            if x.dim() == 0 or x.shape[0] % self.dp:
-                raise ValueError(f"ParallelLayout: a batch of shape {tuple(x.shape)} does not divide by dp={self.dp}")
+            if x.dim() == 0 or x.shape[0] % (self.dp * self.ep):
+                named = f"dp={self.dp}" if self.ep == 1 else f"dp={self.dp} times ep={self.ep}"
+                raise ValueError(f"ParallelLayout: a batch of shape {tuple(x.shape)} does not divide by {named}")
         from oneflow.models._parallel.axes import Axes
 
         axes = Axes(self.placement, self.axes)
-        whole, rows = axes.layout(), axes.layout(dp=torch.sbp.split(0))
+        whole, rows = axes.layout(), axes.layout(dp=torch.sbp.split(0), ep=torch.sbp.split(0))
         return tuple(x.to_global(axes.placement, whole).to_global(sbp=rows) for x in tensors)
 
 
@@ -175,8 +184,18 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
         >>> model.blocks[0].mlp.up.weight.sbp
         (oneflow.sbp.split(dim=0),)
     """
+    from oneflow.models._parallel.axes import Axes
+
+    others = placement.ranks.ndim - 1
+    return _tensor_parallel(model, Axes(placement, (*(f"data{i}" for i in range(others)), "tp")))
+
+
+def _tensor_parallel(model: ModelT, axes: Axes) -> ModelT:
+    """Split a model over the axis "tp" of a mesh, and its experts over "ep"."""
+    from oneflow.models._parallel.experts import split_experts
     from oneflow.models._parallel.heads import own_heads
 
+    placement = axes.placement
     *others, n_ranks = placement.ranks.shape
     whole = [torch.sbp.broadcast] * len(others)
     for name, module in model.named_modules():
@@ -187,7 +206,7 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
             sizes = (module.up.out_features,)
         if any(size % n_ranks for size in sizes):
             raise ValueError(f"{name}: {' and '.join(map(str, sizes))} do not divide by {n_ranks} ranks")
-    if n_ranks > 1 and not any(isinstance(module, Attention | MLP | GatedMLP) for module in model.modules()):
+    if n_ranks > 1 and not any(isinstance(module, Attention | MLP | GatedMLP | MoE) for module in model.modules()):
         kind = type(model).__name__
         raise ValueError(f"{kind} has no attention or feed-forward network to split over {n_ranks} ranks")
     model.to_global(placement, [*whole, torch.sbp.broadcast])
@@ -206,6 +225,7 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
         if first:
             second.weight = nn.Parameter(second.weight.detach().to_global(sbp=columns))
     own_heads(model)
+    split_experts(model, axes)
     return model
 
 

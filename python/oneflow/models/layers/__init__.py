@@ -4,6 +4,7 @@ from oneflow.models.layers.attention import Attention, KVCache, LayerCache, deco
 from oneflow.models.layers.drop_path import DropPath
 from oneflow.models.layers.init import init_linear
 from oneflow.models.layers.mlp import MLP, GatedMLP
+from oneflow.models.layers.moe import MoE, balance_experts
 from oneflow.models.layers.rotary import RotaryTables, rotate
 
 __all__ = [
@@ -13,7 +14,9 @@ __all__ = [
     "GatedMLP",
     "KVCache",
     "LayerCache",
+    "MoE",
     "RotaryTables",
+    "balance_experts",
     "decoder_mask",
     "init_linear",
     "rotate",
