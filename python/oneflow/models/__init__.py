@@ -19,6 +19,7 @@ from oneflow.models.llama import Llama, LlamaConfig
 from oneflow.models.lstm_lm import LSTMLM, LSTMLMConfig
 from oneflow.models.moe_llama import MoELlama, MoELlamaConfig
 from oneflow.models.parallel import ParallelLayout, tensor_parallel, vocabulary_parallel_cross_entropy
+from oneflow.models.partial_fc import PartialFC
 from oneflow.models.pretrained import Config, Layout, Part, Pretrained
 from oneflow.models.resnet import ResNet, ResNetConfig
 from oneflow.models.swin import Swin, SwinConfig
