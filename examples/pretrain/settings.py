@@ -32,6 +32,10 @@ class Layout:
     sequence_parallel: bool = False
     vocabulary_parallel: bool = False
     context: str = "ring"
+    pp: int = 1
+    virtual: int = 1
+    schedule: str = "1F1B"
+    micro_batches: int = 1
     zero: int = 0
 
     def parallel(self) -> ParallelLayout:
@@ -111,6 +115,10 @@ class Settings:
             raise ValueError("train.bias_rate: in a graph the load of experts is not seen; set model.balance")
         if self.train.graph and self.layout.cp > 1 and self.layout.context == "ring":
             raise ValueError("train.graph: a ring is not traced; set layout.context to 'allgather' or 'ulysses'")
+        if self.layout.pp > 1 and not self.train.graph:
+            raise ValueError("layout.pp needs train.graph = true")
+        if self.layout.micro_batches > 1 and self.layout.pp == 1:
+            raise ValueError("layout.micro_batches cuts the batches of a pipeline; layout.pp is 1")
         n_parts = self.layout.dp * self.layout.ep
         if self.train.batch_size % n_parts:
             raise ValueError(f"train.batch_size={self.train.batch_size} does not divide by dp * ep = {n_parts}")

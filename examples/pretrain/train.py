@@ -99,7 +99,9 @@ class Run:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.layout = settings.layout.parallel()
-        self.is_alone = len(self.layout.placement.ranks.flatten()) == 1 and not self.layout.recompute
+        n_ranks = len(torch.placement.all("cpu").ranks)
+        # Also says if the layout is for another number of ranks.
+        self.is_alone = self.layout.placement is not None and n_ranks == 1 and not self.layout.recompute
         torch.manual_seed(settings.train.seed)
         self.model = build(settings)
         if not self.is_alone:
@@ -143,7 +145,7 @@ class Run:
         self.model.eval()
         for i in range(settings.output.evaluate_batches):
             batch = texts.batch(settings.model.kind, 0, i, settings.train.batch_size, held_out=True)
-            total += float(self.loss(*self.placed(batch)))
+            total += self.layout.mean(self.loss(*self.placed(batch)))
         self.model.train()
         return total / settings.output.evaluate_batches
 
@@ -180,6 +182,7 @@ class Program(nn.Graph):
         self.loss = run.loss
         self.max_norm = run.settings.train.max_norm
         self.add_optimizer(run.optimizer, lr_sch=run.schedule)
+        run.layout.configure(self)
         if run.settings.layout.zero:
             self.config.enable_zero(stage=run.settings.layout.zero)
 
@@ -261,7 +264,7 @@ def main() -> int:
     end = min(settings.train.steps, settings.train.stop or settings.train.steps)
     while run.step < end:
         batch = texts.batch(kind, settings.train.seed, run.step, settings.train.batch_size)
-        loss = step(*run.placed(batch)).item()
+        loss = run.layout.mean(step(*run.placed(batch)))
         run.step += 1
         losses.append((run.step, loss))
         log.add("loss/train", loss, run.step)
@@ -276,7 +279,7 @@ def main() -> int:
     seconds = bar.close()
     log.close(losses, first)
     print(f"{kind}: held-out loss {run.held_out(texts):.4f} nats per byte after {seconds:.0f} s; see {folder}")
-    if kind not in ("bert", "t5") and settings.output.sample:
+    if kind not in ("bert", "t5") and settings.layout.pp == 1 and settings.output.sample:
         print(sample(run, settings.output.sample))
     return 0
 

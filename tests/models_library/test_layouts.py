@@ -171,6 +171,72 @@ def test_compiled_steps(name: str, options: dict[str, Any], zero: int) -> None:
         assert losses == pytest.approx(alone(name)[:6], rel=1e-9)
 
 
+PIPELINES: list[dict[str, Any]] = [
+    {"pp": 2, "micro_batches": 4},
+    {"pp": 4, "micro_batches": 2, "schedule": "GPipe"},
+    {"pp": 2, "micro_batches": 4, "schedule": "ZB-H1"},
+    {"pp": 2, "virtual": 2, "micro_batches": 2, "schedule": "Interleaved1F1B"},
+    {"pp": 2, "virtual": 2, "micro_batches": 4, "schedule": "ZB-V"},
+    {"pp": 2, "tp": 2, "micro_batches": 2},
+    {"dp": 2, "pp": 2, "tp": 2, "micro_batches": 2, "recompute": True, "schedule": "ZB-H1"},
+]
+
+
+def pipelined(options: dict[str, Any], traced: bool, n_steps: int = 20) -> tuple[list[float], dict[str, int]]:
+    """The losses of a Llama of four blocks in stages, and what the last step sent."""
+    flow.set_default_dtype(flow.float64)
+    flow.manual_seed(0)
+    words = flow.randint(0, VOCABULARY, (BATCH, TIME + 1))
+    config = models.LlamaConfig(VOCABULARY, 16, n_layers=4, n_heads=4, n_kv_heads=2, width=WIDTH, hidden=24)
+    layout = models.ParallelLayout(**options)
+    model = layout.place(models.Llama(config))
+    given = layout.batch(words[:, :-1].contiguous(), words[:, 1:].contiguous())
+    optimizer = flow.optim.AdamW(model.parameters(), lr=1e-3)
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(optimizer)
+            layout.configure(self)
+
+        def build(self, *given: Any) -> Any:
+            loss = self.model(*given)
+            loss.backward()
+            return loss
+
+    step, losses = Step(), []
+    for _ in range(n_steps):
+        distributed.reset_wire_counters()
+        if traced:
+            loss = step(*given)
+        else:
+            optimizer.zero_grad()
+            loss = model(*given)
+            loss.backward()
+            optimizer.step()
+        sent = distributed.wire_bytes()
+        losses.append(layout.mean(loss))
+    return losses, sent
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("options", PIPELINES, ids=written)
+def test_pipelines(options: dict[str, Any], traced: bool) -> None:
+    ((expected, _),) = flow.testing.run_ranks(1, pipelined, {}, False)
+    assert expected[0] != expected[-1]
+    for losses, _ in flow.testing.run_ranks(options["pp"] * n_ranks(options), pipelined, options, traced):
+        assert losses == pytest.approx(expected, rel=1e-9)
+
+
+def test_bytes_of_a_pipeline() -> None:
+    """Each boundary passes an activation of every micro-batch forward, and its gradient back."""
+    for schedule, virtual, boundaries in (("1F1B", 1, 1), ("Interleaved1F1B", 2, 3), ("ZB-V", 2, 2)):
+        options = {"pp": 2, "virtual": virtual, "micro_batches": 4, "schedule": schedule}
+        found = flow.testing.run_ranks(2, pipelined, options, True, 2)
+        assert sum(sum(sent.values()) for _, sent in found) == boundaries * 2 * ACTIVATION
+
+
 # Bytes: what is sent by a rank of n for an activation (batch, time, width), and for gradients of what every rank has.
 ACTIVATION = 8 * BATCH * TIME * WIDTH
 
@@ -286,7 +352,25 @@ def test_layouts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="dp=1 times cp=3 times tp=1 is not the job's 1 ranks"):
         models.ParallelLayout(cp=3).placement
 
+    with pytest.raises(ValueError, match="pp=2 does not go with cp=2"):
+        models.ParallelLayout(pp=2, cp=2)
+    with pytest.raises(ValueError, match="pp=2 does not go with sequence_parallel=True"):
+        models.ParallelLayout(pp=2, tp=2, sequence_parallel=True)
+    with pytest.raises(ValueError, match="schedule"):
+        models.ParallelLayout(pp=2, schedule="2F2B")
+    with pytest.raises(ValueError, match="pp=2 times dp=1 times tp=1 is not the job's 1 ranks"):
+        models.ParallelLayout(pp=2).placement
+
     def refused() -> None:
+        staged = models.ParallelLayout(pp=2, virtual=2, micro_batches=4, schedule="Interleaved1F1B")
+        with pytest.raises(ValueError, match="Llama: 2 blocks for 4 pipeline stages; each needs one"):
+            staged.place(made("llama")[0])
+        with pytest.raises(ValueError, match="GPT2: logits come from the table of tokens"):
+            staged.place(made("gpt2")[0])
+        with pytest.raises(ValueError, match="ViT is no language model"):
+            staged.place(made("vit")[0])
+        with pytest.raises(ValueError, match=r"\(6, 2\) does not divide by dp=1 times micro_batches=4"):
+            staged.batch(flow.zeros(6, 2))
         swin = models.Swin(models.SwinConfig(image=32, width=8, depths=(1, 1), n_heads=(2, 2), window=4))
         with pytest.raises(ValueError, match=r"Swin attends within parts of its input \(blocks.0.windows.attention\)"):
             models.ParallelLayout(cp=2).place(swin)

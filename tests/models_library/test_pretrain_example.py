@@ -47,11 +47,12 @@ LAYOUTS: list[tuple[str, dict[str, object]]] = [
     ("llama", {"ranks": 4, "layout__dp": 2, "layout__tp": 2, "layout__zero": 2, "train__graph": True}),
     ("moe_llama", {"ranks": 2, "layout__ep": 2, "train__bias_rate": 0.001}),
     ("bert", {"ranks": 2, "layout__cp": 2, "layout__context": "ulysses"}),
+    ("llama", {"ranks": 4, "layout__pp": 2, "layout__tp": 2, "layout__micro_batches": 2, "train__graph": True}),
     ("t5", {"ranks": 2, "layout__tp": 2, "layout__sequence_parallel": True}),
 ]
 
 
-@pytest.mark.parametrize(("kind", "layout"), LAYOUTS, ids=[kind for kind, _ in LAYOUTS])
+@pytest.mark.parametrize(("kind", "layout"), LAYOUTS, ids=str)
 def test_layouts_give_the_losses_of_one_process(kind: str, layout: dict[str, object], tmp_path: Path) -> None:
     rest = {name: value for name, value in layout.items() if name.startswith("train__bias")}
     alone = losses(tmp_path / "alone", model__kind=kind, **rest)
@@ -59,16 +60,23 @@ def test_layouts_give_the_losses_of_one_process(kind: str, layout: dict[str, obj
     assert losses(tmp_path / "ranks", model__kind=kind, **layout) == pytest.approx(alone, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "moe_llama"])
+SPLIT: dict[str, dict[str, object]] = {
+    "gpt2": {"ranks": 2, "layout__tp": 2, "layout__vocabulary_parallel": True},
+    "llama": {"ranks": 2, "layout__pp": 2, "layout__micro_batches": 2, "train__graph": True},
+    "moe_llama": {"ranks": 2, "layout__ep": 2},
+}
+
+
+@pytest.mark.parametrize("kind", SPLIT)
 def test_any_layout_goes_on_from_any_other(kind: str, tmp_path: Path) -> None:
     alone = losses(tmp_path / "alone", model__kind=kind)
-    split = {"gpt2": {"layout__tp": 2, "layout__vocabulary_parallel": True}, "moe_llama": {"layout__ep": 2}}[kind]
+    split = SPLIT[kind]
     assert losses(tmp_path / "a", model__kind=kind, train__stop=3) == pytest.approx(alone[:3], rel=1e-6)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    for folder, how in (("a", {"ranks": 2, **split}), ("b", {})):
+    for folder, how in (("a", split), ("b", {})):
         found = losses(tmp_path / folder, "--resume", model__kind=kind, **how)
         assert found == pytest.approx(alone, rel=1e-5)
-    losses(tmp_path / "c", model__kind=kind, train__stop=3, ranks=2, **split)
+    losses(tmp_path / "c", model__kind=kind, train__stop=3, **split)
     assert losses(tmp_path / "c", "--resume", model__kind=kind) == pytest.approx(alone, rel=1e-5)
 
 

@@ -49,6 +49,11 @@ class ParallelLayout:
         vocabulary_parallel: split the table of tokens, the head and the loss of a language model over the ``tp`` ranks.
         ep: the number of ranks that share the experts of mixtures, each with some of them; it divides the batch as
             ``dp`` does, and other weights are whole on each.
+        pp: the number of pipeline rows, of ``dp * tp`` ranks each, which share the blocks; for language models with a
+            head of their own, in an ``nn.Graph`` that ``configure`` prepares, with ``dp``, ``tp`` and ``recompute``.
+        virtual: pipeline stages on each of these rows, for interleaved and V-shaped schedules.
+        schedule: the name of a pipeline schedule, see ``oneflow.distributed.pipelining.make_table``.
+        micro_batches: into how many parts a pipeline cuts a batch; it divides the rows of each copy.
 
     Raises:
         ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
@@ -73,9 +78,13 @@ class ParallelLayout:
     context: str = "ring"
     vocabulary_parallel: bool = False
     ep: int = 1
+    pp: int = 1
+    virtual: int = 1
+    schedule: str = "1F1B"
+    micro_batches: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("dp", "tp", "cp", "ep"):
+        for name in ("dp", "tp", "cp", "ep", "pp", "virtual", "micro_batches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"ParallelLayout: {name} must be at least 1, got {getattr(self, name)}")
         if self.context not in METHODS:
@@ -83,6 +92,19 @@ class ParallelLayout:
         for name in ("sequence_parallel", "vocabulary_parallel"):
             if getattr(self, name) and self.tp == 1:
                 raise ValueError(f"ParallelLayout: {name} splits over the ranks of tp, which is 1")
+
+        if self.pp == 1:
+            return
+        for name, alone in (("cp", 1), ("ep", 1), ("sequence_parallel", False), ("vocabulary_parallel", False)):
+            if getattr(self, name) != alone:
+                raise ValueError(f"ParallelLayout: pp={self.pp} does not go with {name}={getattr(self, name)}")
+        # Names an unknown schedule, or numbers that it does not take.
+        self._rows()
+
+    def _rows(self) -> list[int]:
+        from oneflow.models._parallel.stages import stage_ranks
+
+        return stage_ranks(self.schedule, self.pp, self.pp * self.virtual, self.micro_batches)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -92,15 +114,22 @@ class ParallelLayout:
     @property
     def placement(self) -> torch.placement:
         """The ranks of the job, as ``dp`` rows of ``tp``; with more axes ``dp`` of ``ep`` of ``cp`` rows of ``tp``."""
+        return self._placements()[0]
+
+    def _placements(self) -> list[torch.placement]:
+        """The ranks of each pipeline row; of all without pipelines."""
         n_ranks = len(torch.placement.all(self.device).ranks)
         sizes = [getattr(self, name) for name in self.axes]
-        if math.prod(sizes) != n_ranks:
-            named = " times ".join(f"{name}={size}" for name, size in zip(self.axes, sizes, strict=True))
+        if self.pp * math.prod(sizes) != n_ranks:
+            numbers = dict(
+                zip((*(("pp",) * (self.pp > 1)), *self.axes), (*((self.pp,) * (self.pp > 1)), *sizes), strict=True)
+            )
+            named = " times ".join(f"{name}={size}" for name, size in numbers.items())
             raise ValueError(f"ParallelLayout: {named} is not the job's {n_ranks} ranks")
         ranks: list[Any] = list(range(n_ranks))
-        for size in reversed(sizes[1:]):
+        for size in reversed(sizes):
             ranks = [ranks[first : first + size] for first in range(0, len(ranks), size)]
-        return torch.placement(self.device, ranks)
+        return [torch.placement(self.device, row) for row in ranks]
 
     def place(self, model: ModelT) -> ModelT:
         """Make the weights of ``model`` global, those of rank 0. Make the optimizer afterwards.
@@ -116,6 +145,8 @@ class ParallelLayout:
         from oneflow.models._parallel.vocabulary import split_vocabulary
 
         axes = Axes(self.placement, self.axes)
+        if self.pp > 1:
+            return self._staged(model)
         for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
             if wanted:
                 one_sequence(model, f"ParallelLayout({name}=...)")
@@ -140,14 +171,44 @@ class ParallelLayout:
                 _recompute(block)
         return model
 
+    def _staged(self, model: ModelT) -> ModelT:
+        from oneflow.models._parallel.axes import Axes, blocks_of
+        from oneflow.models._parallel.stages import split_stages
+
+        rows = self._placements()
+        placements = [rows[row] for row in self._rows()]
+        for part, placement in zip(split_stages(model, placements), placements, strict=True):
+            _tensor_parallel(part, Axes(placement, self.axes), staged=True)
+        if self.recompute:
+            for block in blocks_of(model):
+                _recompute(block)
+        return model
+
+    def configure(self, graph: nn.Graph) -> None:
+        """Give a graph the schedule and the micro-batches of its pipeline; call it in the graph's ``__init__``.
+
+        The graph's loss then has an entry for each micro-batch, on the ranks of the last stage; see ``mean``.
+        """
+        if self.pp > 1:
+            graph.config.set_gradient_accumulation_steps(self.micro_batches)
+            graph.config.set_pipeline_schedule(self.schedule)
+
+    def mean(self, loss: Tensor) -> float:
+        """The mean of a loss as a number, on every rank, whichever ranks it lies on."""
+        if not loss.is_global:
+            return float(loss.mean())
+        everywhere = torch.placement.all(self.device)
+        return float(loss.mean().to_global(placement=everywhere, sbp=torch.sbp.broadcast))
+
     def batch(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Make the batch that every rank has read global: its rows split over the copies.
 
         Args:
-            tensors: local, of the same number of rows, the same on all ranks.
+            tensors: local, of the same number of rows, the same on all ranks. In a pipeline the first stage reads them,
+                but for the last of several, the targets, which the last stage reads.
 
         Raises:
-            ValueError: rows that ``dp`` times ``ep`` do not divide.
+            ValueError: rows that ``dp`` times ``ep``, or the micro-batches of a pipeline, do not divide.
         """
         for x in tensors:
             if x.dim() == 0 or x.shape[0] % (self.dp * self.ep):
@@ -157,7 +218,16 @@ class ParallelLayout:
 
         axes = Axes(self.placement, self.axes)
         whole, rows = axes.layout(), axes.layout(dp=torch.sbp.split(0), ep=torch.sbp.split(0))
-        return tuple(x.to_global(axes.placement, whole).to_global(sbp=rows) for x in tensors)
+        places = [axes.placement] * len(tensors)
+        if self.pp > 1:
+            if tensors and tensors[0].shape[0] % (self.dp * self.micro_batches):
+                raise ValueError(
+                    f"ParallelLayout: a batch of shape {tuple(tensors[0].shape)} does not divide by dp={self.dp} times "
+                    f"micro_batches={self.micro_batches}"
+                )
+            if len(tensors) > 1:
+                places[-1] = self._placements()[self._rows()[-1]]
+        return tuple(x.to_global(at, whole).to_global(sbp=rows) for x, at in zip(tensors, places, strict=True))
 
 
 def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
@@ -190,8 +260,8 @@ def tensor_parallel(model: ModelT, placement: torch.placement) -> ModelT:
     return _tensor_parallel(model, Axes(placement, (*(f"data{i}" for i in range(others)), "tp")))
 
 
-def _tensor_parallel(model: ModelT, axes: Axes) -> ModelT:
-    """Split a model over the axis "tp" of a mesh, and its experts over "ep"."""
+def _tensor_parallel(model: ModelT, axes: Axes, staged: bool = False) -> ModelT:
+    """Split a model, or a pipeline stage, over the axis "tp" of a mesh, and its experts over "ep"."""
     from oneflow.models._parallel.experts import split_experts
     from oneflow.models._parallel.heads import own_heads
 
@@ -206,7 +276,11 @@ def _tensor_parallel(model: ModelT, axes: Axes) -> ModelT:
             sizes = (module.up.out_features,)
         if any(size % n_ranks for size in sizes):
             raise ValueError(f"{name}: {' and '.join(map(str, sizes))} do not divide by {n_ranks} ranks")
-    if n_ranks > 1 and not any(isinstance(module, Attention | MLP | GatedMLP | MoE) for module in model.modules()):
+    if (
+        n_ranks > 1
+        and not staged
+        and not any(isinstance(module, Attention | MLP | GatedMLP | MoE) for module in model.modules())
+    ):
         kind = type(model).__name__
         raise ValueError(f"{kind} has no attention or feed-forward network to split over {n_ranks} ranks")
     model.to_global(placement, [*whole, torch.sbp.broadcast])
@@ -224,8 +298,9 @@ def _tensor_parallel(model: ModelT, axes: Axes) -> ModelT:
             linear.to_global(sbp=rows)
         if first:
             second.weight = nn.Parameter(second.weight.detach().to_global(sbp=columns))
-    own_heads(model)
-    split_experts(model, axes)
+    if not staged:
+        own_heads(model)
+        split_experts(model, axes)
     return model
 
 
