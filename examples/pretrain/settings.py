@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ class Model:
 
 @dataclass
 class Layout:
-    """The arguments of ``oneflow.models.ParallelLayout``, and the stage of ZeRO in a graph."""
+    """The arguments of ``oneflow.models.ParallelLayout``."""
 
     dp: int = 1
     tp: int = 1
@@ -39,8 +39,7 @@ class Layout:
     zero: int = 0
 
     def parallel(self) -> ParallelLayout:
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "zero"}
-        return ParallelLayout(**given)
+        return ParallelLayout(**asdict(self))
 
 
 @dataclass
@@ -103,8 +102,6 @@ class Settings:
         for name, least in (("steps", 1), ("batch_size", 1), ("warmup", 0)):
             if getattr(self.train, name) < least:
                 raise ValueError(f"train.{name} must be at least {least}, got {getattr(self.train, name)}")
-        if not 0 <= self.layout.zero <= 3:
-            raise ValueError(f"layout.zero must be 0, 1, 2 or 3, got {self.layout.zero}")
         if self.layout.zero and not self.train.graph:
             raise ValueError("layout.zero needs train.graph = true")
         if self.train.graph and self.model.kind == "moe_llama" and not self.model.sizes.get("dense"):

@@ -183,8 +183,6 @@ class Program(nn.Graph):
         self.max_norm = run.settings.train.max_norm
         self.add_optimizer(run.optimizer, lr_sch=run.schedule)
         run.layout.configure(self)
-        if run.settings.layout.zero:
-            self.config.enable_zero(stage=run.settings.layout.zero)
 
     def build(self, *batch: Tensor) -> Tensor:
         loss = self.loss(*batch)

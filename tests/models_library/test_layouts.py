@@ -60,6 +60,7 @@ def train(
             super().__init__()
             self.model = model
             self.add_optimizer(optimizer)
+            layout.configure(self)
             if zero:
                 self.config.enable_zero(stage=zero, shard_min_size=16)
 
@@ -178,8 +179,21 @@ PIPELINES: list[dict[str, Any]] = [
     {"pp": 2, "virtual": 2, "micro_batches": 2, "schedule": "Interleaved1F1B"},
     {"pp": 2, "virtual": 2, "micro_batches": 4, "schedule": "ZB-V"},
     {"pp": 2, "tp": 2, "micro_batches": 2},
+    {"dp": 2, "pp": 2, "micro_batches": 2, "zero": 1},
     {"dp": 2, "pp": 2, "tp": 2, "micro_batches": 2, "recompute": True, "schedule": "ZB-H1"},
 ]
+SHARDED: list[tuple[str, dict[str, Any]]] = [
+    ("gpt2", {"dp": 2, "zero": 1}),
+    ("gpt2", {"dp": 2, "tp": 2, "zero": 3, **SEQUENCE}),
+    ("llama", {"dp": 2, "cp": 2, "context": "ulysses", "recompute": True, "zero": 3}),
+    ("llama", {"dp": 4, "tp": 2, "vocabulary_parallel": True, "zero": 2, **SEQUENCE}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), SHARDED, ids=str)
+def test_zero_in_a_graph(name: str, options: dict[str, Any]) -> None:
+    for losses, _ in flow.testing.run_ranks(n_ranks(options), train, name, options, 6, "float64", 0):
+        assert losses == pytest.approx(alone(name)[:6], rel=1e-9)
 
 
 def pipelined(options: dict[str, Any], traced: bool, n_steps: int = 20) -> tuple[list[float], dict[str, int]]:
@@ -223,6 +237,12 @@ def pipelined(options: dict[str, Any], traced: bool, n_steps: int = 20) -> tuple
 @pytest.mark.parametrize("traced", [True, False])
 @pytest.mark.parametrize("options", PIPELINES, ids=written)
 def test_pipelines(options: dict[str, Any], traced: bool) -> None:
+    if "zero" in options and not traced:
+        with pytest.raises(
+            RuntimeError, match=r"zero=1 works in an nn.Graph that layout.configure\(graph\) has prepared"
+        ):
+            flow.testing.run_ranks(4, pipelined, options, False)
+        return
     ((expected, _),) = flow.testing.run_ranks(1, pipelined, {}, False)
     assert expected[0] != expected[-1]
     for losses, _ in flow.testing.run_ranks(options["pp"] * n_ranks(options), pipelined, options, traced):

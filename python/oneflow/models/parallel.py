@@ -1,7 +1,8 @@
 """Transformers over several ranks: batches split over some, heads and hidden units over others (Shoeybi et al.,
 "Megatron-LM", 2019).
 
-The models' code does not change: their weights become global tensors, and the rules of ops do the rest.
+The models' code does not change: their weights become global tensors, and the rules of ops do the rest. What needs more
+stands in ``_parallel``, which is imported when it is used: PyTorch, on which the models run too, has nothing like it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ParallelLayout", "tensor_parallel", "vocabulary_parallel_cross_entropy"]
 
-# Files of _parallel need what PyTorch has not; they are imported when somebody has several ranks.
 METHODS = ("ring", "allgather", "ulysses")
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
@@ -33,7 +33,7 @@ class ParallelLayout:
 
     ``place`` lays the model out, ``batch`` its inputs; the training loop, eager or in an ``nn.Graph``, is that of one
     rank. Neighbouring ranks share a model: with ``dp=2, tp=2`` ranks 0 and 1 have the parts of one copy, 2 and 3 of
-    the other. In a graph ``config.enable_zero`` also splits what the copies hold.
+    the other.
 
     Args:
         dp: the number of copies of the model, which divides the batch.
@@ -54,6 +54,8 @@ class ParallelLayout:
         virtual: pipeline stages on each of these rows, for interleaved and V-shaped schedules.
         schedule: the name of a pipeline schedule, see ``oneflow.distributed.pipelining.make_table``.
         micro_batches: into how many parts a pipeline cuts a batch; it divides the rows of each copy.
+        zero: the stage of ZeRO in a graph that ``configure`` prepares: what copies hold is split over their ranks,
+            states of optimizers (1), gradients too (2), parameters too (3).
 
     Raises:
         ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
@@ -82,6 +84,7 @@ class ParallelLayout:
     virtual: int = 1
     schedule: str = "1F1B"
     micro_batches: int = 1
+    zero: int = 0
 
     def __post_init__(self) -> None:
         for name in ("dp", "tp", "cp", "ep", "pp", "virtual", "micro_batches"):
@@ -93,6 +96,8 @@ class ParallelLayout:
             if getattr(self, name) and self.tp == 1:
                 raise ValueError(f"ParallelLayout: {name} splits over the ranks of tp, which is 1")
 
+        if not 0 <= self.zero <= 3:
+            raise ValueError(f"ParallelLayout: zero must be 0, 1, 2 or 3, got {self.zero}")
         if self.pp == 1:
             return
         for name, alone in (("cp", 1), ("ep", 1), ("sequence_parallel", False), ("vocabulary_parallel", False)):
@@ -145,6 +150,8 @@ class ParallelLayout:
         from oneflow.models._parallel.vocabulary import split_vocabulary
 
         axes = Axes(self.placement, self.axes)
+        if self.zero:
+            _only_traced(model, self.zero)
         if self.pp > 1:
             return self._staged(model)
         for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
@@ -185,10 +192,12 @@ class ParallelLayout:
         return model
 
     def configure(self, graph: nn.Graph) -> None:
-        """Give a graph the schedule and the micro-batches of its pipeline; call it in the graph's ``__init__``.
+        """Give a graph its stage of ZeRO, and a pipeline's schedule and micro-batches; call it in its ``__init__``.
 
-        The graph's loss then has an entry for each micro-batch, on the ranks of the last stage; see ``mean``.
+        With a pipeline its loss has an entry for each micro-batch, on the ranks of the last stage; see ``mean``.
         """
+        if self.zero:
+            graph.config.enable_zero(stage=self.zero)
         if self.pp > 1:
             graph.config.set_gradient_accumulation_steps(self.micro_batches)
             graph.config.set_pipeline_schedule(self.schedule)
@@ -333,6 +342,20 @@ def vocabulary_parallel_cross_entropy(logits: Tensor, targets: Tensor, ignore_in
     from oneflow.models._parallel.vocabulary import cross_entropy
 
     return cross_entropy(logits, targets, ignore_index)
+
+
+def _only_traced(model: nn.Module, stage: int) -> None:
+    forward = model.forward
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        if model.training and torch.is_grad_enabled() and not torch._oneflow._is_tracing():
+            raise RuntimeError(
+                f"ParallelLayout: zero={stage} works in an nn.Graph that layout.configure(graph) has prepared; eagerly "
+                "oneflow.distributed.fsdp.fully_shard splits parameters"
+            )
+        return forward(*args, **kwargs)
+
+    model.forward = traced  # type: ignore[method-assign]
 
 
 def _recompute(block: nn.Module) -> None:

@@ -85,8 +85,8 @@ class _Sequence:
 
     def _order(self, length: int) -> Tensor:
         order = context.order_of(context.balanced_spans(length, self.axes.size("cp")))
-        here = _layouts.assemble(torch.tensor(order), self.axes.placement, self.axes.layout(), [length])
-        return here.to(self.axes.placement.type)
+        placement = self.axes.placement
+        return _layouts.assemble(torch.tensor(order, device=placement.type), placement, self.axes.layout(), [length])
 
     def _split(self, x: Any) -> Any:
         if not self.runs or not _is_text(x):
