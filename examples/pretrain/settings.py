@@ -31,6 +31,7 @@ class Layout:
     recompute: bool = False
     sequence_parallel: bool = False
     vocabulary_parallel: bool = False
+    async_tp: bool = False
     context: str = "ring"
     pp: int = 1
     virtual: int = 1
@@ -116,6 +117,8 @@ class Settings:
             raise ValueError("layout.pp needs train.graph = true")
         if self.layout.micro_batches > 1 and self.layout.pp == 1:
             raise ValueError("layout.micro_batches cuts the batches of a pipeline; layout.pp is 1")
+        if self.layout.async_tp and self.train.graph:
+            raise ValueError("train.graph: async_tp is not traced")
         n_parts = self.layout.dp * self.layout.ep
         if self.train.batch_size % n_parts:
             raise ValueError(f"train.batch_size={self.train.batch_size} does not divide by dp * ep = {n_parts}")

@@ -115,6 +115,7 @@ EVERY: list[dict[str, Any]] = [
     {"tp": 2, **SEQUENCE},
     {"tp": 2, "recompute": True, **SEQUENCE},
     {"dp": 2, "tp": 2, **SEQUENCE},
+    {"tp": 2, "async_tp": True, **SEQUENCE},
     {"cp": 2},
     {"cp": 4},
     {"cp": 2, "context": "allgather"},
@@ -125,10 +126,12 @@ EVERY: list[dict[str, Any]] = [
 TEXT: list[dict[str, Any]] = [
     {"tp": 2, "vocabulary_parallel": True},
     {"tp": 4, "vocabulary_parallel": True, **SEQUENCE},
+    {"tp": 4, "async_tp": True, **SEQUENCE},
     {"cp": 3},
     {"cp": 2, "tp": 2, "vocabulary_parallel": True, **SEQUENCE},
     {"dp": 2, "cp": 2, "tp": 2, "context": "allgather", "vocabulary_parallel": True, **SEQUENCE},
     {"cp": 2, "tp": 2, "context": "ulysses", **SEQUENCE},
+    {"dp": 2, "cp": 2, "tp": 2, "async_tp": True, "recompute": True, "vocabulary_parallel": True, **SEQUENCE},
 ]
 CASES = [
     *((name, options) for name in ("gpt2", "llama", "bert", "t5", "vit") for options in EVERY),
@@ -142,8 +145,16 @@ def test_one_loss_curve(name: str, options: dict[str, Any]) -> None:
         assert losses == pytest.approx(alone(name), rel=1e-9)
 
 
+UNEVEN: list[dict[str, Any]] = [
+    {"tp": 2, **SEQUENCE},
+    {"cp": 3},
+    {"cp": 2, "tp": 2, **SEQUENCE},
+    {"cp": 2, "tp": 2, "async_tp": True, **SEQUENCE},
+]
+
+
 @pytest.mark.parametrize("time", [7, 11])
-@pytest.mark.parametrize("options", [{"tp": 2, **SEQUENCE}, {"cp": 3}, {"cp": 2, "tp": 2, **SEQUENCE}], ids=written)
+@pytest.mark.parametrize("options", UNEVEN, ids=written)
 def test_uneven_lengths(options: dict[str, Any], time: int) -> None:
     how = (4, "float64", None, time)
     for losses, _ in flow.testing.run_ranks(n_ranks(options), train, "gpt2", options, *how):
@@ -286,6 +297,8 @@ def test_bytes_of_sequence_parallelism(name: str, n: int) -> None:
         # Before each pair of products a gather and after it a scattered sum; backward the other way round.
         each = 4 * LAYERS * ACTIVATION * (n - 1) // n
         check_sent(sent, n, reduced, all_gather=each, reduce_scatter=each)
+    for _, sent in flow.testing.run_ranks(n, train, name, {"tp": n, "async_tp": True, **SEQUENCE}, 1):
+        check_sent(sent, n, reduced, send=2 * each)
 
 
 def test_bytes_of_a_split_vocabulary() -> None:
@@ -315,6 +328,21 @@ def test_bytes_of_context_parallelism(name: str, n: int) -> None:
     for _, sent in flow.testing.run_ranks(n, train, name, {"cp": n, "context": "ulysses"}, 1):
         each = 2 * (2 * ACTIVATION // n + block) * (n - 1) // n
         check_sent(sent, n, reduced, all_to_all=LAYERS * each)
+
+
+def test_bytes_of_all_at_once() -> None:
+    """Over two copies of two parts of the sequence of two parts of the heads each."""
+    options = {"dp": 2, "cp": 2, "tp": 2, **SEQUENCE}
+    own = ACTIVATION // 4
+    replicated, biases = parameters("gpt2", replicated=True), 8 * LAYERS * 2 * WIDTH
+    split = parameters("gpt2") - replicated - biases
+    # Gradients are summed over an axis after the other: of what "tp" splits, and of biases that it adds once, over two.
+    reduced = 3 * replicated + 2 * split // 2 + 2 * biases
+    for _, sent in flow.testing.run_ranks(8, train, "gpt2", options, 1):
+        each = 4 * LAYERS * own // 2
+        scalars = sent.pop("all_reduce") - reduced
+        assert sent == {"all_gather": each, "reduce_scatter": each, "send": LAYERS * 3 * own}
+        assert 0 <= scalars <= 3 * 2 * 8 * 2
 
 
 def test_logits_are_those_of_one_rank() -> None:
@@ -372,6 +400,8 @@ def test_layouts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="dp=1 times cp=3 times tp=1 is not the job's 1 ranks"):
         models.ParallelLayout(cp=3).placement
 
+    with pytest.raises(ValueError, match="async_tp overlaps what sequence_parallel sends, which is False"):
+        models.ParallelLayout(tp=2, async_tp=True)
     with pytest.raises(ValueError, match="pp=2 does not go with cp=2"):
         models.ParallelLayout(pp=2, cp=2)
     with pytest.raises(ValueError, match="pp=2 does not go with sequence_parallel=True"):

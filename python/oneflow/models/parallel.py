@@ -56,6 +56,8 @@ class ParallelLayout:
         micro_batches: into how many parts a pipeline cuts a batch; it divides the rows of each copy.
         zero: the stage of ZeRO in a graph that ``configure`` prepares: what copies hold is split over their ranks,
             states of optimizers (1), gradients too (2), parameters too (3).
+        async_tp: with ``sequence_parallel``, products work on one part of the sequence while the next one travels.
+            Eager alone.
 
     Raises:
         ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
@@ -85,6 +87,7 @@ class ParallelLayout:
     schedule: str = "1F1B"
     micro_batches: int = 1
     zero: int = 0
+    async_tp: bool = False
 
     def __post_init__(self) -> None:
         for name in ("dp", "tp", "cp", "ep", "pp", "virtual", "micro_batches"):
@@ -96,6 +99,8 @@ class ParallelLayout:
             if getattr(self, name) and self.tp == 1:
                 raise ValueError(f"ParallelLayout: {name} splits over the ranks of tp, which is 1")
 
+        if self.async_tp and not self.sequence_parallel:
+            raise ValueError("ParallelLayout: async_tp overlaps what sequence_parallel sends, which is False")
         if not 0 <= self.zero <= 3:
             raise ValueError(f"ParallelLayout: zero must be 0, 1, 2 or 3, got {self.zero}")
         if self.pp == 1:
@@ -167,7 +172,7 @@ class ParallelLayout:
         if self.cp > 1:
             split_context(model, axes, self.context)
         if self.sequence_parallel:
-            split_sequence(model, axes)
+            split_sequence(model, axes, self.async_tp)
         language_model: Any = model
         if isinstance(language_model, Generator) and (
             self.sequence_parallel or self.vocabulary_parallel or self.cp > 1
