@@ -22,7 +22,7 @@ pub trait ProcessGroup: Send + Sync {
     /// The members as ranks of the world group, in the order of the group.
     fn ranks(&self) -> &[usize];
     fn name(&self) -> &str;
-    /// `"fake"`, `"tcp"` or `"mpi"`.
+    /// `"fake"`, `"tcp"`, `"mpi"` or `"described"`.
     fn backend(&self) -> &'static str;
     /// The deadline of every operation, counted from its start.
     fn timeout(&self) -> Duration;

@@ -18,6 +18,7 @@
 
 mod auth;
 mod collective;
+pub mod described;
 mod engine;
 pub mod fake;
 pub mod flight;

@@ -4,7 +4,7 @@
 //! launch itself runs without: on copies of sizes and strides, and on pinned memory. Threads without the lock (the runtime's)
 //! change nothing here.
 
-use crate::storage::Pin;
+use crate::storage::{Pin, any_reserved};
 use crate::{Storage, Tensor};
 use oneflow_base::{Dims, Result};
 use oneflow_kernels_prim::{KernelFn, Launch, View};
@@ -49,7 +49,7 @@ pub fn may_release() -> bool {
     MAY.get()
 }
 
-/// Runs a kernel; a long one without the language's lock.
+/// Runs a kernel; a long one without the language's lock, and none where an operand holds no memory.
 ///
 /// # Safety
 /// As for `KernelFn`; `operands` are the tensors of the launch's views.
@@ -57,14 +57,37 @@ pub fn may_release() -> bool {
 pub(crate) unsafe fn run_kernel<'a>(
     kernel: KernelFn,
     launch: &Launch<'_>,
-    operands: impl Iterator<Item = &'a Tensor>,
+    operands: impl Iterator<Item = &'a Tensor> + Clone,
 ) -> Result<()> {
+    if any_reserved() {
+        let storages: SmallVec<[&Storage; 8]> =
+            operands.clone().filter_map(Tensor::storage).filter(|s| s.is_reserved()).collect();
+        if !storages.is_empty() {
+            launch.outs.iter().flatten().filter(|v| !is_inside(v, &storages)).for_each(zero);
+            return Ok(());
+        }
+    }
     if MAY.get() && is_long(launch) {
         // SAFETY: the caller's promise.
         return unsafe { run_released(kernel, launch, &operands.filter_map(Tensor::storage).collect::<Vec<_>>()) };
     }
     // SAFETY: the caller's promise.
     unsafe { kernel(launch) }
+}
+
+/// Whether a view lies in one of these storages.
+fn is_inside(v: &View<'_>, storages: &[&Storage]) -> bool {
+    storages.iter().any(|s| (s.ptr() as usize..s.ptr() as usize + s.bytes()).contains(&(v.ptr as usize)))
+}
+
+/// Zeros in place of values that nobody computes; of views with gaps, nothing.
+fn zero(v: &View<'_>) {
+    let n: i64 = v.sizes.iter().product();
+    let reach: i64 = v.sizes.iter().zip(v.strides).map(|(n, s)| (n - 1) * s).sum();
+    if n > 0 && v.strides.iter().all(|s| *s >= 0) && reach + 1 == n {
+        // SAFETY: a launch's results are valid for writes, and this one has as many elements as places.
+        unsafe { std::ptr::write_bytes(v.ptr, 0, n as usize * v.dtype.size()) };
+    }
 }
 
 fn is_long(launch: &Launch<'_>) -> bool {

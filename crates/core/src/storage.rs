@@ -2,11 +2,12 @@
 
 use crate::watch::watch_memory;
 use oneflow_base::{Device, Error, Result};
+use oneflow_ep::cpu::Reserved;
 use oneflow_ep::{Block, Queue, provider};
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// A counted reference to storage. Views share it.
 #[derive(Clone)]
@@ -42,8 +43,33 @@ enum Owner {
     Block(Block),
     /// Somebody else's memory (NumPy, DLPack, a plan's arena), kept alive by this value.
     Foreign { _keep: Box<dyn Any + Send + Sync> },
+    /// Addresses without memory (`reserve_from`).
+    Reserved { _keep: Reserved },
     /// No memory: the size of a meta tensor's storage, or what is left of a storage that is being freed.
     Nobody,
+}
+
+thread_local! {
+    /// From this many bytes on, new storages of the host hold no memory.
+    static RESERVE_FROM: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+/// Whether any thread has ever reserved: until then launches ask nothing.
+static RESERVED: AtomicBool = AtomicBool::new(false);
+
+/// From now on this thread's storages on the host of so many bytes hold no memory, and kernels that would read or write one
+/// do not run: for traces and dry runs of what does not fit here. Small results of such kernels are zeros. `usize::MAX` ends
+/// it for new storages. Returns the former value.
+pub fn reserve_from(bytes: usize) -> usize {
+    if bytes != usize::MAX {
+        RESERVED.store(true, Ordering::Relaxed);
+    }
+    RESERVE_FROM.replace(bytes)
+}
+
+/// Returns true if some storage may hold no memory.
+#[inline]
+pub(crate) fn any_reserved() -> bool {
+    RESERVED.load(Ordering::Relaxed)
 }
 
 // SAFETY: the memory is reached only through raw pointers whose users order their accesses; `memory` and `replaced` change only
@@ -58,6 +84,10 @@ impl Storage {
     pub fn new(device: Device, bytes: usize) -> Result<Storage> {
         if device.is_meta() {
             return Ok(Self::make(device, Memory { ptr: std::ptr::null_mut(), bytes, owner: Owner::Nobody }));
+        }
+        if device.is_cpu() && bytes >= RESERVE_FROM.get() {
+            let keep = Reserved::new(bytes)?;
+            return Ok(Self::make(device, Memory { ptr: keep.ptr(), bytes, owner: Owner::Reserved { _keep: keep } }));
         }
         let block = provider(device.kind)?.alloc(device.index, bytes)?;
         watch_memory(device, block.ptr as usize, block.bytes as i64);
@@ -223,6 +253,11 @@ impl Storage {
             return replaced.push(old);
         }
         replaced.drain(..).chain([old]).for_each(|m| release(self.device(), m));
+    }
+
+    /// Returns true if it is addresses without memory.
+    pub fn is_reserved(&self) -> bool {
+        matches!(self.memory().owner, Owner::Reserved { .. })
     }
 
     /// Returns true if the memory is a provider's and not external.

@@ -3,8 +3,10 @@
 mod alloc;
 mod futex;
 mod pool;
+mod reserved;
 
 pub use pool::{MAX_THREADS, in_parallel_region, num_threads, parallel_for, set_num_threads, set_thread_num_threads};
+pub use reserved::Reserved;
 
 use crate::{Block, Copy, Provider, Queue};
 use oneflow_base::{Device, DeviceType, Result};
