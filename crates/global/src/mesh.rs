@@ -139,7 +139,7 @@ pub fn adopt_axis_groups(id: PlacementId, placement: &Placement, groups: Vec<Opt
 }
 
 /// The lines of ranks along an axis, in row-major order of the other coordinates.
-fn lines(placement: &Placement, axis: usize) -> Vec<Vec<u32>> {
+pub(crate) fn lines(placement: &Placement, axis: usize) -> Vec<Vec<u32>> {
     let n = placement.hierarchy[axis] as usize;
     let inner: usize = placement.hierarchy[axis + 1..].iter().product::<i64>() as usize;
     let outer = placement.ranks.len() / (n * inner).max(1);

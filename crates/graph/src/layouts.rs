@@ -8,7 +8,7 @@
 use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{NdSbp, Result, Sbp};
 use oneflow_core::{Call, Outs, Tensor, Ty};
-use oneflow_global::boxing::{axis_cost, cheapest_path};
+use oneflow_global::boxing::{Transfer, cheapest_path};
 use oneflow_global::rule;
 use oneflow_runtime::shell;
 use std::collections::HashMap;
@@ -212,16 +212,10 @@ impl Walk<'_> {
             let n = self.mesh.hierarchy[step.axis];
             let others = self.mesh.hierarchy.iter().enumerate().filter(|(k, _)| *k != step.axis);
             let parts: f64 = others.filter(|(k, _)| matches!(state[*k], Sbp::S(_))).map(|(_, n)| *n as f64).product();
-            // Taking one's own part of what is there moves nothing, and neither does adding zeros to it: what the table
-            // charges for a partial result is no traffic.
-            if n > 1 && step.from != Sbp::B && !step.to.is_partial() {
-                let bytes = axis_cost(step.from, step.to, whole / parts, n) / n as f64;
-                let rounds = if step.from.is_partial() && step.to == Sbp::B { 2.0 } else { 1.0 };
-                seconds +=
-                    self.mesh.latency[step.axis] * rounds * (n - 1) as f64 + bytes / self.mesh.bandwidth[step.axis];
-                self.found.bytes[step.axis] += bytes;
-                sent += bytes;
-            }
+            let transfer = Transfer::of(&step, whole / parts, n);
+            seconds += transfer.seconds(self.mesh.latency[step.axis], self.mesh.bandwidth[step.axis]);
+            self.found.bytes[step.axis] += transfer.bytes;
+            sent += transfer.bytes;
             state[step.axis] = step.to;
         }
         self.found.move_seconds += seconds;

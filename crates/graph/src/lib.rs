@@ -3,6 +3,7 @@
 //! Compiles. Of a step it runs nothing but what is constant, once (`passes/fold.rs`); what it makes is run by
 //! `oneflow-runtime`.
 
+mod flops;
 mod ir;
 mod layer;
 mod layouts;
@@ -12,6 +13,7 @@ mod print;
 mod split;
 mod trace;
 
+pub use flops::model_flops;
 pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use layouts::{Estimate, Mesh, Move, estimate};
 pub use lowering::{MemoryReport, lower};

@@ -11,9 +11,11 @@
 mod actor;
 mod check;
 mod codec;
+mod cost;
 mod describe;
 mod embed;
 mod lower;
+mod measure;
 pub mod memory;
 #[cfg(test)]
 mod model;
@@ -28,15 +30,17 @@ mod sync;
 
 pub use actor::{Act, Body, Network, RunArgs};
 pub use codec::VERSION;
+pub use cost::{Price, price};
 pub use describe::{Held, Row};
 pub use embed::{
     Number, manual_seed, num_threads, numbers, numbers_into, register, set_num_threads, tensor, tensor_of,
 };
 pub use lower::{can_lower, expression, init_input, shell};
+pub use measure::measure;
 pub use plan::*;
 pub use pool::{Lent, Pool};
 pub use program::Program;
-pub use progress::Piece;
+pub use progress::{Piece, Progress};
 pub use session::Session;
 pub use sources::{MakeSource, make as make_source, register_source};
 

@@ -70,15 +70,27 @@ struct TaskState {
     neighbours: Vec<u32>,
 }
 
-/// The numbers of every task.
-pub(crate) struct Progress {
+/// The numbers of every task: what runs plans, and what simulates them.
+pub struct Progress {
     tasks: Vec<TaskState>,
     registers: Vec<RegisterInfo>,
 }
 
 impl Progress {
     /// Assigns memory to every register. The caller's tasks, and whichever task consumes the caller's data, are stream 0.
-    pub fn new(plan: &Plan) -> Result<Progress> {
+    pub(crate) fn new(plan: &Plan) -> Result<Progress> {
+        let mut p = Self::counters(plan);
+        for (info, r) in p.registers.iter_mut().zip(&plan.registers) {
+            let memory: Vec<Storage> =
+                (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<_>>()?;
+            info.pieces = memory.iter().map(|s| Piece { ptr: s.ptr(), bytes: s.bytes() }).collect();
+            info._memory = memory;
+        }
+        Ok(p)
+    }
+
+    /// The protocol alone, without memory: registers have no pieces.
+    pub fn counters(plan: &Plan) -> Progress {
         let mut tasks: Vec<TaskState> = plan
             .tasks
             .iter()
@@ -122,14 +134,13 @@ impl Progress {
             streams.retain(|s| *s != tasks[t].stream);
             tasks[t].neighbours = streams;
         }
-        let info = |r: &Register| -> Result<RegisterInfo> {
-            let memory: Vec<Storage> =
-                (0..r.slots).map(|_| Storage::new(r.device, r.bytes as usize)).collect::<Result<_>>()?;
-            let pieces = memory.iter().map(|s| Piece { ptr: s.ptr(), bytes: s.bytes() }).collect();
-            Ok(RegisterInfo { name: r.name.clone(), slots: r.slots as u64, pieces, _memory: memory })
+        let info = |r: &Register| RegisterInfo {
+            name: r.name.clone(),
+            slots: r.slots as u64,
+            pieces: Vec::new(),
+            _memory: Vec::new(),
         };
-        let registers = plan.registers.iter().map(info).collect::<Result<_>>()?;
-        Ok(Progress { tasks, registers })
+        Progress { tasks, registers: plan.registers.iter().map(info).collect() }
     }
 
     pub fn name(&self, task: usize) -> &str {
@@ -238,7 +249,7 @@ impl Progress {
     }
 
     /// The slots of a task's present step, per register, in lists that are reused.
-    pub fn pieces(&self, task: usize, ins: &mut Vec<Vec<Piece>>, outs: &mut Vec<Vec<Piece>>) {
+    pub(crate) fn pieces(&self, task: usize, ins: &mut Vec<Vec<Piece>>, outs: &mut Vec<Vec<Piece>>) {
         let t = &self.tasks[task];
         let executions = t.executions.load(Ordering::Relaxed);
         let fill = |port: &Port, into: &mut Vec<Piece>| {

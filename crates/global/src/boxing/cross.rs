@@ -89,13 +89,13 @@ pub fn cross(local: Option<&Tensor>, c: &Cross<'_>, world: &dyn ProcessGroup) ->
 }
 
 /// A partial result is the value on the first coordinate and zero elsewhere.
-fn holds_value(sbp: &[Sbp], coords: &[i64]) -> bool {
+pub(super) fn holds_value(sbp: &[Sbp], coords: &[i64]) -> bool {
     sbp.iter().zip(coords).all(|(s, c)| !s.is_partial() || *c == 0)
 }
 
 /// The ranks that together hold the tensor for one receiver, and what each holds. Of replicas, the receiver itself where it
 /// is one, else they take turns.
-fn owners(from: Spread, sizes: &[i64], receiver: u32, index: usize) -> Vec<(u32, Part)> {
+pub(super) fn owners(from: Spread, sizes: &[i64], receiver: u32, index: usize) -> Vec<(u32, Part)> {
     let h = &from.placement.hierarchy;
     let own = from.placement.coords(receiver);
     let replica = |axis: usize| own.as_ref().map_or(index as i64 % h[axis], |c| c[axis]);

@@ -9,6 +9,7 @@ mod cost;
 mod cross;
 pub(crate) mod traced;
 pub(crate) mod traced_cross;
+mod wire;
 
 pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
 
@@ -17,6 +18,7 @@ use crate::tensor::{Spread, expect_global, make};
 use oneflow_base::{Device, Error, Result, Sbp};
 use oneflow_core::Tensor;
 pub use traced::tracing;
+pub use wire::{AxisMove, CrossMove, Message, Transfer, Wire, wire};
 
 /// The tensor under another placement or SBP: itself where nothing changes.
 pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {

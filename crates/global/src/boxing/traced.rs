@@ -91,7 +91,7 @@ fn code(s: Sbp) -> i64 {
     }
 }
 
-fn decode(code: i64) -> Sbp {
+pub(super) fn decode(code: i64) -> Sbp {
     match code {
         -1 => Sbp::B,
         -2 => Sbp::P_SUM,
