@@ -312,6 +312,11 @@ impl CompiledGraph {
         gate::detach(py, || f(&mut self.get()))
     }
 
+    /// The plan, and the operations of the model (`model_flops`).
+    pub(crate) fn plan_and_flops(&self, py: Python<'_>) -> PyResult<(oneflow_runtime::Plan, f64)> {
+        run(|| self.look(py, |c| Ok((c.session.plan().clone(), oneflow_graph::model_flops(&c.optimized)?))))
+    }
+
     fn get(&self) -> MutexGuard<'_, Compiled> {
         self.compiled.lock().unwrap_or_else(|e| e.into_inner())
     }

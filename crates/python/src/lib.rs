@@ -49,6 +49,7 @@ mod records;
 mod saved;
 mod scalar;
 mod settings;
+mod simulate;
 mod size;
 mod sparse;
 mod storage;
@@ -86,6 +87,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     placed::add(m)?;
     distributed::add(m)?;
     graph::add(m)?;
+    simulate::add(m)?;
     loaded::add(m)?;
     onnx::add(m)?;
     feed::add(m)?;

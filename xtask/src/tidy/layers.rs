@@ -32,6 +32,7 @@ const ORDER: &[&str] = &[
     "oneflow-data",
     "oneflow-embedding",
     "oneflow-graph",
+    "oneflow-simulate",
     "oneflow-onnx",
     "oneflow-python",
 ];
