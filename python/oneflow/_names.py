@@ -23,6 +23,7 @@ MODULES = (
     "cuda",
     "distributed",
     "distributions",
+    "dryrun",
     "env",
     "export",
     "fft",

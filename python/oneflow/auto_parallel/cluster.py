@@ -17,6 +17,8 @@ _FOLDER = Path(__file__).parent / "clusters"
 class Link:
     """The time of a message between devices: ``latency`` seconds, plus its bytes over ``bandwidth`` (bytes a second).
 
+    ``shared`` says that the bandwidth is that of all devices of a host together, not of each.
+
     Example::
 
         >>> oneflow.auto_parallel.Link(1e-6, 1e9).bandwidth
@@ -25,6 +27,7 @@ class Link:
 
     latency: float
     bandwidth: float
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Cluster:
         flops: operations a second of a device in matrix products: a measured rate rather than the peak.
         memory_bandwidth: bytes a second of a device's memory, which has ``memory`` bytes.
         inside: the link between devices of one host; ``between`` is the link between devices of two hosts.
+        launch: seconds that any op takes at least.
+        peak_flops: operations a second that utilisation is measured against; ``flops`` by default.
 
     Raises:
         ValueError: a number is not positive.
@@ -55,6 +60,8 @@ class Cluster:
     memory: float
     inside: Link
     between: Link
+    launch: float = 0.0
+    peak_flops: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("hosts", "devices_per_host"):
@@ -62,11 +69,17 @@ class Cluster:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a positive integer, got {value!r}")
         numbers = {key: getattr(self, key) for key in ("flops", "memory_bandwidth", "memory")}
+        for key in ("launch", "peak_flops"):
+            value = getattr(self, key)
+            if not _is_number(value) or value < 0:
+                raise ValueError(f"cluster {self.name!r}: {key} must be a number of at least 0, got {value!r}")
         for where in ("inside", "between"):
             link = getattr(self, where)
             numbers[f"{where}.bandwidth"] = link.bandwidth
             if not _is_number(link.latency) or link.latency < 0:
                 raise ValueError(f"cluster {self.name!r}: {where}.latency must be seconds, got {link.latency!r}")
+            if not isinstance(link.shared, bool):
+                raise ValueError(f"cluster {self.name!r}: {where}.shared must be true or false, got {link.shared!r}")
         for key, value in numbers.items():
             if not _is_number(value) or value <= 0:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a positive number, got {value!r}")
@@ -127,12 +140,13 @@ class Cluster:
             raise ValueError(f"cluster {name!r}: unknown entry {unknown[0]!r}")
         device, inside = _table(name, text, "device"), _table(name, text, "inside")
         between = _table(name, text, "between") if "between" in text else inside
-        fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"))
-        links = [
-            Link(*_fields(name, where, table, ("latency", "bandwidth")))
+        fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"), ("launch", "peak_flops"))
+        fields |= {
+            where: Link(**_fields(name, where, table, ("latency", "bandwidth"), ("shared",)))
             for where, table in (("inside", inside), ("between", between))
-        ]
-        return cls(text.get("name", name), text.get("hosts", 1), text.get("devices_per_host", 1), *fields, *links)
+        }
+        sizes = (text.get("hosts", 1), text.get("devices_per_host", 1))
+        return cls(text.get("name", name), *sizes, **fields)
 
 
 def _table(name: str, text: dict[str, Any], key: str) -> dict[str, Any]:
@@ -142,12 +156,15 @@ def _table(name: str, text: dict[str, Any], key: str) -> dict[str, Any]:
     return table
 
 
-def _fields(name: str, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> list[Any]:
-    if set(table) != set(keys):
+def _fields(
+    name: str, where: str, table: dict[str, Any], keys: tuple[str, ...], others: tuple[str, ...]
+) -> dict[str, Any]:
+    if not set(keys) <= set(table) <= {*keys, *others}:
         raise ValueError(
-            f"cluster {name!r}: [{where}] needs {', '.join(keys)}, and has {', '.join(sorted(table)) or 'nothing'}"
+            f"cluster {name!r}: [{where}] needs {', '.join(keys)}, and has {', '.join(sorted(table)) or 'nothing'} "
+            f"({', '.join(others)} may be given too)"
         )
-    return [table[key] for key in keys]
+    return dict(table)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,135 @@
+"""Dry runs: how long they take, and how near they come to what runs.
+
+python -m benches.dry_run gpt3          # 175 billion parameters on 1,024 devices: seconds and memory of the dry run
+python -m benches.dry_run world         # trace and compile of one rank, in worlds of 64 to 1,024 ranks
+python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import oneflow as torch
+from oneflow import _oneflow
+from oneflow.models import GPT2Config
+
+from benches.dry_run_gpt import GPT3, gpt, staged
+
+
+def gpt3(layers: int, pipelined: bool) -> None:
+    config = replace(GPT3, n_layers=layers)
+    start = time.perf_counter()
+    if pipelined:
+        report = torch.dryrun.dry_run(staged, config, 8, 8, 16, 16, cluster="1024xh100")
+    else:
+        report = torch.dryrun.dry_run(gpt, config, 128, 8, 128, 3, True, True, cluster="1024xh100")
+    took = time.perf_counter() - start
+    print(report.table())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    width, rows = config.width, 2 * config.vocabulary + config.n_positions + 2
+    size = (layers * (12 * width**2 + 13 * width) + rows * width) / 1e9
+    traced = f"{report.trace_seconds:.1f} s of it for {len(report.classes)} traces and plans"
+    print(f"{size:.1f} billion parameters; the dry run took {took:.1f} s and {peak:.2f} GB; {traced};")
+    print(f"{max(c['instructions'] for c in report.classes)} instructions a rank, {report.events} events")
+
+
+def world(sizes: list[int]) -> None:
+    config = GPT2Config(vocabulary=50304, n_positions=1024, n_layers=12, n_heads=16, width=1024, dropout=0.0)
+    for n in sizes * 2:
+        report = torch.dryrun.dry_run(gpt, config, n // 8, 8, n // 8, 3, cluster=described(n))
+        print(f"{n} ranks: trace and compile {report.trace_seconds:.2f} s, simulation {report.simulate_seconds:.2f} s")
+
+
+def described(n: int) -> Any:
+    return replace(torch.auto_parallel.Cluster.load("1024xh100"), name=f"{n}xh100", hosts=n // 8)
+
+
+SMALL = {
+    "gpt": GPT2Config(vocabulary=4096, n_positions=128, n_layers=4, n_heads=8, width=256, dropout=0.0),
+    "wide": GPT2Config(vocabulary=1024, n_positions=64, n_layers=2, n_heads=8, width=512, dropout=0.0),
+}
+LAYOUTS = {"data": (2, 1, 0), "tensor": (1, 2, 0), "zero 2": (2, 1, 2), "zero 3": (2, 1, 3)}
+
+
+def member() -> None:
+    """One rank of two: measures, runs, and prints what it took."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group()
+    cluster = torch.dryrun.calibrate("two processes")
+    for model, config in SMALL.items():
+        for layout, (dp, tp, zero) in LAYOUTS.items():
+            gc.collect()
+            before, _ = _oneflow._host_memory(False)
+            graph, *inputs = gpt(config, dp, tp, 8, zero)
+            graph(*inputs)
+            seconds = torch.dryrun.measure(graph, *inputs)
+            gc.collect()
+            _oneflow._host_memory(True)
+            times = []
+            for _ in range(15):
+                torch.distributed.barrier()
+                start = time.perf_counter()
+                graph(*inputs)
+                times.append(time.perf_counter() - start)
+            if torch.distributed.get_rank() == 0:
+                peak = _oneflow._host_memory(False)[1] - before
+                print(json.dumps([model, layout, statistics.median(times), peak, seconds]), flush=True)
+            del graph, inputs
+    if torch.distributed.get_rank() == 0:
+        inside = cluster.inside
+        print(json.dumps([cluster.flops, cluster.memory_bandwidth, cluster.launch, inside.latency, inside.bandwidth]))
+
+
+def processes() -> None:
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
+    command = [sys.executable, "-m", "benches.dry_run", "member"]
+    ranks = [
+        subprocess.Popen(command, env={**env, "RANK": r, "LOCAL_RANK": r}, stdout=subprocess.PIPE, text=True)
+        for r in "01"
+    ]
+    *runs, numbers = [json.loads(line) for line in ranks[0].communicate()[0].splitlines() if line.startswith("[")]
+    ranks[1].wait()
+    flops, bandwidth, launch, latency, speed = numbers
+    link = torch.auto_parallel.Link(latency, speed)
+    cluster = torch.auto_parallel.Cluster("two processes", 1, 2, flops, bandwidth, 1e10, link, link, launch=launch)
+    print(
+        f"{flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links {1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s"
+    )
+    for model, layout, took, peak, seconds in runs:
+        options = (SMALL[model], *LAYOUTS[layout][:2], 8, LAYOUTS[layout][2])
+        report = torch.dryrun.dry_run(gpt, *options, cluster=cluster, seconds=seconds)
+        plain = torch.dryrun.dry_run(gpt, *options, cluster=cluster)
+        print(
+            f"{model} {layout}: {1e3 * took:.2f} ms; dry run {report.step_seconds / took:.3f} of it with measured "
+            f"instructions, {plain.step_seconds / took:.3f} by operations and bytes; memory {report.peak / peak:.4f} "
+            f"of {peak / 1e6:.1f} MB"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "world", "processes", "member"])
+    parser.add_argument("--layers", type=int, default=96)
+    options = parser.parse_args()
+    if options.what.startswith("gpt3"):
+        gpt3(options.layers, options.what != "gpt3")
+    elif options.what == "world":
+        world([64, 256, 1024])
+    elif options.what == "processes":
+        processes()
+    else:
+        member()
+
+
+if __name__ == "__main__":
+    main()
