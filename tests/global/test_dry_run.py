@@ -183,7 +183,9 @@ def test_what_does_not_fit_is_named() -> None:
     report = dry_run(data_parallel, cluster=cluster(4, memory=150e3))
     assert not report.fits and "DOES NOT RUN" in report.table()
     (said,) = report.out_of_memory
-    assert f"rank 0-3: {report.peak / 1e3:.2f} KB of 150.00 KB, before the step; most of it are optimizer states" in said
+    assert (
+        f"rank 0-3: {report.peak / 1e3:.2f} KB of 150.00 KB, before the step; most of it are optimizer states" in said
+    )
     roomy = dry_run(data_parallel, cluster=cluster(4, memory=report.peak - 1))
     assert "first over at" in roomy.out_of_memory[0] and "test_dry_run.py" in roomy.out_of_memory[0]
     assert dry_run(data_parallel, cluster=cluster(4, memory=report.peak)).fits
