@@ -57,8 +57,13 @@ def test_queries_work_without_a_gpu():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="Expected a cuda device"):
         oneflow.cuda.synchronize("cpu")
-    with pytest.raises(NotImplementedError, match="timing"):
-        oneflow.cuda.Event(enable_timing=True)
+    with pytest.raises(NotImplementedError, match="between processes"):
+        oneflow.cuda.Event(interprocess=True)
+    timed = oneflow.cuda.Event(enable_timing=True)
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        timed.elapsed_time(oneflow.cuda.Event())
+    with pytest.raises(RuntimeError, match="must be recorded"):
+        timed.elapsed_time(oneflow.cuda.Event(enable_timing=True))
 
 
 def test_manual_seed_is_the_one_seed():
