@@ -73,3 +73,22 @@ def test_oneflows_sentences() -> None:
     assert all("dimension 0 must be same or match balanced split" in text for text in uneven)
     assert all("Expected size 2 but got size 4 for tensor on rank 1!" in text for text in other)
     assert all("Inconsistent parallel description" in text for text in layouts)
+
+
+def test_a_rank_that_gives_up_ends_the_waiting_of_others_in_parts_of_a_mesh() -> None:
+    texts: dict[int, str] = {}
+
+    def rank() -> None:
+        mesh = torch.placement("cpu", [[0, 1], [2, 3]])
+        try:
+            x = torch.ones(4).to_global(mesh, [sbp.broadcast] * 2).to_global(sbp=[sbp.broadcast, sbp.split(0)])
+            if torch.distributed.get_rank() == 3:
+                raise ValueError("gives up")
+            # Ranks 2 and 3 alone talk here.
+            x.to_global(sbp=[sbp.broadcast] * 2)
+        except RuntimeError as error:
+            texts[torch.distributed.get_rank()] = str(error)
+
+    with pytest.raises(ValueError, match="gives up"):
+        run_ranks(4, rank, timeout=20)
+    assert "ValueError: gives up" in texts[2]

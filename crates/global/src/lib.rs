@@ -22,7 +22,8 @@ pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;
 pub use mesh::{
-    Part, adopt_axis_groups, axis_groups, close_groups, my_coords, part, reset_wire_counters, wire_counters,
+    Part, abort_groups, adopt_axis_groups, axis_groups, close_groups, my_coords, part, reset_wire_counters,
+    wire_counters,
 };
 pub use ops::{spread, to_global, to_local};
 pub use rows::{Candidate, candidates};

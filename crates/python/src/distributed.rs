@@ -192,6 +192,7 @@ impl PyGroup {
     }
     fn abort(&self, reason: &str) {
         self.0.abort(reason);
+        oneflow_global::abort_groups(&self.0, reason);
     }
     fn close(&self) {
         self.0.close();
