@@ -100,7 +100,7 @@ GOOD = {
     "tensor list of arrays": lambda fw: fw.tensor([1, 2], dtype=fw.float64),
     "as_tensor": lambda fw: fw.as_tensor([1, 2]),
     "constructor": lambda fw: fw.Tensor([1, 2]),
-    "constructor sizes": lambda fw: fw.Tensor(2, 3) * 0,
+    "constructor sizes": lambda fw: fw.Tensor(2, 3).zero_(),
 }
 
 
