@@ -1,8 +1,9 @@
 //! The convolution itself: for every position of a grid, a sum over taps and channels of a source image.
 //!
 //! Forward and the gradient for the input are both this; only taps, step and strides differ. This chooses how to sum: as a
-//! matrix product, channel by channel, at Winograd's points, or tap by tap.
+//! matrix product, channel by channel, window by window, at Winograd's points, or tap by tap.
 
+use crate::columns::Columns;
 use crate::depthwise::{self, Depthwise, FEW};
 use crate::geometry::{Image, Three};
 use crate::implicit_gemm::Direct;
@@ -56,6 +57,10 @@ impl Correlation<'_> {
             // SAFETY: the contract is the same.
             return unsafe { Depthwise::of(self).run::<T>() };
         }
+        if let Some(columns) = Columns::new::<T>(self) {
+            // SAFETY: the contract is the same.
+            return unsafe { columns.run::<T>() };
+        }
         if let Some(winograd) = Winograd::<T>::new(self) {
             // SAFETY: the contract is the same.
             return unsafe { winograd.run() };
@@ -70,6 +75,7 @@ impl Correlation<'_> {
         self.as_matrices().is_some()
             || self.reads_some_positions().is_some()
             || depthwise::fits(self)
+            || Columns::new::<T>(self).is_some()
             || Winograd::<T>::new(self).is_some()
     }
 }

@@ -11,6 +11,7 @@ mod avg_pool;
 mod avg_pool_backward;
 mod bf16_pairs;
 mod col2im;
+mod columns;
 mod conv;
 mod depthwise;
 mod direct_weight_grad;

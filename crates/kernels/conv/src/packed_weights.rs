@@ -28,6 +28,15 @@ pub struct Weight<'a> {
 // SAFETY: tasks only read through the pointer.
 unsafe impl Sync for Weight<'_> {}
 
+/// Channels whose taps, `span` of them each, are transposed at once: whole registers where that is little memory.
+fn channels_together(span: usize) -> usize {
+    let whole = (1..=16).find(|n| (n * span).is_multiple_of(16)).unwrap_or(16);
+    match whole * span {
+        n @ ..=160 => whole * (64 / n).max(1),
+        _ => (64 / span).max(1),
+    }
+}
+
 impl Weight<'_> {
     pub fn k(&self) -> usize {
         self.channels * self.taps.len()
@@ -94,7 +103,7 @@ impl Weight<'_> {
         (width, padded): (usize, usize),
         row: impl Fn(usize) -> *mut T::Acc,
     ) {
-        let together = if self.c_stride == span as isize { (64 / span).max(1) } else { 1 };
+        let together = if self.c_stride == span as isize { channels_together(span) } else { 1 };
         with_scratch(Slot::C, together * span * padded * size_of::<T::Acc>() + SPARE, |tmp| {
             let tmp: *mut T::Acc = tmp.cast();
             for c in (0..self.channels).step_by(together) {

@@ -250,6 +250,27 @@ fn tiles() {
     }
 }
 
+/// Few positions beside their weights: strides, dilation, padding on one side alone, several images, lines and volumes.
+#[test]
+fn columns() {
+    oneflow_kernels_conv::register();
+    let case = |[n, c, o]: [i64; 3], dims: &[[i64; 5]]| Case { n, c, o, groups: 1, dims: dims.to_vec() };
+    for case in [
+        case([1, 60, 260], &[[7, 3, 1, 1, 1], [7, 3, 1, 1, 1]]),
+        case([1, 70, 250], &[[12, 3, 2, 1, 1], [11, 3, 2, 1, 1]]),
+        case([2, 130, 300], &[[3, 2, 1, 0, 1], [5, 3, 1, 0, 2]]),
+        case([3, 200, 400], &[[9, 5, 3, 2, 1]]),
+        case([1, 40, 320], &[[3, 3, 1, 1, 1], [4, 3, 2, 1, 1], [5, 3, 2, 1, 1]]),
+    ] {
+        for dtype in [DType::F32, DType::F64, DType::BF16] {
+            check(&case, dtype, false, Lay::Plain);
+            check(&case, dtype, true, Lay::Plain);
+        }
+        check(&case, DType::F32, false, Lay::Gaps);
+        check(&case, DType::F32, false, Lay::Reversed);
+    }
+}
+
 /// Images of few channels: windows that overlap, touch or leave gaps, lines shorter and longer than a panel, groups, volumes.
 #[test]
 fn few_channels() {
@@ -321,6 +342,9 @@ fn threads() {
     ] {
         same_bits(&case);
     }
+    // Winograd by outputs in panels of other widths, and columns.
+    same_bits(&Case { n: 1, c: 64, o: 128, groups: 1, dims: vec![[28, 3, 1, 1, 1]; 2] });
+    same_bits(&Case { n: 1, c: 80, o: 256, groups: 1, dims: vec![[7, 3, 1, 1, 1]; 2] });
 }
 
 fn same_bits(case: &Case) {

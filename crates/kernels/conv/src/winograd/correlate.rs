@@ -29,6 +29,8 @@ pub struct Winograd<'a, T: GemmFloat> {
     out: usize,
     /// [n, d, h, w] of the output in tiles.
     tiles: [usize; 4],
+    /// Output channels of a panel: whole registers, as many as the micro-kernel has or fewer.
+    panel: usize,
 }
 
 /// Bytes of a block's tiles at the points, before and after the product: they stay in the second cache.
@@ -53,7 +55,12 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         let [n, _, d, h, w] = c.dst.sizes;
         let tiles = [n, d, h.div_ceil(out), w.div_ceil(out)];
         let isa = prim::isa();
-        let this = Winograd { c, isa, ker: T::Mode::kernels(isa), taps, size, out, tiles };
+        let ker = T::Mode::kernels(isa);
+        let panel = match tiles.iter().product::<usize>() >= c.weight.n {
+            true => ker.nr,
+            false => even_panels(c.weight.n, ker.lanes, ker.nr, Pool.threads()),
+        };
+        let this = Winograd { c, isa, ker, taps, size, out, tiles, panel };
         this.gains().then_some(this)
     }
 
@@ -93,7 +100,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
     }
 
     fn blocks(&self) -> Blocks {
-        let per_tile = POINTS * (self.row_len() + self.ker.nr) * size_of::<T::Acc>();
+        let per_tile = POINTS * (self.row_len() + self.panel) * size_of::<T::Acc>();
         Blocks::new(self.tiles, (BLOCK_BYTES / per_tile).clamp(self.ker.mr, 256))
     }
 
@@ -102,8 +109,8 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         Buffers {
             region: self.region(blocks.chunk()).n_elements() + self.ker.nr,
             tile: tile_len(self.ker.nr),
-            products: n * POINTS * self.ker.nr,
-            sums: n * self.out * self.out * self.ker.nr + self.ker.nr,
+            products: n * POINTS * self.panel,
+            sums: n * self.out * self.out * self.panel + self.panel,
         }
     }
 
@@ -114,12 +121,12 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
 
     /// Where a panel's weights at the points begin: all panels before it are whole.
     fn panel_at(&self, panel: usize) -> usize {
-        panel * self.ker.nr * POINTS * self.c.weight.channels
+        panel * self.panel * POINTS * self.c.weight.channels
     }
 
     unsafe fn by_tiles(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.panel));
         let buffers = self.buffers(&blocks);
         let n_data = POINTS * blocks.largest() * self.row_len();
         // Few blocks leave threads idle: they share out the panels and make the tiles again.
@@ -130,7 +137,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         with_scratch(Slot::B, self.panel_at(panels) * size + SPARE, |u| {
             let u = Shared::<T::Acc>::new(u);
             let weights = |panel: usize| {
-                with_scratch(Slot::A, self.taps.len() * c * self.ker.nr * size + SPARE, |room| {
+                with_scratch(Slot::A, self.taps.len() * c * self.panel * size + SPARE, |room| {
                     // SAFETY: panels are disjoint.
                     unsafe { self.weights(g, panel, u.at(self.panel_at(panel) as isize), room.cast()) }
                 })
@@ -160,7 +167,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
 
     unsafe fn by_outputs(&self, g: usize) {
         let (c, size) = (self.c.weight.channels, size_of::<T::Acc>());
-        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.ker.nr));
+        let (blocks, panels) = (self.blocks(), self.c.weight.n.div_ceil(self.panel));
         let buffers = self.buffers(&blocks);
         let mut firsts = vec![0];
         (0..blocks.len()).for_each(|i| firsts.push(firsts[i] + blocks.get(i).n_positions()));
@@ -176,10 +183,10 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                     unsafe { self.tiles(g, &blocks.get(i), (at(i), n_tiles), room.add(buffers.tile), room) }
                 })
             };
-            let n_weights = POINTS * c * self.ker.nr;
+            let n_weights = POINTS * c * self.panel;
             let task = |panel: usize| {
                 let n =
-                    n_weights + (buffers.tile + buffers.products + buffers.sums).max(self.taps.len() * c * self.ker.nr);
+                    n_weights + (buffers.tile + buffers.products + buffers.sums).max(self.taps.len() * c * self.panel);
                 with_scratch(Slot::A, n * size + SPARE, |room| {
                     // SAFETY: the parts lie in the scratch one after the other; panels are disjoint.
                     unsafe {
@@ -227,8 +234,8 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
 
     /// A panel's weights at the points: [point, channel, output].
     unsafe fn weights(&self, g: usize, panel: usize, u: *mut T::Acc, room: *mut T::Acc) {
-        let (weight, col) = (&self.c.weight, panel * self.ker.nr);
-        let n = self.ker.nr.min(weight.n - col);
+        let (weight, col) = (&self.c.weight, panel * self.panel);
+        let n = self.panel.min(weight.n - col);
         let from = g as isize * self.c.group_stride + col as isize * weight.n_stride;
         let ptr = weight.ptr.cast::<T>().wrapping_offset(from).cast();
         // SAFETY: by the caller; the room holds the packed panel.
@@ -254,8 +261,8 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         room: *mut T::Acc,
     ) {
         let (weight, ker, row) = (&self.c.weight, self.ker, self.row_len());
-        let col = panel * ker.nr;
-        let n = ker.nr.min(weight.n - col);
+        let col = panel * self.panel;
+        let n = self.panel.min(weight.n - col);
         let width = n.next_multiple_of(ker.lanes);
         let (n_tiles, k) = (tiles.n_positions(), weight.channels);
         // SAFETY: by the caller; the parts lie in the room one after the other.
@@ -306,6 +313,20 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         }
         Block { start, len }
     }
+}
+
+/// The width of panels of `n` columns that keeps `threads` busy to the end, up to `most`: the time of the thread that has most
+/// to do, in registers, is the least. Each panel costs a little more than its registers.
+fn even_panels(n: usize, lanes: usize, most: usize, threads: usize) -> usize {
+    let time = |width: usize| {
+        let panels = n.div_ceil(width);
+        let last = (n - (panels - 1) * width).div_ceil(lanes);
+        let (rounds, full) = (panels.div_ceil(threads), width / lanes);
+        let of_last = if panels % threads == 1 % threads { last } else { full };
+        5 * ((rounds - 1) * full + of_last) + rounds
+    };
+    let widths = (1..=most / lanes).rev().map(|registers| registers * lanes);
+    widths.min_by_key(|width| time(*width)).unwrap_or(most)
 }
 
 /// The taps of a square window of neighbours, in order, and its size.
