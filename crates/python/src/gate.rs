@@ -300,8 +300,9 @@ impl Drop for Restore {
 
 /// Runs Python code from Rust code that may be detached (hooks, `Function`).
 pub fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
+    let _restore = Restore(ATTACHED.get());
     held(|py| {
-        let _restore = Restore(ATTACHED.replace(true));
+        ATTACHED.set(true);
         f(py)
     })
 }
@@ -313,6 +314,9 @@ fn held<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
         // SAFETY: this thread holds the interpreter, which therefore is there.
         unsafe { Python::attach_unchecked(f) }
     } else {
+        // PyO3 gives back what it has kept as soon as it has the interpreter, and again before it lets it go: tensors among
+        // that come through `enter`, which says that this thread holds it.
+        let _restore = Restore(false);
         Python::attach(f)
     }
 }
@@ -322,6 +326,7 @@ pub fn attach_if_alive(f: impl FnOnce(Python<'_>)) {
     if ATTACHED.get() {
         attach(f);
     } else {
+        let _restore = Restore(false);
         Python::try_attach(|_| attach(f));
     }
 }
