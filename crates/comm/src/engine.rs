@@ -308,6 +308,10 @@ impl<T: Transport> ProcessGroup for Group<T> {
         self.0.transport.fail(reason);
     }
 
+    fn give_up(&self, reason: &str) {
+        self.0.transport.give_up(reason);
+    }
+
     fn close(&self) {
         let (pending, worker) = {
             let mut queue = self.0.queue();

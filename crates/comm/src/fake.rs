@@ -43,11 +43,11 @@ pub fn run_ranks<R: Send>(
 ) -> Vec<Result<R>> {
     let run = |group: Arc<dyn ProcessGroup>| {
         set_thread_group(Some(group.clone()));
-        let guard = AbortOnPanic(group.clone());
+        let guard = GiveUpOnPanic(group.clone());
         let result = f(group.clone());
         drop(guard);
         if let Err(error) = &result {
-            group.abort(error.text());
+            group.give_up(error.text());
         }
         set_thread_group(None);
         result
@@ -70,21 +70,18 @@ pub fn run_ranks<R: Send>(
     })
 }
 
-struct AbortOnPanic(Arc<dyn ProcessGroup>);
+struct GiveUpOnPanic(Arc<dyn ProcessGroup>);
 
-impl Drop for AbortOnPanic {
+impl Drop for GiveUpOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.abort("its thread panicked");
+            self.0.give_up("its thread panicked");
         }
     }
 }
 
 fn member(hub: &Arc<Hub>, rank: usize, ranks: &[usize], name: &str, timeout: Duration) -> Group<Member> {
-    let comm = comm_id(name);
-    hub.lock().comms.entry(comm).or_insert_with(|| Comm::new(ranks.len()));
-    let transport = Member { hub: hub.clone(), comm, rank, size: ranks.len() };
-    Group::new(transport, name, rank, ranks.to_vec(), timeout)
+    Group::new(Member::enter(hub, name, rank, ranks), name, rank, ranks.to_vec(), timeout)
 }
 
 /// One rank's place in one group.
@@ -108,9 +105,13 @@ struct Comms {
     next_batch: u64,
     /// Messages of an exchange that were not copied yet, by batch number.
     pending: HashMap<u64, usize>,
+    /// Ranks of the world whose programs have failed, and why: groups that are made with them later have failed, too.
+    given_up: HashMap<usize, String>,
 }
 
 struct Comm {
+    /// The members as ranks of the world.
+    ranks: Vec<usize>,
     /// Who failed, and why.
     failed: Option<(usize, String)>,
     left: Vec<bool>,
@@ -126,8 +127,10 @@ struct Offer {
 }
 
 impl Comm {
-    fn new(n: usize) -> Comm {
+    fn new(ranks: &[usize]) -> Comm {
+        let n = ranks.len();
         Comm {
+            ranks: ranks.to_vec(),
             failed: None,
             left: vec![false; n],
             offers: (0..n * n).map(|_| VecDeque::new()).collect(),
@@ -140,6 +143,19 @@ impl Comm {
             true => cause.clone(),
             false => format!("rank {origin} aborted: {cause}"),
         })
+    }
+
+    /// Fails this group for all of its ranks, unless it has failed before. The receives that end with it.
+    fn fail(&mut self, origin: usize, cause: &str) -> Vec<(PointToPoint, Result<(), String>)> {
+        let mut done = Vec::new();
+        if self.failed.is_none() {
+            self.failed = Some((origin, cause.to_owned()));
+            for rank in 0..self.inboxes.len() {
+                let cause = self.failure(rank).unwrap_or_default();
+                done.extend(self.inboxes[rank].drain().into_iter().map(|p2p| (p2p, Err(cause.clone()))));
+            }
+        }
+        done
     }
 }
 
@@ -159,6 +175,21 @@ impl Comms {
 const GONE: &str = "the group is closed";
 
 impl Member {
+    /// The place of `rank` in the group of this name. `ranks` are its members as ranks of the world.
+    fn enter(hub: &Arc<Hub>, name: &str, rank: usize, ranks: &[usize]) -> Member {
+        let comm = comm_id(name);
+        let mut comms = hub.lock();
+        if !comms.comms.contains_key(&comm) {
+            let mut entry = Comm::new(ranks);
+            if let Some((origin, cause)) = ranks.iter().enumerate().find_map(|(i, r)| Some((i, comms.given_up.get(r)?)))
+            {
+                entry.fail(origin, cause);
+            }
+            comms.comms.insert(comm, entry);
+        }
+        Member { hub: hub.clone(), comm, rank, size: ranks.len() }
+    }
+
     /// Takes one message that is on offer for an outstanding receive. `Ok(None)`: nothing there yet.
     fn take(
         &self,
@@ -323,12 +354,20 @@ impl Transport for Member {
     fn fail(&self, cause: &str) {
         let mut comms = self.hub.lock();
         let Some(comm) = comms.comm(self.comm) else { return };
+        let done = comm.fail(self.rank, cause);
+        drop(comms);
+        self.hub.changed.notify_all();
+        self.finish(done);
+    }
+
+    fn give_up(&self, cause: &str) {
+        let mut comms = self.hub.lock();
+        let Some(here) = comms.comm(self.comm).map(|comm| comm.ranks[self.rank]) else { return };
+        comms.given_up.entry(here).or_insert_with(|| cause.to_owned());
         let mut done = Vec::new();
-        if comm.failed.is_none() {
-            comm.failed = Some((self.rank, cause.to_owned()));
-            for rank in 0..self.size {
-                let cause = comm.failure(rank).unwrap_or_default();
-                done.extend(comm.inboxes[rank].drain().into_iter().map(|p2p| (p2p, Err(cause.clone()))));
+        for comm in comms.comms.values_mut() {
+            if let Some(origin) = comm.ranks.iter().position(|&rank| rank == here) {
+                done.extend(comm.fail(origin, cause));
             }
         }
         drop(comms);
@@ -362,9 +401,9 @@ impl Transport for Member {
 
     fn form(&self, name: &str, ranks: &[usize], _timeout: Duration) -> Result<Self> {
         let rank = ranks.iter().position(|&r| r == self.rank).unwrap_or(0);
-        let comm = comm_id(name);
-        self.hub.lock().comms.entry(comm).or_insert_with(|| Comm::new(ranks.len()));
-        Ok(Member { hub: self.hub.clone(), comm, rank, size: ranks.len() })
+        let of_world = self.hub.lock().comm(self.comm).map(|comm| ranks.iter().map(|&r| comm.ranks[r]).collect());
+        let of_world: Vec<usize> = of_world.ok_or_else(|| Error::runtime(GONE))?;
+        Ok(Member::enter(&self.hub, name, rank, &of_world))
     }
 }
 

@@ -52,6 +52,11 @@ pub trait ProcessGroup: Send + Sync {
 
     /// Ends every pending operation on all ranks with `reason`.
     fn abort(&self, reason: &str);
+    /// The program of this rank has failed. Where ranks are threads this ends the operations of every group that the rank is
+    /// part of, also of groups that are made later; processes end, which the others notice.
+    fn give_up(&self, reason: &str) {
+        self.abort(reason);
+    }
     /// This rank leaves in an orderly way: the others can distinguish that from a crash. Later operations are errors. The
     /// last handle's drop does the same, but a process that ends without either looks like one that died.
     fn close(&self);

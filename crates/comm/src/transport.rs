@@ -36,6 +36,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
 
     /// Ends everything, here and on the other ranks. Only the first cause counts.
     fn fail(&self, cause: &str);
+    /// As `fail`, in every group that this rank is part of, now or later, where the transport knows them all. Between processes
+    /// the end of the process says the same.
+    fn give_up(&self, cause: &str) {
+        self.fail(cause);
+    }
     fn failure(&self) -> Option<String>;
     /// This rank leaves in peace.
     fn close(&self);

@@ -171,3 +171,38 @@ fn groups_can_be_given_to_threads_by_hand() {
         assert_eq!(thread.join().unwrap(), [1, 2]);
     }
 }
+
+#[test]
+fn a_rank_that_fails_ends_every_group_it_is_part_of() {
+    let start = Instant::now();
+    let results = run_ranks(4, LONG, |world| {
+        let before = world.new_group(&[0, 1], true)?;
+        let apart = world.new_group(&[2, 3], true)?;
+        let mut data = 1u32.to_le_bytes();
+        let ended = match world.rank() {
+            1 => return Err(Error::value("bad input")),
+            // Waits in a group of a group.
+            0 => before.unwrap().new_group(&[1, 0], true)?.unwrap().barrier(),
+            // In one that is made after the failure.
+            2 => {
+                while world.failure().is_none() {
+                    std::thread::yield_now();
+                }
+                world.new_group(&[1, 2], false)?.unwrap().barrier()
+            }
+            _ => Err(Error::value("")),
+        };
+        // Groups without rank 1 go on.
+        if let Some(apart) = apart {
+            apart.all_reduce(&mut data, DType::U8, ReduceOp::Sum)?;
+            assert_eq!(data, [2, 0, 0, 0]);
+        }
+        Ok(ended.unwrap_err().to_string())
+    });
+    for (rank, group) in [(0, "world/1:0,1/1:1,0"), (2, "world/local1:1,2")] {
+        let text = results[rank].as_ref().unwrap();
+        assert!(text.contains(group) && text.contains("rank 0 aborted: bad input"), "{text}");
+    }
+    assert!(results[3].is_ok());
+    assert!(start.elapsed() < LONG);
+}

@@ -22,8 +22,7 @@ pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;
 pub use mesh::{
-    Part, abort_groups, adopt_axis_groups, axis_groups, close_groups, my_coords, part, reset_wire_counters,
-    wire_counters,
+    Part, adopt_axis_groups, axis_groups, close_groups, my_coords, part, reset_wire_counters, wire_counters,
 };
 pub use ops::{spread, to_global, to_local};
 pub use rows::{Candidate, candidates};

@@ -191,17 +191,6 @@ pub fn reset_wire_counters() {
     all_groups().iter().for_each(|g| g.counters().reset());
 }
 
-/// Fails the mesh groups of a world that its rank gives up: who waits for the rank in one of them is told.
-pub fn abort_groups(world: &Group, reason: &str) {
-    let at = address(world);
-    let groups: Vec<Group> = table()
-        .iter()
-        .filter(|((w, _), _)| *w == at)
-        .flat_map(|(_, e)| e.axes.iter().flatten().filter(|g| !Arc::ptr_eq(g, world)).cloned().collect::<Vec<_>>())
-        .collect();
-    groups.iter().for_each(|g| g.abort(reason));
-}
-
 /// Closes the mesh groups of this rank's world: before the world itself is closed.
 pub fn close_groups() {
     crate::boxing::traced_cross::flush(&world());

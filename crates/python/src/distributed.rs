@@ -192,7 +192,10 @@ impl PyGroup {
     }
     fn abort(&self, reason: &str) {
         self.0.abort(reason);
-        oneflow_global::abort_groups(&self.0, reason);
+    }
+    /// The program of this rank, which is a thread, has failed: in all groups that it is part of.
+    fn give_up(&self, reason: &str) {
+        self.0.give_up(reason);
     }
     fn close(&self) {
         self.0.close();

@@ -38,7 +38,7 @@ def run_ranks(n: int, fn: Callable[..., Any], *args: Any, timeout: float = 300.0
             results[i] = fn(*args)
         except BaseException as e:
             failures.append(e)
-            groups[i].abort(f"{type(e).__name__}: {e}")
+            groups[i].give_up(f"{type(e).__name__}: {e}")
         finally:
             groups[i].leave_thread()
 
