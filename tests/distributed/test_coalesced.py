@@ -44,9 +44,15 @@ def test_bad_arguments_say_what_is_wrong() -> None:
     for call, error, words in (
         (lambda: dist.all_reduce_coalesced(one), TypeError, "must be a list of tensors"),
         (lambda: dist.all_reduce_coalesced([]), ValueError, "tensors is empty"),
-        (lambda: dist.all_gather_coalesced([], [one]), ValueError, "a list for each of 1 ranks"),
-        (lambda: dist.all_gather_coalesced([[oneflow.ones(2)]], [one]), ValueError, r"shapes \[\(2,\)\], the inputs"),
-        (lambda: dist.all_gather_coalesced([[one.long()]], [one]), TypeError, "has dtype oneflow.int64"),
+        (lambda: dist.all_gather_coalesced([], [one]), RuntimeError, "equal to world size 1, got 0"),
+        (lambda: dist.all_gather_coalesced([one], [one]), TypeError, "Invalid function argument.*output_tensor_lists"),
+        (
+            lambda: dist.all_gather_coalesced([[oneflow.ones(2)]], [one]),
+            RuntimeError,
+            r"size of output tensor at index 0",
+        ),
+        (lambda: dist.all_gather_coalesced([[one.long()]], [one]), RuntimeError, "invalid tensor type at index 0"),
+        (lambda: dist.all_gather_coalesced([[one, one]], [one]), RuntimeError, "has 2 tensors, there are 1 inputs"),
         (lambda: dist.shrink_group([0]), ValueError, "all ranks of the group"),
         (lambda: dist.shrink_group([]), ValueError, "at least one"),
         (lambda: dist.shrink_group([3]), ValueError, "distinct ranks of a group of 1"),

@@ -24,7 +24,7 @@ impl Launch {
     /// Joins the world group of the job. `store_timeout` bounds the meeting, `timeout` every later operation.
     pub fn connect(&self, store_timeout: Duration, timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
         let Some((host, port)) = self.master.as_ref().filter(|_| self.world_size > 1) else {
-            return tcp::single(timeout);
+            return tcp::single(WORLD, timeout);
         };
         let said = |e: Error| e.context(format_args!("rendezvous ({}): ", self.source));
         let now = Instant::now();
@@ -42,7 +42,8 @@ impl Launch {
                 false => TcpStore::connect_as(host, *port, left(), &access).map_err(said)?,
             };
             let store = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
-            match join(store, access.clone(), self.rank, self.world_size, left, timeout) {
+            let meeting = Meeting { store, access: access.clone(), name: Some(WORLD), listen: None };
+            match join(meeting, self.rank, self.world_size, left, timeout) {
                 // What answered may have been the store of the job before, which ends when its rank 0 leaves it.
                 Err(e) if !is_host && !is_final(&e) && left() > AGAIN => {
                     interrupt::pause(AGAIN).map_err(|_| said(e))?;
@@ -72,37 +73,100 @@ pub fn init_over(
     store_timeout: Duration,
     timeout: Duration,
 ) -> Result<()> {
-    if rank >= world_size {
-        return Err(Error::value(format!("rendezvous: rank is {rank}, but world_size is {world_size}")));
-    }
-    let group = if world_size == 1 {
-        tcp::single(timeout)?
-    } else {
-        let started = Instant::now();
-        let left = || store_timeout.saturating_sub(started.elapsed());
-        let store = Arc::new(PrefixStore::borrowed("oneflow/store", store));
-        join(store, Access::from_env()?, rank, world_size, left, timeout)
-            .map_err(|e| e.context("rendezvous (store): "))?
-    };
-    set_process_group(Some(group));
+    let store = PrefixStore::borrowed("oneflow/store", store);
+    set_process_group(Some(over(store, Some(WORLD), None, rank, world_size, store_timeout, timeout)?));
     Ok(())
+}
+
+/// A group of `size` processes that meet in a store of the program, beside the job that they may have joined. The store stays
+/// open. This rank listens on `listen`, or where the store is reached.
+pub fn group_over(
+    store: Arc<dyn Store>,
+    listen: Option<IpAddr>,
+    rank: usize,
+    size: usize,
+    store_timeout: Duration,
+    timeout: Duration,
+) -> Result<Arc<dyn ProcessGroup>> {
+    over(PrefixStore::borrowed("oneflow/group", store), None, listen, rank, size, store_timeout, timeout)
+}
+
+fn over(
+    store: PrefixStore,
+    name: Option<&'static str>,
+    listen: Option<IpAddr>,
+    rank: usize,
+    size: usize,
+    store_timeout: Duration,
+    timeout: Duration,
+) -> Result<Arc<dyn ProcessGroup>> {
+    if rank >= size {
+        return Err(Error::value(format!("rendezvous: rank is {rank}, but world_size is {size}")));
+    }
+    if size == 1 {
+        return match name {
+            Some(name) => tcp::single(name, timeout),
+            None => tcp::single(&name_of(tcp::random()), timeout),
+        };
+    }
+    let started = Instant::now();
+    let left = || store_timeout.saturating_sub(started.elapsed());
+    let meeting = Meeting { store: Arc::new(store), access: Access::from_env()?, name, listen };
+    join(meeting, rank, size, left, timeout).map_err(|e| e.context("rendezvous (store): "))
+}
+
+/// The name of the group of all ranks.
+const WORLD: &str = "world";
+
+/// A name that no other group of any of its processes has.
+fn name_of(word: u64) -> String {
+    format!("group {word:016x}")
+}
+
+/// Where and as what ranks meet.
+struct Meeting {
+    store: Arc<dyn Store>,
+    access: Access,
+    /// Of the group; rank 0 draws one where there is none.
+    name: Option<&'static str>,
+    listen: Option<IpAddr>,
 }
 
 /// One attempt.
 fn join(
-    store: Arc<dyn Store>,
-    access: Access,
+    meeting: Meeting,
     rank: usize,
     size: usize,
     left: impl Fn() -> Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
+    let Meeting { store, access, name, listen } = meeting;
     let host = matches!(access, Access::OneHost).then(host_name);
     let generation = agree(&*store, rank, size, host.as_deref(), left())?;
     // A store that is on no network is one of this host.
-    let local_ip = store.local_ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let local_ip = listen.or_else(|| store.local_ip()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let store = Arc::new(PrefixStore::new(generation.to_string(), store));
-    tcp::join(tcp::Site { store, local_ip, generation, access }, rank, size, left(), timeout)
+    let drawn = match name {
+        Some(_) => None,
+        None => Some(name_of(draw(&*store, rank, left())?)),
+    };
+    let name = drawn.as_deref().or(name).unwrap_or(WORLD);
+    tcp::join(tcp::Site { store, local_ip, generation, access }, name, rank, size, left(), timeout)
+}
+
+/// A word that rank 0 draws for all.
+fn draw(store: &dyn Store, rank: usize, timeout: Duration) -> Result<u64> {
+    const KEY: &str = "name";
+    if rank == 0 {
+        let word = tcp::random();
+        store.set(KEY, format!("{word:016x}").as_bytes())?;
+        return Ok(word);
+    }
+    store.wait(&[KEY], timeout)?;
+    let text = store.get(KEY)?;
+    let word = std::str::from_utf8(&text).ok().filter(|text| text.len() == 16);
+    let word = word.and_then(|text| u64::from_str_radix(text, 16).ok());
+    word.ok_or_else(|| Error::runtime("rendezvous: malformed group name in the store"))
 }
 
 /// Bytes of a ticket or a refusal that are read: anybody may have written them.

@@ -139,7 +139,7 @@ fn threads<R: Send>(
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
     std::thread::scope(|scope| {
         let (f, store) = (&f, &store);
-        let rank = |rank| scope.spawn(move || f(rank, tcp::join(site(store), rank, n, meeting, LONG)));
+        let rank = |rank| scope.spawn(move || f(rank, tcp::join(site(store), "world", rank, n, meeting, LONG)));
         let threads: Vec<_> = (0..n).map(rank).collect();
         let results =
             threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(Error::runtime("panicked")))).collect();
@@ -225,7 +225,9 @@ fn who_fails_and_who_never_comes_is_told_to_all() {
     std::thread::scope(|scope| {
         let come = |rank| {
             let store = &store;
-            scope.spawn(move || tcp::join(site(store), rank, 18, Duration::from_millis(500), LONG).err().unwrap())
+            scope.spawn(move || {
+                tcp::join(site(store), "world", rank, 18, Duration::from_millis(500), LONG).err().unwrap()
+            })
         };
         let threads: Vec<_> = (0..18).filter(|&rank| rank != 5 && rank != 9).map(come).collect();
         for thread in threads {
@@ -273,7 +275,7 @@ fn crowd() {
             let run = move || -> Result<()> {
                 let store: Arc<dyn Store> = Arc::new(TcpStore::connect("127.0.0.1", port, LONG)?);
                 rendezvous::agree(&*store, rank, n, None, LONG)?;
-                let group = tcp::join(site(&store), rank, n, LONG, LONG)?;
+                let group = tcp::join(site(&store), "world", rank, n, LONG, LONG)?;
                 group.barrier()?;
                 let formed = start.elapsed();
                 check(&*group, &[2])?;

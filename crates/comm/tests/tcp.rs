@@ -42,7 +42,7 @@ fn on_hosts<R: Send>(
         let threads: Vec<_> = (0..n)
             .map(|rank| {
                 scope.spawn(move || {
-                    let group = tcp::join(site(store, hosts[rank], 1), rank, n, LONG, LONG)?;
+                    let group = tcp::join(site(store, hosts[rank], 1), "world", rank, n, LONG, LONG)?;
                     group.set_timeout(timeout);
                     f(group)
                 })
@@ -54,7 +54,7 @@ fn on_hosts<R: Send>(
 
 #[test]
 fn every_operation_on_one_and_four_ranks() {
-    check_all(&*tcp::single(LONG).unwrap()).unwrap();
+    check_all(&*tcp::single("alone", LONG).unwrap()).unwrap();
     let there = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     // In memory, and half in memory and half by sockets.
     for hosts in [[HERE; 4], [HERE, there, HERE, there]] {
@@ -211,16 +211,16 @@ fn large_unexpected_messages_wait_in_the_sender_s_socket() {
 #[test]
 fn missing_and_outdated_ranks_are_named() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(site(&store, HERE, 1), 0, 3, LONG, LONG).err().unwrap();
+    let error = tcp::join(site(&store, HERE, 1), "world", 0, 3, LONG, LONG).err().unwrap();
     assert!(error.text().contains("waiting for rank(s) [1, 2] to connect"), "{error}");
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_millis(300)));
-    let error = tcp::join(site(&store, HERE, 1), 1, 3, LONG, LONG).err().unwrap();
+    let error = tcp::join(site(&store, HERE, 1), "world", 1, 3, LONG, LONG).err().unwrap();
     assert!(error.text().contains("rank 0 did not come"), "{error}");
 
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Duration::from_secs(2)));
     std::thread::scope(|scope| {
-        let old = scope.spawn(|| tcp::join(site(&store, HERE, 1), 0, 2, LONG, LONG).err().unwrap());
-        let new = scope.spawn(|| tcp::join(site(&store, HERE, 2), 1, 2, LONG, LONG).err().unwrap());
+        let old = scope.spawn(|| tcp::join(site(&store, HERE, 1), "world", 0, 2, LONG, LONG).err().unwrap());
+        let new = scope.spawn(|| tcp::join(site(&store, HERE, 2), "world", 1, 2, LONG, LONG).err().unwrap());
         let error = new.join().unwrap();
         assert!(error.text().contains("it is of generation 1, this process of 2"), "{error}");
         assert!(old.join().unwrap().text().contains("[1] to connect"));
@@ -232,13 +232,13 @@ fn strangers_at_the_door_disturb_nobody() {
     use std::io::Write;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| tcp::join(site(&store, HERE, 1), 0, 2, LONG, LONG).unwrap());
+        let first = scope.spawn(|| tcp::join(site(&store, HERE, 1), "world", 0, 2, LONG, LONG).unwrap());
         let text = String::from_utf8(store.get("group/world/0").unwrap()).unwrap();
         let address = text.split(' ').next().unwrap().to_owned();
         let _silent = std::net::TcpStream::connect(&address).unwrap();
         let mut noisy = std::net::TcpStream::connect(&address).unwrap();
         noisy.write_all(&[0xff; 4096]).unwrap();
-        let second = tcp::join(site(&store, HERE, 1), 1, 2, LONG, LONG).unwrap();
+        let second = tcp::join(site(&store, HERE, 1), "world", 1, 2, LONG, LONG).unwrap();
         let first = first.join().unwrap();
         scope.spawn(move || first.barrier().unwrap());
         second.barrier().unwrap();

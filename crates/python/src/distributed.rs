@@ -11,6 +11,7 @@ use oneflow_core::base::Error;
 use oneflow_core::{Storage, Tensor, bit, default_generator, set_thread_generator};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,9 +95,10 @@ impl PyWork {
     /// Calls `function` once the operation is complete, on the thread that completes it.
     fn _then(&self, py: Python<'_>, function: Py<PyAny>) {
         let call = Box::new(move || {
-            gate::attach_if_alive(|py| {
+            gate::attach_if_alive(move |py| {
                 // Nobody is there who could take its error.
                 let _ = function.call0(py).map_err(|e| e.write_unraisable(py, None));
+                drop(function);
             });
         });
         gate::detach(py, || self.work.then(call));
@@ -125,7 +127,7 @@ fn tensor<'a>(o: &'a Bound<'_, PyAny>, what: &str) -> PyResult<&'a Tensor> {
         ))));
     }
     if !t.is_contiguous() {
-        return Err(PyValueError::new_err(format!("{what} must be contiguous")));
+        return Err(PyValueError::new_err(format!("Tensors must be contiguous: {what} is not")));
     }
     t.check_memory().map_err(to_py)?;
     Ok(t)
@@ -183,8 +185,8 @@ impl PyGroup {
         Ok(group.map(PyGroup))
     }
     /// Of every collective from now on.
-    fn set_timeout(&self, timeout: f64) -> PyResult<()> {
-        self.0.set_timeout(seconds(Some(timeout), DEFAULT_TIMEOUT)?);
+    fn set_timeout(&self, timeout: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.0.set_timeout(time(timeout)?);
         Ok(())
     }
     fn timeout(&self) -> f64 {
@@ -215,8 +217,9 @@ impl PyGroup {
     /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both).
     /// Pieces of ranks are of one size, or of `counts` elements each: those that are sent in an all-to-all, where
     /// `recv_counts` are received. A receive whose `peer` is -1 takes a message of any rank. With `wait` the operation runs
-    /// to its end, on the calling thread where that is possible, and there is no work.
-    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None, wait=false))]
+    /// to its end, on the calling thread where that is possible, and there is no work. `timeout` is that of a work, in
+    /// seconds; the group's by default.
+    #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None, wait=false, timeout=None))]
     #[allow(clippy::too_many_arguments)]
     fn issue(
         &self,
@@ -230,6 +233,7 @@ impl PyGroup {
         counts: Option<Vec<usize>>,
         recv_counts: Option<Vec<usize>>,
         wait: bool,
+        timeout: Option<f64>,
     ) -> PyResult<Option<PyWork>> {
         let peer = if peer == -1 { ANY_RANK } else { peer.max(0) as usize };
         let out = tensor(output, "output")?;
@@ -297,8 +301,13 @@ impl PyGroup {
                 None
             }
             false => {
+                let usual = self.0.timeout();
+                let own = timeout.map(|t| seconds(Some(t), usual)).transpose()?;
+                own.iter().for_each(|t| self.0.set_timeout(*t));
                 // SAFETY: the work keeps the tensors and their memory until it is complete; the rest is as above.
-                let work = run(|| unsafe { self.0.issue(request) })?;
+                let work = run(|| unsafe { self.0.issue(request) });
+                own.iter().for_each(|_| self.0.set_timeout(usual));
+                let work = work?;
                 kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
                 Some(work)
             }
@@ -310,7 +319,8 @@ impl PyGroup {
         Ok(work.map(|work| PyWork { work, output: output() }))
     }
 
-    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+    /// Returns when every rank has called it; `barrier`, as in PyTorch, returns a work.
+    fn _wait_barrier(&self, py: Python<'_>) -> PyResult<()> {
         run(|| gate::detach(py, || self.0.barrier()))
     }
 }
@@ -390,6 +400,24 @@ fn _init_over_store(
     run(|| gate::detach(py, || rendezvous::init_over(store, rank, world_size, meeting, all)))
 }
 
+/// A group whose ranks meet in this store, beside the job. `listen`: the address on which this rank listens.
+#[pyfunction]
+#[pyo3(signature = (store, rank, size, timeout=None, listen=None))]
+fn _group_over_store(
+    py: Python<'_>,
+    store: &PyStore,
+    rank: usize,
+    size: usize,
+    timeout: Option<f64>,
+    listen: Option<&str>,
+) -> PyResult<PyGroup> {
+    let (meeting, all) = timeouts(timeout)?;
+    let ip =
+        listen.map(|text| text.parse::<IpAddr>().map_err(|_| PyValueError::new_err(format!("no address: {text:?}"))));
+    let (store, ip) = (store.shared(), ip.transpose()?);
+    run(|| gate::detach(py, || rendezvous::group_over(store, ip, rank, size, meeting, all))).map(PyGroup)
+}
+
 /// Leaves the job in peace.
 #[pyfunction]
 fn _destroy_process_group(py: Python<'_>) {
@@ -423,6 +451,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_launch_note, m)?)?;
     m.add_function(wrap_pyfunction!(_flight_record, m)?)?;
     m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
+    m.add_function(wrap_pyfunction!(_group_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_init_mpi, m)?)?;
     m.add_function(wrap_pyfunction!(_is_mpi_available, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;

@@ -14,6 +14,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
+from oneflow.distributed import _process_group as _process_group
 from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
 from oneflow.distributed._coalesced import all_gather_coalesced, all_reduce_coalesced
 from oneflow.distributed._groups import (
@@ -86,7 +87,9 @@ from oneflow.distributed._objects import (
     send_object_list,
 )
 from oneflow.distributed._point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from oneflow.distributed._process_group import (
+from oneflow.distributed._process_group_gloo import ProcessGroupGloo
+from oneflow.distributed._process_group_options import (
+    AllgatherOptions,
     AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
@@ -103,6 +106,7 @@ from oneflow.distributed.rendezvous import register_rendezvous_handler, rendezvo
 
 __all__ = [
     "AllToAllOptions",
+    "AllgatherOptions",
     "AllreduceCoalescedOptions",
     "AllreduceOptions",
     "BarrierOptions",
@@ -126,6 +130,7 @@ __all__ = [
     "P2POp",
     "PrefixStore",
     "ProcessGroup",
+    "ProcessGroupGloo",
     "QueueEmptyError",
     "ReduceOp",
     "SHRINK_ABORT",
@@ -575,7 +580,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     """
     if async_op:
         return _group(group).issue("barrier", oneflow.empty(0))
-    _group(group).barrier()
+    _group(group)._wait_barrier()
     return None
 
 

@@ -7,6 +7,7 @@ package.
 from __future__ import annotations
 
 import datetime
+import enum
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -116,19 +117,80 @@ class _Kinds(type):
         )
 
 
+class BackendType(enum.IntEnum):
+    """PyTorch's kinds of backends; also as ``ProcessGroup.BackendType``."""
+
+    UNDEFINED = 0
+    GLOO = 1
+    NCCL = 2
+    XCCL = 3
+    UCC = 4
+    MPI = 5
+    CUSTOM = 6
+
+
 class ProcessGroup(metaclass=_Kinds):
     """What third parties derive the groups of their backends from; groups of this package are instances, too.
 
+    ``ProcessGroup(rank, size)`` is the base of such a class. ``ProcessGroup(store, rank, size)`` is a group made by
+    hand: it has the backend that ``_register_backend`` gives it, such as a :class:`ProcessGroupGloo`, and stands
+    wherever a group does.
+
     Example::
 
-        >>> isinstance(oneflow.distributed.group.WORLD, oneflow.distributed.ProcessGroup)
-        True
+        >>> import oneflow.distributed as dist
+        >>> store = dist.HashStore()
+        >>> made = dist.ProcessGroup(store, 0, 1)
+        >>> gloo = dist.ProcessGroupGloo(store, 0, 1)
+        >>> made._register_backend(oneflow.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
+        >>> dist.get_world_size(made)
+        1
+        >>> gloo.shutdown()
     """
 
     Options = Options
+    BackendType = BackendType
 
-    def __init__(self, rank: int, size: int) -> None:
-        self._rank, self._size = rank, size
+    _registered: Any = None
+
+    def __init__(self, *place: Any) -> None:
+        if len(place) not in (2, 3):
+            raise TypeError(f"ProcessGroup: give rank and size, or store, rank and size; got {len(place)} arguments")
+        *store, self._rank, self._size = place
+        self._store = store[0] if store else None
+
+    def _set_default_backend(self, backend_type: Any) -> None:
+        """Accepted: the one backend serves all devices that it can."""
+        BackendType(backend_type)
+
+    def _register_backend(self, device: Any, backend_type: Any, backend: Any = None) -> None:
+        """Let ``backend`` run the collectives of this group.
+
+        Raises:
+            NotImplementedError: the device is not the CPU.
+            ValueError: ``backend`` has another rank or size than the group.
+        """
+        kind = getattr(device, "type", device)
+        if kind != "cpu":
+            raise NotImplementedError(
+                f"ProcessGroup._register_backend: device {kind!r}; groups made by hand are for cpu"
+            )
+        if backend is None:
+            raise TypeError("ProcessGroup._register_backend: backend is None")
+        if (backend.rank(), backend.size()) != (self._rank, self._size):
+            raise ValueError(
+                f"ProcessGroup._register_backend: the group has rank {self._rank} of {self._size}, the backend "
+                f"{backend.rank()} of {backend.size()}"
+            )
+        self._registered = backend
+
+    def __getattr__(self, name: str) -> Any:
+        backend = None if name.startswith("__") else self._registered
+        if backend is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}; a group made by hand has what _register_backend gives it"
+            )
+        return getattr(backend, name)
 
     def rank(self) -> int:
         """This process's number in the group."""
@@ -137,6 +199,12 @@ class ProcessGroup(metaclass=_Kinds):
     def size(self) -> int:
         """How many ranks there are."""
         return self._size
+
+
+def unwrapped(group: Any) -> Any:
+    """The backend of a group that was made by hand; any other group itself."""
+    backend = getattr(group, "_registered", None) if type.__instancecheck__(ProcessGroup, group) else None
+    return group if backend is None else backend
 
 
 class _Options:
@@ -217,7 +285,7 @@ class ForeignGroup:
     def abort(self, reason: str) -> None:
         self._method("abort")()
 
-    def barrier(self) -> None:
+    def _wait_barrier(self) -> None:
         self._method("barrier")(_Options(device_ids=[])).wait()
 
     def _method(self, name: str) -> Callable[..., Any]:

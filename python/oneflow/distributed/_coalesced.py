@@ -50,8 +50,9 @@ def all_gather_coalesced(
         With ``async_op`` a future of the outputs, else ``None``.
 
     Raises:
-        TypeError: an argument is no list of tensors, or an output differs in dtype from its input.
-        ValueError: an empty list, not a list for each rank, or one with other shapes than the inputs.
+        TypeError: an argument is no list of tensors.
+        ValueError: an empty list.
+        RuntimeError: not a list for each rank, or an output differs in dtype or shape from its input.
 
     Example::
 
@@ -67,20 +68,27 @@ def all_gather_coalesced(
     _check(name, "input_tensor_list", input_tensor_list)
     found = _group(group, name)
     n = found.size()
-    if not isinstance(output_tensor_lists, list | tuple) or len(output_tensor_lists) != n:
-        raise ValueError(f"{name}: output_tensor_lists needs a list for each of {n} ranks")
-    shapes = [tensor.shape for tensor in input_tensor_list]
+    if not isinstance(output_tensor_lists, list | tuple):
+        raise TypeError(f"Invalid function argument. {name}: output_tensor_lists must be a list of lists of tensors")
     for rank, row in enumerate(output_tensor_lists):
         _check(name, f"output_tensor_lists[{rank}]", row)
-        if [tensor.shape for tensor in row] != shapes:
-            got = [tuple(tensor.shape) for tensor in row]
-            raise ValueError(
-                f"{name}: output_tensor_lists[{rank}] has shapes {got}, the inputs {[tuple(s) for s in shapes]}"
+    if len(output_tensor_lists) != n:
+        raise RuntimeError(f"{name}: output lists should be equal to world size {n}, got {len(output_tensor_lists)}")
+    for rank, row in enumerate(output_tensor_lists):
+        if len(row) != len(input_tensor_list):
+            raise RuntimeError(
+                f"{name}: output_tensor_lists[{rank}] has {len(row)} tensors, there are {len(input_tensor_list)} inputs"
             )
         for i, (output, given) in enumerate(zip(row, input_tensor_list, strict=True)):
+            if output.shape != given.shape:
+                raise RuntimeError(
+                    f"{name}: invalid size of output tensor at index {i} of rank {rank}: expected "
+                    f"{tuple(given.shape)}, got {tuple(output.shape)}"
+                )
             if output.dtype != given.dtype:
-                raise TypeError(
-                    f"{name}: output_tensor_lists[{rank}][{i}] has dtype {output.dtype}, its input {given.dtype}"
+                raise RuntimeError(
+                    f"{name}: invalid tensor type at index {i} of rank {rank}: expected {given.dtype}, got "
+                    f"{output.dtype}"
                 )
     works: list[Any] = []
     places: list[tuple[Tensor, list[list[Tensor]]]] = []

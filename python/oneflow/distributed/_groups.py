@@ -124,6 +124,7 @@ def _is_member(group: Any) -> bool:
 def _group(group: Any, what: str = "group") -> Any:
     if group is None:
         return _world()
+    group = _backends.unwrapped(group)
     if isinstance(group, _KINDS):
         return group
     if not _is_member(group):
@@ -139,7 +140,7 @@ def _members_only(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         group = args[place] if len(args) > place else kwargs.get("group")
-        if group is None or isinstance(group, _KINDS):
+        if group is None or isinstance(_backends.unwrapped(group), _KINDS):
             return function(*args, **kwargs)
         if _is_member(group):
             raise TypeError(f"{name}: group must be a process group or None, got {type(group).__name__}")

@@ -370,7 +370,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     if seconds is not None and not seconds > 0:
         raise ValueError(f"monitored_barrier: timeout must be positive, got {timeout}")
     if seconds is None:
-        pg.barrier()
+        pg._wait_barrier()
         return
     word = oneflow.empty(0)
     others = [peer for peer in range(len(ranks)) if peer != here]

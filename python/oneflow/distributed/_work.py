@@ -21,6 +21,9 @@ class _Steps:
         self, works: list[Any], then: Callable[[], None] | None = None, output: list[Tensor] | None = None
     ) -> None:
         self._works, self._next, self._output, self._lock = works, then, output, threading.Lock()
+        # What follows may run on another thread, and writes to tensors that were made in this mode.
+        self._is_inference = oneflow.is_inference_mode_enabled()
+        self._error: BaseException | None = None
 
     def wait(self, timeout: datetime.timedelta | float | None = None) -> bool:
         for work in self._works:
@@ -31,7 +34,9 @@ class _Steps:
     def _finish(self) -> None:
         with self._lock:
             then, self._next = self._next, None
-            if then is not None:
+            if then is None:
+                return
+            with oneflow.inference_mode(self._is_inference):
                 then()
 
     def synchronize(self) -> None:
@@ -44,7 +49,7 @@ class _Steps:
         return self.is_completed() and self.exception() is None
 
     def exception(self) -> BaseException | None:
-        return next((e for e in (work.exception() for work in self._works) if e is not None), None)
+        return next((e for e in (work.exception() for work in self._works) if e is not None), self._error)
 
     def result(self) -> list[Tensor]:
         return self._output if self._output is not None else [t for work in self._works for t in work.result()]
@@ -55,18 +60,23 @@ class _Steps:
     def _then(self, function: Callable[[], None]) -> None:
         left, lock = [len(self._works)], threading.Lock()
 
+        def last() -> None:
+            if self.exception() is None:
+                try:
+                    self._finish()
+                except Exception as error:
+                    self._error = error
+            function()
+
         def one() -> None:
             with lock:
                 left[0] -= 1
                 if left[0]:
                     return
-            if self.exception() is None:
-                self._finish()
-            function()
+            last()
 
         if not self._works:
-            self._finish()
-            function()
+            last()
         for work in self._works:
             work._then(one)
 

@@ -27,23 +27,24 @@ pub use form::Site;
 pub(crate) use form::random;
 use mesh::Mesh;
 
-/// Joins the world group of `size` processes. `meeting` bounds the forming of the group, `timeout` every later operation.
+/// Joins a group of `size` processes. `meeting` bounds the forming of the group, `timeout` every later operation.
 pub fn join(
     site: Site,
+    name: &str,
     rank: usize,
     size: usize,
     meeting: Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
     let formation = store_timeout(&site, timeout).min(meeting);
-    let mesh = Mesh::form(Some(Arc::new(site)), "world", rank, (0..size).collect(), formation)?;
-    Ok(Arc::new(Group::new(mesh, "world", rank, (0..size).collect(), timeout)))
+    let mesh = Mesh::form(Some(Arc::new(site)), name, rank, (0..size).collect(), formation)?;
+    Ok(Arc::new(Group::new(mesh, name, rank, (0..size).collect(), timeout)))
 }
 
 /// A group of this process alone; needs no store.
-pub fn single(timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
-    let mesh = Mesh::form(None, "world", 0, vec![0], timeout)?;
-    Ok(Arc::new(Group::new(mesh, "world", 0, vec![0], timeout)))
+pub fn single(name: &str, timeout: Duration) -> Result<Arc<dyn ProcessGroup>> {
+    let mesh = Mesh::form(None, name, 0, vec![0], timeout)?;
+    Ok(Arc::new(Group::new(mesh, name, 0, vec![0], timeout)))
 }
 
 /// Forming a group is the store's kind of waiting: peers that never started should not take the long deadline of
