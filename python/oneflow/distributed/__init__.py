@@ -284,6 +284,17 @@ def _run(group: Any, async_op: bool, *what: Any, **options: Any) -> Any:
     """Run one operation of a group, or issue it: then there is a work."""
     found = _group(group)
     manager = _coalescing(found)
+    if what[0] == "all_reduce" and what[1].is_sparse:
+        from oneflow.distributed import _sparse
+
+        work = _sparse.all_reduce(found, what[1], options["op"])
+        if manager is not None:
+            manager.append(work)
+        elif async_op:
+            return work
+        else:
+            work.wait()
+        return None
     if manager is not None:
         if what[0] == "all_reduce":
             manager._reduce(what[1], options["op"])
@@ -311,6 +322,8 @@ def _run_then(group: Any, async_op: bool, then: Any, output: list[Tensor], *what
 @_members_only
 def all_reduce(tensor: Tensor, op: str = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
     """Reduce ``tensor`` over all ranks, in place.
+
+    Sparse tensors are summed or averaged; each rank may have elements of its own. The result is coalesced.
 
     Example::
 

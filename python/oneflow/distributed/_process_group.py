@@ -48,6 +48,12 @@ def _copy(places: list[Tensor], values: Any) -> None:
             place.copy_(value.view(place.shape))
 
 
+def _copy_sparse(places: list[Tensor], value: Tensor) -> None:
+    with oneflow.no_grad():
+        for place in places:
+            place.copy_(value)
+
+
 def _flat(tensors: list[Tensor]) -> Tensor:
     with oneflow.no_grad():
         return oneflow.cat([tensor.reshape(-1) for tensor in tensors])
@@ -75,9 +81,16 @@ class _Methods:
         """Start reducing over all tensors of all ranks, in place."""
         found, chosen = check.tensors_of("allreduce", tensors), _op(opts, op)
         check.not_empty("allreduce", found)
-        check.dense("allreduce", found)
+        check.one_layout("allreduce", found)
         check.alike("allreduce", found, found[0])
         limit = _time(opts, timeout)
+        if found[0].is_sparse:
+            from oneflow.distributed import _sparse
+
+            with oneflow.no_grad():
+                total = found[0] if len(found) == 1 else sum(found[1:], found[0]).coalesce()
+            work = _sparse.all_reduce(self, total, chosen)
+            return work if len(found) == 1 else _Steps([work], lambda: _copy_sparse(found, total), found)
         if len(found) == 1 and found[0].is_contiguous():
             return self.issue("all_reduce", found[0], op=chosen, timeout=limit)
         if chosen not in _OF_TWO and len(found) > 1:

@@ -48,6 +48,13 @@ def alike(name: str, tensors: list[Tensor], like: Tensor) -> None:
             )
 
 
+def one_layout(name: str, tensors: list[Tensor]) -> None:
+    """All are sparse, or none is."""
+    for i, tensor in enumerate(tensors):
+        if tensor.is_sparse != tensors[0].is_sparse:
+            raise _fail(name, f"invalid tensor layout at index {i}: {tensor.layout}, the first has {tensors[0].layout}")
+
+
 def dense(name: str, tensors: list[Tensor]) -> None:
     """None is sparse."""
     sparse = [i for i, tensor in enumerate(tensors) if tensor.is_sparse]

@@ -112,9 +112,11 @@ class DistributedDataParallel(Module):
         cap = 25.0 if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
         # Backward reaches the last parameters first.
-        self._reducer = _Reducer(
-            _buckets([p for _, p in reversed(named)], cap, most), process_group, gradient_as_bucket_view
-        )
+        sparse = _with_sparse_gradients(module)
+        buckets = _buckets([p for _, p in reversed(named) if id(p) not in sparse], cap, most)
+        # A sparse gradient is reduced by itself.
+        buckets += [[p] for _, p in reversed(named) if id(p) in sparse]
+        self._reducer = _Reducer(buckets, process_group, gradient_as_bucket_view, sparse)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -288,7 +290,7 @@ class GradBucket:
         return self._index
 
     def buffer(self) -> Tensor:
-        """All gradients, one after the other: one dimension."""
+        """All gradients, one after the other: one dimension. A sparse gradient is a bucket of its own."""
         return self._buffer
 
     def set_buffer(self, tensor: Tensor) -> None:
@@ -297,6 +299,8 @@ class GradBucket:
 
     def gradients(self) -> list[Tensor]:
         """The gradients, as views of the buffer."""
+        if self._buffer.is_sparse:
+            return [self._buffer]
         parts = self._buffer.split([p.numel() for p in self._parameters])
         return [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]
 
@@ -338,7 +342,8 @@ class _JoinHook:
 class _Reducer:
     """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
 
-    def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool) -> None:
+    def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool, sparse: set[int]) -> None:
+        self._sparse = sparse
         self.active = False
         self.hook: Callable[[GradBucket], Any] | None = None
         # By which sums are divided where some ranks have no more batches; None: by the number of ranks.
@@ -410,6 +415,9 @@ class _Reducer:
             self._finish()
 
     def _reduce(self, bucket: list[Tensor]) -> None:
+        if id(bucket[0]) in self._sparse:
+            self._reduce_sparse(bucket)
+            return
         with oneflow.no_grad():
             flat = oneflow.cat([(p if p.grad is None else p.grad).reshape(-1) for p in bucket])
             at = 0
@@ -420,6 +428,17 @@ class _Reducer:
                     p.grad = flat[at : at + p.numel()].view_as(p)
                 at += p.numel()
         self._works.append((self._issue(flat, bucket), flat, bucket))
+
+    def _reduce_sparse(self, bucket: list[Tensor]) -> None:
+        (p,) = bucket
+        if p.grad is None:
+            grad = _no_rows(p)
+        elif not p.grad.is_sparse:
+            name = "nn.Embedding(sparse=True) and nn.EmbeddingBag(sparse=True)"
+            raise RuntimeError(f"DistributedDataParallel: a weight of {name} must get sparse gradients alone")
+        else:
+            grad = p.grad.detach().coalesce()
+        self._works.append((self._issue(grad, bucket), grad, bucket))
 
     def _issue(self, flat: Tensor, bucket: list[Tensor]) -> Any:
         if self.hook is not None:
@@ -435,14 +454,17 @@ class _Reducer:
             if self.hook is not None:
                 value = value[0] if isinstance(value, (list, tuple)) else value
                 if value is not flat:
-                    flat.copy_(value.view(-1))
+                    flat.copy_(value if flat.is_sparse else value.view(-1))
             elif self.divisor is not None:
                 flat.div_(self.divisor)
 
     def reduce_nothing(self, finds_unused: bool) -> None:
         """Take part in the reductions of a backward that this rank does not have."""
         for bucket in self._buckets:
-            flat = oneflow.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
+            if id(bucket[0]) in self._sparse:
+                flat = _no_rows(bucket[0])
+            else:
+                flat = oneflow.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
             self._issue(flat, bucket).wait()
         if finds_unused:
             oneflow.distributed.all_reduce(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64), group=self._group)
@@ -454,6 +476,11 @@ class _Reducer:
         oneflows, missing = conventions.are_oneflows(), set(self.missing())
         for work, flat, bucket in self._works:
             self._wait(work, flat)
+            if flat.is_sparse:
+                (p,) = bucket
+                if p.grad is not None or id(p) in somewhere or id(p) in missing:
+                    p.grad = flat
+                continue
             parts = flat.split([p.numel() for p in bucket])
             for p, part in zip(bucket, parts, strict=True):
                 if p.grad is not None and self._views:
@@ -473,6 +500,18 @@ class _Reducer:
         counts = oneflow.tensor([int(i in self._used) for i in order])
         oneflow.distributed.all_reduce(counts, group=self._group)
         return {i for i, n in zip(order, counts.tolist(), strict=True) if n}
+
+
+def _with_sparse_gradients(module: Module) -> set[int]:
+    """The weights, by identity, of embeddings that make sparse gradients."""
+    kinds = (oneflow.nn.Embedding, oneflow.nn.EmbeddingBag)
+    return {id(m.weight) for m in module.modules() if isinstance(m, kinds) and m.sparse}
+
+
+def _no_rows(p: Tensor) -> Tensor:
+    """The sparse gradient of a weight that nobody used."""
+    indices = oneflow.zeros(1, 0, dtype=oneflow.int64)
+    return oneflow.sparse_coo_tensor(indices, oneflow.zeros(0, *p.shape[1:], dtype=p.dtype), tuple(p.shape)).coalesce()
 
 
 def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[list[Tensor]]:
