@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clusters bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help demo test test-clusters every-op bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -16,6 +16,10 @@ demo:  ## build, install into .venv, train a small GPT and print a sample (ARGS=
 
 test:  ## build and run everything a change must pass; a part with ARGS="tests/graph -k name" or ARGS=crates/comm
 	@.ci/run $(ARGS)
+
+every-op:  ## each op under each layout, values and gradients on real processes (ARGS="--ranks 4 matmul")
+	@.ci/build
+	@cd tests && PYTHONPATH=../python:. "$$(../.ci/venv)/bin/python" -m distributed.every_op $(ARGS)
 
 bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 	@.ci/build --release

@@ -1,6 +1,9 @@
-//! The op table for tests: `_C._ops()` and `_C._samples(name)`. Nothing public uses it.
+//! The op table for tests: `_C._ops()`, `_C._samples(name)` and `_C._rows(name)`. Nothing public uses it.
 
-use oneflow_core::{Faces, Sample, SampleArg, op_by_name, ops};
+use crate::gate::run;
+use oneflow_core::base::Sbp;
+use oneflow_core::{BoundSample, Faces, Outs, Sample, SampleArg, op_by_name, ops};
+use oneflow_global::candidates;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -50,6 +53,36 @@ fn _samples<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
     Ok(all)
 }
 
+/// The SBP rows that an op offers for each of its samples: lists of input layouts, one a tensor that is there, in the
+/// signature's order. None for ops that are run as their compositions.
+#[pyfunction]
+fn _rows(name: &str) -> PyResult<Vec<Vec<Vec<String>>>> {
+    let op = op_by_name(name).ok_or_else(|| PyKeyError::new_err(format!("no op is named {name}")))?;
+    (op.samples)()
+        .iter()
+        .map(|sample| {
+            run(|| {
+                let bound = BoundSample::new(op, sample, &mut BoundSample::fill)?;
+                let mut shells = Outs::new();
+                let known = bound.with(|c| (c.op.infer)(c, &mut shells));
+                let rows = match known {
+                    Ok(()) => bound.with(|c| candidates(c, shells.tensors()))?,
+                    // Without a rule of its own the op is its composition, whose ops have theirs.
+                    Err(_) => Vec::new(),
+                };
+                let there = |row: &[Sbp]| {
+                    row.iter()
+                        .zip(&bound.ins)
+                        .filter(|(_, t)| t.is_some())
+                        .map(|(s, _)| format!("{s:?}"))
+                        .collect::<Vec<_>>()
+                };
+                Ok(rows.iter().map(|c| there(&c.row.ins)).collect())
+            })
+        })
+        .collect()
+}
+
 fn described<'py>(py: Python<'py>, a: &SampleArg) -> PyResult<Bound<'py, PyAny>> {
     Ok(match a {
         SampleArg::Tensor { dtype, sizes, low, high } => {
@@ -74,5 +107,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let private = m.getattr("_C")?;
     let private = private.cast::<PyModule>()?;
     private.setattr("_ops", wrap_pyfunction!(_ops, private)?)?;
-    private.setattr("_samples", wrap_pyfunction!(_samples, private)?)
+    private.setattr("_samples", wrap_pyfunction!(_samples, private)?)?;
+    private.setattr("_rows", wrap_pyfunction!(_rows, private)?)
 }

@@ -246,7 +246,10 @@ impl Bags<'_> {
 
     /// The bag of each index, flat. What comes after the last bag's end gets one bag more.
     fn of(&self) -> Result<Tensor> {
-        let arange = |n: i64| f::arange_with(n, Some(DType::I64), Some(self.index.device()), false);
+        // 0, 1, ... where the indices are: on all ranks of a global tensor.
+        let arange = |n: i64| -> Result<Tensor> {
+            self.index.new_ones_with(&[n], Some(DType::I64), None, false)?.cumsum(0)?.sub(1)
+        };
         match self.offsets {
             Some(o) => {
                 let o = o.to_copy_with(Some(DType::I64), None)?;
