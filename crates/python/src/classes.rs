@@ -168,7 +168,7 @@ impl PyDevice {
             let kind = Device::parse(&text).map_err(to_py)?.kind;
             return Ok(PyDevice { device: Device::new(kind, index), indexed: true });
         }
-        let found = device_of(device)?
+        let found = named_device(device)?
             .ok_or_else(|| PyTypeError::new_err("device(): argument 'device' must be a str, an int or a device"))?;
         let indexed = match device.cast::<PyString>() {
             Ok(s) => s.to_string().contains(':'),
@@ -232,8 +232,13 @@ impl PyDevice {
     }
 }
 
-/// The device an argument names: a device, a string, or a number of an accelerator.
+/// The device that an argument of an op names. There is one CPU: `cpu:1` is it, too.
 pub fn device_of(o: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
+    Ok(named_device(o)?.map(|d| if d.is_cpu() { Device::CPU } else { d }))
+}
+
+/// A device with the number it was given: a device, a string, or a number of an accelerator.
+fn named_device(o: &Bound<'_, PyAny>) -> PyResult<Option<Device>> {
     // Without an index, the thread's current GPU is meant.
     let meant = |d: Device, indexed: bool| match d.kind == DeviceType::CUDA && !indexed {
         true => crate::cuda::current(),

@@ -237,6 +237,10 @@ def _make_states(optim: Optimizer) -> None:
             group["lr"] = rate
 
 
+# PyTorch's name for it, which its own examples import.
+_init_optim_state = _make_states
+
+
 def get_optimizer_state_dict(
     model: Module,
     optimizers: Any,

@@ -37,7 +37,7 @@ def fully_shard(
     averaged. The module becomes an :class:`FSDPModule` too.
 
     The parameters of a module on the meta device get memory for their slices alone, without values: call ``to_empty``
-    and the modules' ``reset_parameters``, or load them, before the first forward.
+    and the modules' ``reset_parameters``, or load them, before the first forward, which warns otherwise.
 
     Args:
         module: a module, or a list of modules that run one after the other.
@@ -52,7 +52,8 @@ def fully_shard(
     Raises:
         ValueError: a mesh of more dimensions, a module that was sharded before, or scalar parameters.
         NotImplementedError: a size as ``reshard_after_forward``.
-        RuntimeError: by the first forward, parameters of the meta device to which nobody has written.
+
+    The first forward warns of parameters of the meta device to which nobody has written.
 
     Example::
 

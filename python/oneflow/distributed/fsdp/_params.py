@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,10 @@ class ShardedParam:
         self.orig_dtype = self.sharded.dtype
         self._empty_version = None
         self.use_sharded()
+
+    def accept_empty(self) -> None:
+        """Say no more of it: somebody has heard that nobody has written its values."""
+        self._empty_version = None
 
     def is_without_values(self) -> bool:
         """Whether it was made on the meta device and nobody has written to it since."""
@@ -247,13 +252,15 @@ class ParamGroup:
         self._gathering = []
         for p in self.params:
             p.adopt()
-        empty = [p.name for p in self.params if p.is_without_values()]
+        empty = [p for p in self.params if p.is_without_values()]
         if empty:
-            self._gathering = None
-            raise RuntimeError(
+            warnings.warn(
                 "fully_shard: parameters were made on the meta device and nobody has written their values: "
-                f"{', '.join(empty)}; call to_empty(device='cpu') and initialise or load them"
+                f"{', '.join(p.name for p in empty)}; initialise or load them after to_empty()",
+                stacklevel=2,
             )
+        for p in empty:
+            p.accept_empty()
         for params in _by_dtype(self.params, lambda p: p.dtype):
             total = sum(p.room for p in params)
             own = oneflow.zeros(total, dtype=params[0].dtype)
