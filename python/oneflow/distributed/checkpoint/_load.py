@@ -3,6 +3,7 @@ from."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,19 +13,30 @@ from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten, set_entry
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
-from oneflow.distributed.checkpoint._save import box_of
+from oneflow.distributed.checkpoint._parts import part_of
+from oneflow.distributed.checkpoint._planned import plan_to_load
 from oneflow.distributed.checkpoint.api import CheckpointException
-from oneflow.distributed.tensor import _layouts
+from oneflow.distributed.checkpoint.planner import LoadItemType, LoadPlanner, ReadItem
 from oneflow.models.safetensors import SafetensorsFile
 
 __all__ = ["load_into", "read_manifest"]
 
 
-def load_into(state_dict: dict[str, Any], folder: Folder, partial: bool, group: Any, no_dist: bool) -> None:
+def load_into(
+    state_dict: dict[str, Any],
+    folder: Folder,
+    partial: bool,
+    group: Any,
+    no_dist: bool,
+    planner: LoadPlanner | None = None,
+) -> None:
     """Fill a state dictionary from a folder, in place. All ranks raise if one does."""
     failure: Exception | None = None
     try:
-        _fill(state_dict, folder, partial)
+        if planner is None:
+            _fill(state_dict, folder, partial)
+        else:
+            _fill_as_planned(state_dict, folder, planner, group, no_dist)
     except Exception as error:  # All ranks fail alike.
         failure = error
     if no_dist or distributed.get_world_size(group) == 1:
@@ -58,6 +70,31 @@ def _fill(state_dict: dict[str, Any], folder: Folder, partial: bool) -> None:
             raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
 
 
+def _fill_as_planned(
+    state_dict: dict[str, Any], folder: Folder, planner: LoadPlanner, group: Any, no_dist: bool
+) -> None:
+    manifest = read_manifest(folder)
+    plan = plan_to_load(planner, state_dict, manifest.metadata(), group, no_dist)
+    reader = _Reader(folder, manifest)
+    for item in plan.items:
+        if item.type is LoadItemType.BYTE_IO:
+            data = io.BytesIO()
+            oneflow.save(reader.object(item.storage_index.fqn), data)
+            data.seek(0)
+            planner.load_bytes(item, data)
+            continue
+        part = reader.box(item)
+        target = planner.resolve_tensor(item)
+        if tuple(target.shape) != tuple(part.shape):
+            raise ValueError(
+                f"load: resolve_tensor gave {tuple(target.shape)} for a box of {tuple(part.shape)} of "
+                f"{item.dest_index.fqn!r}"
+            )
+        with oneflow.no_grad():
+            target.detach().copy_(part)
+        planner.commit_tensor(item, target)
+
+
 def read_manifest(folder: Folder) -> Manifest:
     """The manifest of a checkpoint of this package, or what PyTorch's says."""
     if not folder.exists(_manifest.NAME) and folder.exists(_distcp.NAME):
@@ -75,19 +112,25 @@ class _Reader:
         entry = self.manifest.tensors[name]
         if tuple(into.shape) != entry.shape:
             raise ValueError(f"Size mismatch between saved {entry.shape} and current: {tuple(into.shape)} for {name}")
-        target = into.detach()
-        box: Any = ((0,) * into.dim(), tuple(into.shape))
-        if into.is_global:
-            if oneflow.sbp.partial_sum in into.sbp:
-                raise ValueError(f"load: entry {name!r} is a sum of parts ({into.sbp}), which cannot be loaded into")
-            box = box_of(into)
-            if box is None:
-                return
-            target = _layouts.local_part(into)
-        if target.is_meta:
-            raise ValueError(f"load: entry {name!r} is on the meta device; make it with to_empty first")
+        found = part_of(name, into, loads=True)
+        if found is None:
+            return
         with oneflow.no_grad():
-            self._copy(name, entry, target, box[0])
+            self._copy(name, entry, found[0], found[1][0])
+
+    def box(self, item: ReadItem) -> Tensor:
+        """The elements that an item reads."""
+        name, offsets = item.storage_index.fqn, tuple(item.storage_index.offset or ())
+        entry = self.manifest.tensors.get(name)
+        chunk = next((c for c in entry.chunks if c.offsets == offsets), None) if entry else None
+        if entry is None or chunk is None:
+            raise CheckpointException(
+                f"the checkpoint in {self.folder} has no part of {name!r} that begins at {offsets}"
+            )
+        part = self._part(name, entry, chunk)
+        for dim, (start, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
+            part = part.narrow(dim, start, length)
+        return part
 
     def whole(self, name: str) -> Tensor:
         """A tensor in place of something that was none."""

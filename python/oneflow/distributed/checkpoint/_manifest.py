@@ -14,6 +14,13 @@ from typing import Any
 import oneflow
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint.api import CheckpointException
+from oneflow.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    TensorProperties,
+    TensorStorageMetadata,
+)
 
 __all__ = ["NAME", "Chunk", "Manifest", "TensorEntry", "read"]
 
@@ -49,6 +56,20 @@ class Manifest:
     tensors: dict[str, TensorEntry]
     objects: dict[str, str]
     files: dict[str, int]
+
+    def metadata(self) -> Metadata:
+        """The same in the words of planners."""
+        found: dict[str, Any] = {name: BytesStorageMetadata() for name in self.objects}
+        for name, entry in self.tensors.items():
+            chunks = [ChunkStorageMetadata(oneflow.Size(c.offsets), oneflow.Size(c.sizes)) for c in entry.chunks]
+            properties = TensorProperties(dtype_of(entry.dtype))
+            found[name] = TensorStorageMetadata(properties, oneflow.Size(entry.shape), chunks)
+        return Metadata(found)
+
+    @property
+    def state_dict_metadata(self) -> dict[str, Any]:
+        """The entries by name, in the words of planners."""
+        return self.metadata().state_dict_metadata
 
     def dumps(self) -> bytes:
         """As JSON."""

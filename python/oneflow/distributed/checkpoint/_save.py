@@ -11,7 +11,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import oneflow
@@ -20,14 +20,13 @@ from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._flatten import flatten
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
+from oneflow.distributed.checkpoint._parts import Box, part_of
+from oneflow.distributed.checkpoint._planned import data_to_save
 from oneflow.distributed.checkpoint.api import CheckpointException
-from oneflow.distributed.tensor import _layouts
+from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.models.safetensors import save_file
 
 __all__ = ["SavePlan", "plan", "start_writing", "write"]
-
-# A part of a tensor: where it begins and how large it is.
-Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass
@@ -38,11 +37,11 @@ class SavePlan:
     sync: bool
     rank: int
     group: Any
-    tensors: dict[str, Tensor]
+    # This rank's parts, by name and box.
+    tensors: dict[tuple[str, Box], Tensor]
     objects: dict[str, Any]
     manifest: Manifest
-    # Where this rank's parts begin, and the path of every entry of all ranks.
-    offsets: dict[str, tuple[int, ...]]
+    # The path of every entry of all ranks.
     paths: dict[str, Any]
     # Whether it is written as PyTorch does.
     is_distcp: bool
@@ -50,22 +49,6 @@ class SavePlan:
     def is_alone(self) -> bool:
         """Whether no other rank takes part."""
         return self.group is None
-
-
-def box_of(x: Tensor) -> Box | None:
-    """The part of a global tensor that this rank holds; None on a rank outside."""
-    ranks = x.placement.ranks
-    here = oneflow.env.get_rank()
-    if here not in ranks.reshape(-1).tolist():
-        return None
-    at = [int(i[0]) for i in (ranks == here).nonzero()]
-    starts, sizes = [0] * x.dim(), list(x.shape)
-    for axis, s in enumerate(x.sbp):
-        if s.dim is not None:
-            each, more = divmod(sizes[s.dim], ranks.shape[axis])
-            starts[s.dim] += each * at[axis] + min(at[axis], more)
-            sizes[s.dim] = each + (at[axis] < more)
-    return tuple(starts), tuple(sizes)
 
 
 def plan(
@@ -77,34 +60,17 @@ def plan(
     no_dist: bool,
     copies: bool,
     is_distcp: bool = False,
+    planner: SavePlanner | None = None,
 ) -> SavePlan:
     """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on."""
     alone = no_dist or distributed.get_world_size(group) == 1
     rank = 0 if alone else distributed.get_rank(group)
-    entries, paths = flatten(state_dict)
-    parts: dict[str, Tensor] = {}
-    mine: dict[str, Any] = {}
-    objects: dict[str, Any] = {}
-    for name, value in entries.items():
-        if not isinstance(value, Tensor):
-            objects[name] = value
-            continue
-        value = value.detach()
-        if value.is_meta:
-            raise ValueError(f"save: entry {name!r} is on the meta device and has no elements")
-        shape, dtype = tuple(value.shape), dtype_name(value.dtype)
-        if not value.is_global:
-            parts[name], box = value, ((0,) * len(shape), shape)
-        else:
-            if no_dist and value.placement.ranks.size > 1:
-                raise ValueError(f"save: entry {name!r} is on {value.placement}; no_dist is for tensors of one rank")
-            if oneflow.sbp.partial_sum in value.sbp:
-                value = value.to_global(sbp=[oneflow.sbp.broadcast if s.dim is None else s for s in value.sbp])
-            found = box_of(value)
-            if found is None:
-                continue
-            parts[name], box = _layouts.local_part(value), found
-        mine[name] = (dtype, shape, box)
+    if planner is None:
+        parts, wholes, objects, paths = _held(state_dict, no_dist)
+    else:
+        parts, wholes, objects = data_to_save(planner, state_dict, group, no_dist)
+        paths = dict(getattr(planner, "mappings", {}))
+    mine = [(name, dtype_name(t.dtype), wholes[name, box], box) for (name, box), t in parts.items()]
     # Every rank finds the same answer from what all of them hold.
     is_there = any(folder.exists(name) for name in (_manifest.NAME, _distcp.NAME))
     told: list[Any] = [(mine, list(objects), secrets.token_hex(4), is_there, paths)]
@@ -116,9 +82,9 @@ def plan(
         raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
     manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2], is_distcp)
     own_parts = {
-        name: t.clone(memory_format=oneflow.contiguous_format) if copies else t
-        for name, t in parts.items()
-        if writers.get((name, mine[name][2])) == rank and 0 not in mine[name][2][1]
+        key: t.clone(memory_format=oneflow.contiguous_format) if copies else t
+        for key, t in parts.items()
+        if writers.get(key) == rank
     }
     own_objects = {name: value for name, value in objects.items() if object_writers[name] == rank}
     if copies:
@@ -133,20 +99,40 @@ def plan(
         own_parts,
         own_objects,
         manifest,
-        {name: mine[name][2][0] for name in own_parts},
         {name: path for *_, of in told for name, path in of.items()},
         is_distcp,
     )
 
 
+def _held(
+    state_dict: Any, no_dist: bool
+) -> tuple[dict[tuple[str, Box], Tensor], dict[tuple[str, Box], Any], dict[str, Any], dict[str, Any]]:
+    """The parts of tensors that this rank holds, the sizes of the tensors, other entries, and the path of each name."""
+    entries, paths = flatten(state_dict)
+    parts: dict[tuple[str, Box], Tensor] = {}
+    wholes: dict[tuple[str, Box], Any] = {}
+    objects: dict[str, Any] = {}
+    for name, value in entries.items():
+        if not isinstance(value, Tensor):
+            objects[name] = value
+            continue
+        if value.is_global and no_dist and value.placement.ranks.size > 1:
+            raise ValueError(f"save: entry {name!r} is on {value.placement}; no_dist is for tensors of one rank")
+        found = part_of(name, value)
+        if found is not None:
+            part, box = found
+            parts[name, box], wholes[name, box] = part, tuple(value.shape)
+    return parts, wholes, objects, paths
+
+
 def _who_writes(
-    held: list[dict[str, Any]], objects: list[list[str]], token: str, is_distcp: bool
+    held: list[list[Any]], objects: list[list[str]], token: str, is_distcp: bool
 ) -> tuple[Manifest, dict[tuple[str, Box], int], dict[str, int]]:
     """The manifest but for sizes of files, the rank that writes each part, and that of each object."""
     holders: dict[tuple[str, Box], list[int]] = {}
     facts: dict[str, Any] = {}
     for rank, parts in enumerate(held):
-        for name, (dtype, shape, box) in parts.items():
+        for name, dtype, shape, box in parts:
             if facts.setdefault(name, (dtype, shape)) != (dtype, shape):
                 raise CheckpointException(
                     f"save: entry {name!r} is {facts[name]} on one rank and {(dtype, shape)} on rank {rank}"
@@ -167,6 +153,7 @@ def _who_writes(
         loads[writer] += n
         writers[key] = writer
         tensors[name].chunks.append(Chunk(offsets, sizes, tensor_file(writer, token), name))
+    _tell_apart(tensors)
     object_writers: dict[str, int] = {}
     for rank, names in enumerate(objects):
         for name in names:
@@ -175,6 +162,16 @@ def _who_writes(
             object_writers.setdefault(name, rank)
     files = {name: object_file(rank, token) for name, rank in object_writers.items()}
     return Manifest(tensors, files, {}), writers, object_writers
+
+
+def _tell_apart(tensors: dict[str, TensorEntry]) -> None:
+    """Give the parts of a tensor that stand in one file keys of their own: the name, and where they begin."""
+    for name, entry in tensors.items():
+        seen: set[str] = set()
+        for i, chunk in enumerate(entry.chunks):
+            if chunk.file in seen:
+                entry.chunks[i] = replace(chunk, key=f"{name}@{','.join(map(str, chunk.offsets))}")
+            seen.add(chunk.file)
 
 
 def _tensor_file(rank: int, token: str) -> str:
@@ -253,7 +250,7 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
         slices: dict[Any, _distcp.Slice] = {}
         if plan.tensors or plan.objects:
             name = _distcp.file_name(plan.rank, token)
-            parts = {(key, plan.offsets[key]): t for key, t in plan.tensors.items()}
+            parts = {(key, offsets): t for (key, (offsets, _)), t in plan.tensors.items()}
             slices = _distcp.write_parts(plan.folder.draft(name), parts, plan.objects)
             sizes[name] = plan.folder.settle(name, plan.sync)
         if plan.sync:
@@ -261,7 +258,11 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
         return sizes, slices
     if plan.tensors:
         name = _tensor_file(plan.rank, token)
-        save_file({key: _as_stored(t) for key, t in plan.tensors.items()}, plan.folder.draft(name))
+        own = plan.manifest.tensors
+        keys = {
+            (key, (c.offsets, c.sizes)): c.key for key, entry in own.items() for c in entry.chunks if c.file == name
+        }
+        save_file({keys[key]: _as_stored(t) for key, t in plan.tensors.items()}, plan.folder.draft(name))
         sizes[name] = plan.folder.settle(name, plan.sync)
     if plan.objects:
         name = _object_file(plan.rank, token)

@@ -8,6 +8,7 @@ from typing import Any
 from oneflow.distributed.checkpoint._load import load_into
 from oneflow.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemReader, _path
+from oneflow.distributed.checkpoint.planner import LoadPlanner
 from oneflow.distributed.checkpoint.state_dict_saver import stated
 from oneflow.distributed.checkpoint.stateful import Stateful
 
@@ -19,7 +20,7 @@ def load(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_reader: FileSystemReader | None = None,
-    planner: DefaultLoadPlanner | None = None,
+    planner: LoadPlanner | None = None,
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
@@ -31,7 +32,7 @@ def load(
         state_dict: the entries to fill; what else the checkpoint holds is left.
         checkpoint_id: the folder, or a URL that the fsspec package knows, as "s3://bucket/run".
         storage_reader: in its place.
-        planner: see :class:`DefaultLoadPlanner`.
+        planner: decides who reads what under which name; see :class:`DefaultLoadPlanner`.
         process_group: the ranks that take part; all by default.
         no_dist: this process alone.
 
@@ -57,13 +58,15 @@ def load(
         raise NotImplementedError(
             f"load: storage_reader must be a FileSystemReader, got {type(storage_reader).__name__}"
         )
-    if planner is not None and type(planner) is not DefaultLoadPlanner:
-        raise NotImplementedError(f"load: planner must be a DefaultLoadPlanner, got {type(planner).__name__}")
+    if planner is not None and not isinstance(planner, LoadPlanner):
+        raise TypeError(f"load: planner must be a LoadPlanner, got {type(planner).__name__}")
     if checkpoint_id is not None:
         storage_reader.path = _path(checkpoint_id)
-    partial = planner is not None and planner.allow_partial_load
+    # What the default planner would say is known without asking it.
+    is_default = type(planner) is DefaultLoadPlanner
+    partial = isinstance(planner, DefaultLoadPlanner) and planner.allow_partial_load
     entries = stated(state_dict)
-    load_into(entries, storage_reader.folder(), partial, process_group, no_dist)
+    load_into(entries, storage_reader.folder(), partial, process_group, no_dist, None if is_default else planner)
     for key, value in state_dict.items():
         if isinstance(value, Stateful):
             value.load_state_dict(entries[key])
@@ -77,7 +80,7 @@ def load_state_dict(
     process_group: Any = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
-    planner: DefaultLoadPlanner | None = None,
+    planner: LoadPlanner | None = None,
 ) -> None:
     """The older form of :func:`load`.
 

@@ -14,6 +14,7 @@ from oneflow.distributed.checkpoint._manifest import Manifest
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat, _path
+from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.distributed.checkpoint.stateful import Stateful
 
 __all__ = ["async_save", "save", "save_state_dict"]
@@ -24,7 +25,7 @@ def save(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
-    planner: DefaultSavePlanner | None = None,
+    planner: SavePlanner | None = None,
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
@@ -38,7 +39,7 @@ def save(
         state_dict: tensors of any layout, nested dictionaries, plain values, and objects with ``state_dict()``.
         checkpoint_id: the folder, or a URL that the fsspec package knows, as "s3://bucket/run".
         storage_writer: in its place, with options.
-        planner: see :class:`DefaultSavePlanner`.
+        planner: decides who writes what under which name; see :class:`DefaultSavePlanner`.
         process_group: the ranks that take part; all by default.
         no_dist: this process alone.
         use_collectives: true is how ranks agree.
@@ -59,8 +60,7 @@ def save(
     if not use_collectives:
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
-    _check_planner(planner)
-    done = _plan(state_dict, writer, process_group, no_dist, False)
+    done = _plan(state_dict, writer, process_group, no_dist, False, planner)
     write(done)
     return done.manifest
 
@@ -71,7 +71,7 @@ def save_state_dict(
     process_group: Any = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
-    planner: DefaultSavePlanner | None = None,
+    planner: SavePlanner | None = None,
 ) -> Manifest:
     """The older form of :func:`save`.
 
@@ -92,7 +92,7 @@ def async_save(
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
     storage_writer: FileSystemWriter | None = None,
-    planner: DefaultSavePlanner | None = None,
+    planner: SavePlanner | None = None,
     process_group: Any = None,
     async_checkpointer_type: Any = None,
     async_stager: Any = None,
@@ -123,7 +123,6 @@ def async_save(
     if not use_collectives:
         raise NotImplementedError("async_save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
-    _check_planner(planner)
     before = _LAST.future
     if before is not None:
         try:
@@ -133,7 +132,7 @@ def async_save(
     group = process_group
     if not no_dist and distributed.get_world_size(process_group) > 1:
         group = _background_group(process_group)
-    staged = _plan(state_dict, writer, group, no_dist, True)
+    staged = _plan(state_dict, writer, group, no_dist, True, planner)
     future = start_writing(staged, lambda: None)
     _LAST.future = future
     return future
@@ -174,15 +173,19 @@ def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWr
     return writer
 
 
-def _plan(state_dict: dict[str, Any], writer: FileSystemWriter, group: Any, no_dist: bool, copies: bool) -> SavePlan:
+def _plan(
+    state_dict: dict[str, Any], writer: FileSystemWriter, group: Any, no_dist: bool, copies: bool, planner: Any
+) -> SavePlan:
+    if planner is not None and not isinstance(planner, SavePlanner):
+        raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
     is_distcp = writer.serialization_format is SerializationFormat.TORCH_SAVE
     entries = stated(state_dict)
-    return plan(entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp)
-
-
-def _check_planner(planner: Any) -> None:
-    if planner is not None and type(planner) is not DefaultSavePlanner:
-        raise NotImplementedError(f"save: planner must be a DefaultSavePlanner, got {type(planner).__name__}")
+    # The default planner's answers are known without asking it: no rank has to wait for the first.
+    is_default = type(planner) is DefaultSavePlanner and not planner.dedup_save_to_lowest_rank
+    chosen = None if is_default else planner
+    return plan(
+        entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp, chosen
+    )
 
 
 def stated(state_dict: dict[str, Any]) -> dict[str, Any]:
