@@ -334,3 +334,31 @@ def test_methods_of_groups_for_several_tensors() -> None:
 
     gathered = [[0.0, 1.0], [10.0, 10.0, 11.0, 11.0]]
     assert run_ranks(2, rank) == [(gathered, [[0.0], [20.0, 20.0]]), (gathered, [[2.0], [22.0, 22.0]])]
+
+
+def test_the_store_of_the_job(tmp_path: Path) -> None:
+    body = (
+        "from oneflow.distributed.distributed_c10d import _get_default_store\n"
+        "dist.init_process_group('gloo', timeout=20)\n"
+        "store, here = _get_default_store(), dist.get_rank()\n"
+        "if here == 0: store.set('key', 'value')\n"
+        "print(store.get('key').decode(), store.add('n', 1) in (1, 2), store.timeout.total_seconds())\n"
+        "dist.barrier()\n"
+        "print(_get_default_store().get('n').decode())\n"
+        "dist.barrier()\n"
+    )
+    port = free_port()
+    results = run(body, [torchrun(rank, 2, port) for rank in range(2)])
+    assert [said.split() for said, _ in results] == [["value", "True", "20.0", "2"]] * 2, results
+    from oneflow.distributed import distributed_c10d
+
+    with pytest.raises(ValueError, match="not been initialized"):
+        distributed_c10d._get_default_store()
+    for method in (f"file://{tmp_path}/meeting", "env://"):
+        dist.init_process_group("gloo", init_method=method, rank=0, world_size=1, timeout=0.2)
+        store = distributed_c10d._get_default_store()
+        store.set("key", "value")
+        assert store.get("key") == b"value"
+        with pytest.raises(dist.DistStoreError, match=r"(?i)timeout"):
+            store.get("no such key")
+        dist.destroy_process_group()

@@ -16,7 +16,7 @@ from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
 from oneflow.distributed import _process_group as _process_group
 from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
-from oneflow.distributed._coalesced import all_gather_coalesced, all_reduce_coalesced
+from oneflow.distributed._coalesced import _broadcast_coalesced, all_gather_coalesced, all_reduce_coalesced
 from oneflow.distributed._groups import (
     SHRINK_ABORT,
     SHRINK_DEFAULT,

@@ -110,6 +110,31 @@ def all_gather_coalesced(
     return _end(_Steps(works, hand_out, [tensor for row in output_tensor_lists for tensor in row]), async_op)
 
 
+def _broadcast_coalesced(process_group: Any, tensors: list[Tensor], buffer_size: int, src: int = 0) -> None:
+    """Overwrite tensors with those of a rank: neighbours of one dtype in one message of up to ``buffer_size`` bytes.
+
+    PyTorch's function of this name, which other packages call. ``src`` is a number in the group.
+    """
+    name = "_broadcast_coalesced"
+    _check(name, "tensors", tensors)
+    found = _group(process_group, name)
+    parts: list[list[Tensor]] = []
+    room = 0
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        if not parts or parts[-1][0].dtype != tensor.dtype or size > room:
+            parts.append([])
+            room = buffer_size
+        parts[-1].append(tensor)
+        room -= size
+    with oneflow.no_grad():
+        for part in parts:
+            flat = oneflow.cat([tensor.reshape(-1) for tensor in part])
+            found.issue("broadcast", flat, peer=src, wait=True)
+            for tensor, piece in zip(part, flat.split([t.numel() for t in part]), strict=True):
+                tensor.copy_(piece.view(tensor.shape))
+
+
 def _check(name: str, argument: str, tensors: Any) -> None:
     if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, Tensor) for tensor in tensors):
         raise TypeError(f"Invalid function argument. {name}: {argument} must be a list of tensors")

@@ -21,7 +21,7 @@ from oneflow.distributed._groups import (
     _seconds,
     _world,
 )
-from oneflow.distributed._stores import FileStore, HashStore, Store, TCPStore
+from oneflow.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from oneflow.distributed.rendezvous import _handlers, rendezvous
 
 __all__ = ["destroy_process_group", "init_process_group", "is_available", "is_initialized"]
@@ -162,7 +162,7 @@ def _join(
             )
         _require(rank, world_size, "a store")
         _oneflow._init_over_store(store._store, rank, world_size, seconds)
-        _joined("a store of the program", world_size, None)
+        _joined("a store of the program", world_size, None, store=store)
         return
     if init_method is None or init_method == "env://":
         place = None if rank < 0 and world_size < 0 else _place(rank, world_size)
@@ -179,7 +179,7 @@ def _join(
     else:
         store, rank, world_size = _met(init_method, rank, world_size, seconds)
         _oneflow._init_over_store(store._store, rank, world_size, seconds)
-        _joined("a rendezvous of the program", world_size, None)
+        _joined("a rendezvous of the program", world_size, None, store=store)
         return
     actual_rank, n_ranks, source, master = found
     _joined(source, n_ranks, master)
@@ -237,12 +237,40 @@ def _join_foreign(
                 raise ValueError(f"init_process_group: init_method {init_method!r} is not supported")
             store = TCPStore(host.strip("[]"), int(port), world_size, rank == 0)
     _backends.join(backend, store, rank, world_size, 1800.0 if seconds is None else seconds)
-    _joined(f"the program, with the backend {backend!r}", world_size, None, rank)
+    _joined(f"the program, with the backend {backend!r}", world_size, None, rank, store)
 
 
-def _joined(source: str, n_ranks: int, master: tuple[str, int] | None, rank: int | None = None) -> None:
-    global _initialized, _has_left
+# A store of the program in which the ranks have met, or the host and port of one.
+_meeting: Store | tuple[str, int] | None = None
+
+
+def _default_store(timeout: float) -> Store:
+    """A store that all ranks of the job share, under keys of its own."""
+    global _meeting
+    if not _initialized:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    if _meeting is None:
+        if _world().size() > 1:
+            raise NotImplementedError("this job was joined without a store: its ranks met through MPI or as threads")
+        _meeting = HashStore()
+    if isinstance(_meeting, tuple):
+        host, port = _meeting
+        _meeting = TCPStore(host, port, is_master=False, timeout=datetime.timedelta(seconds=timeout))
+    found = PrefixStore("default_pg", _meeting)
+    found.set_timeout(datetime.timedelta(seconds=timeout))
+    return found
+
+
+def _joined(
+    source: str,
+    n_ranks: int,
+    master: tuple[str, int] | None,
+    rank: int | None = None,
+    store: Store | None = None,
+) -> None:
+    global _initialized, _has_left, _meeting
     _initialized, _has_left = True, False
+    _meeting = store if store is not None else (master if n_ranks > 1 else None)
     _error_files.install()
     atexit.register(destroy_process_group)
     if n_ranks > 1:

@@ -12,7 +12,9 @@ from oneflow import distributed
 from oneflow.distributed import *  # noqa: F403
 from oneflow.distributed import (
     _all_gather_base,
+    _broadcast_coalesced,
     _coalescing_manager,
+    _joining,
     _rank_not_in_group,
     _reduce_scatter_base,
     default_pg_timeout,
@@ -21,7 +23,13 @@ from oneflow.distributed import (
 default_pg_nccl_timeout = default_pg_timeout
 
 __all__ = [*distributed.__all__]
-_private = (_all_gather_base, _coalescing_manager, _rank_not_in_group, _reduce_scatter_base)
+_private = (
+    _all_gather_base,
+    _broadcast_coalesced,
+    _coalescing_manager,
+    _rank_not_in_group,
+    _reduce_scatter_base,
+)
 
 
 def _get_default_group() -> Any:
@@ -33,6 +41,17 @@ def _get_default_group() -> Any:
     if not distributed.is_initialized():
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     return distributed.group.WORLD
+
+
+def _get_default_store() -> Any:
+    """A store that all ranks share: that of the program, or the one in which they met. Its timeout is the group's.
+
+    Raises:
+        ValueError: this process has not joined a job.
+        NotImplementedError: the ranks met without a store.
+    """
+    timeout = _get_default_group().timeout()
+    return _joining._default_store(timeout)
 
 
 def _get_process_group_name(group: Any) -> str:
