@@ -111,6 +111,18 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     infer(c, &mut Outs::new())?;
     let (x, grid) = (c.t(at::INPUT)?, c.t(at::GRID)?);
     let (mode, border, align_corners) = (mode(c)?, border(c)?, c.bool(at::ALIGN_CORNERS));
+    // Positions of half types would miss their elements: all is computed as kernels do and rounded once.
+    let (dtype, compute) = (x.dtype(), x.dtype().compute());
+    if dtype == compute {
+        outs.give(sampled(x, grid, mode, border, align_corners)?);
+        return Ok(());
+    }
+    let wide = |t: &Tensor| t.to_copy_with(Some(compute), None);
+    outs.give(sampled(&wide(x)?, &wide(grid)?, mode, border, align_corners)?.to_copy_with(Some(dtype), None)?);
+    Ok(())
+}
+
+fn sampled(x: &Tensor, grid: &Tensor, mode: GridMode, border: GridBorder, align_corners: bool) -> Result<Tensor> {
     let sizes = &x.sizes()[2..];
     let flat = x.reshape(&[x.sizes()[0], x.sizes()[1], sizes.iter().product()])?;
     // Positions in elements, one tensor a dimension, outermost first.
@@ -122,8 +134,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     }
     if mode == GridMode::Nearest {
         let at = at.iter().map(|x| x.round()).collect::<Result<Vec<_>>>()?;
-        outs.give(picked(&flat, &at, sizes, None)?);
-        return Ok(());
+        return picked(&flat, &at, sizes, None);
     }
     // Steps from the corner and their weights, along each dimension.
     let mut corners = Vec::new();
@@ -157,8 +168,7 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             None => part,
         });
     }
-    outs.give(result.ok_or_else(|| Error::runtime("grid_sample: an image has no dimension"))?);
-    Ok(())
+    result.ok_or_else(|| Error::runtime("grid_sample: an image has no dimension"))
 }
 
 pub static OP: OpDef = OpDef {
