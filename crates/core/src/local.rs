@@ -6,6 +6,7 @@ use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
+use crate::transfer::transfers;
 use crate::writes::{before_write, written};
 use crate::{Call, Dest, Grad, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
 use crate::{Overlap, has_internal_overlap, overlap, overlaps};
@@ -530,7 +531,7 @@ pub fn run_lowered(l: &Lowered, ins: &[Option<&Tensor>], outs: &[Tensor]) -> Res
         let (src, out) = (find(i.slot)?, find(o.slot)?);
         let alike = src.dtype() == out.dtype() && src.sizes() == out.sizes();
         if src.device() != out.device() && alike && src.is_contiguous() && out.is_contiguous() {
-            return transfer(src, out);
+            return transfer(src, out, !transfers().non_blocking);
         }
     }
     let mut moved: SmallVec<[Tensor; 2]> = SmallVec::new();
@@ -637,12 +638,14 @@ pub(crate) fn to_device(t: &Tensor, device: Device) -> Result<Tensor> {
         &made
     };
     let out = Tensor::empty(t.dtype(), device, t.sizes())?;
-    transfer(src, &out)?;
+    // Kernels of a device read it in the order of its queue; those of the host read it at once.
+    transfer(src, &out, device.is_cpu() || !transfers().non_blocking)?;
     Ok(out)
 }
 
-/// Copies the bytes of a contiguous tensor into another one of the same dtype and sizes, on any device.
-fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
+/// Copies the bytes of a contiguous tensor into another one of the same dtype and sizes, on any device. With `wait` false, a copy
+/// between a device and pinned memory returns when it is issued.
+fn transfer(src: &Tensor, out: &Tensor, wait: bool) -> Result<()> {
     let bytes = src.numel() as usize * src.dtype().size();
     let (from, to) = (src.device(), out.device());
     use oneflow_ep::Copy::*;
@@ -651,12 +654,15 @@ fn transfer(src: &Tensor, out: &Tensor) -> Result<()> {
         (true, false) => (to, HostToDevice),
         (false, true) => (from, DeviceToHost),
         (false, false) if from.kind == to.kind => (to, DeviceToDevice),
-        (false, false) => return transfer(&to_device(src, Device::CPU)?, out),
+        (false, false) => return transfer(&to_device(src, Device::CPU)?, out, wait),
     };
     let p = provider(at.kind)?;
     let (queue, to, from) = (p.queue(at.index), out.data_ptr(), src.data_ptr());
-    // SAFETY: both tensors are contiguous and hold `bytes` bytes, on the sides `how` says.
-    let copy = || unsafe { p.copy(queue, how, to, from, bytes) };
+    // SAFETY: both tensors are contiguous and hold `bytes` bytes, on the sides `how` says. Pinned memory outlives a copy that is not
+    // waited for, and so does a device's block by the order of the queue.
+    let copy = || unsafe {
+        if wait { p.copy(queue, how, to, from, bytes) } else { p.copy_async(queue, how, to, from, bytes) }
+    };
     if src.numel() < LONG_WORK || !may_release() {
         return copy();
     }

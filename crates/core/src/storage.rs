@@ -1,9 +1,10 @@
 //! Shared memory of tensors: a block of a device, its owner and its version.
 
+use crate::transfer::transfers;
 use crate::watch::watch_memory;
-use oneflow_base::{Device, Error, Result};
+use oneflow_base::{Device, DeviceType, Error, Result};
 use oneflow_ep::cpu::Reserved;
-use oneflow_ep::{Block, Queue, provider};
+use oneflow_ep::{Block, Pinned, Queue, provider};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
@@ -43,10 +44,34 @@ enum Owner {
     Block(Block),
     /// Somebody else's memory (NumPy, DLPack, a plan's arena), kept alive by this value.
     Foreign { _keep: Box<dyn Any + Send + Sync> },
+    /// Memory of the host that a device copies by itself.
+    Pinned { kind: DeviceType, _keep: Box<dyn Any + Send + Sync> },
     /// Addresses without memory (`reserve_from`).
     Reserved { _keep: Reserved },
     /// No memory: the size of a meta tensor's storage, or what is left of a storage that is being freed.
     Nobody,
+}
+
+impl Memory {
+    /// New memory of a device, or of the host pinned for a type of device.
+    fn new(device: Device, bytes: usize, pinned: Option<DeviceType>) -> Result<Memory> {
+        if let Some(kind) = pinned
+            && device.is_cpu()
+        {
+            let Pinned { ptr, keep } = provider(kind)?.pinned(bytes)?;
+            return Ok(Memory { ptr, bytes, owner: Owner::Pinned { kind, _keep: keep } });
+        }
+        let block = provider(device.kind)?.alloc(device.index, bytes)?;
+        watch_memory(device, block.ptr as usize, block.bytes as i64);
+        Ok(Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) })
+    }
+
+    fn pinned_for(&self) -> Option<DeviceType> {
+        match self.owner {
+            Owner::Pinned { kind, .. } => Some(kind),
+            _ => None,
+        }
+    }
 }
 
 thread_local! {
@@ -89,9 +114,7 @@ impl Storage {
             let keep = Reserved::new(bytes)?;
             return Ok(Self::make(device, Memory { ptr: keep.ptr(), bytes, owner: Owner::Reserved { _keep: keep } }));
         }
-        let block = provider(device.kind)?.alloc(device.index, bytes)?;
-        watch_memory(device, block.ptr as usize, block.bytes as i64);
-        Ok(Self::make(device, Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) }))
+        Ok(Self::make(device, Memory::new(device, bytes, transfers().pinned)?))
     }
 
     /// Storage over memory that `keep` owns.
@@ -176,6 +199,11 @@ impl Storage {
         }
     }
 
+    /// The type of device that the memory is pinned for by this library.
+    pub fn pinned_for(&self) -> Option<DeviceType> {
+        self.memory().pinned_for()
+    }
+
     /// Notes that another library got the address, so that the memory can no longer be exchanged.
     pub fn set_exported(&self) {
         self.0.flags.fetch_or(EXPORTED, Ordering::Relaxed);
@@ -209,18 +237,15 @@ impl Storage {
             return Ok(());
         }
         let p = provider(d.kind)?;
-        let block = p.alloc(d.index, bytes)?;
-        watch_memory(d, block.ptr as usize, block.bytes as i64);
         let old = self.memory();
+        let new = Memory::new(d, bytes, old.pinned_for())?;
         if bytes < old.bytes {
             self.0.flags.fetch_or(CUT, Ordering::Relaxed);
         }
         // SAFETY: both blocks are valid for the smaller of the two sizes and belong to the same device.
-        unsafe {
-            p.copy(p.queue(d.index), oneflow_ep::Copy::DeviceToDevice, block.ptr, old.ptr, old.bytes.min(bytes))?
-        };
+        unsafe { p.copy(p.queue(d.index), oneflow_ep::Copy::DeviceToDevice, new.ptr, old.ptr, old.bytes.min(bytes))? };
         // SAFETY: exclusive by this function's contract.
-        unsafe { self.replace(Memory { ptr: block.ptr, bytes, owner: Owner::Block(block) }) };
+        unsafe { self.replace(new) };
         Ok(())
     }
 
@@ -262,7 +287,7 @@ impl Storage {
 
     /// Returns true if the memory is a provider's and not external.
     pub fn is_own(&self) -> bool {
-        matches!(self.memory().owner, Owner::Block(_) | Owner::Nobody)
+        matches!(self.memory().owner, Owner::Block(_) | Owner::Pinned { .. } | Owner::Nobody)
     }
 
     /// Returns true if `resize` may exchange the memory: it is this storage's own, and no other library uses it.

@@ -1,7 +1,7 @@
 //! Best fit with splitting and coalescing over segments of address space: the bookkeeping that the host's and the GPU's
 //! caching allocators share. It never touches the memory it manages and obtains none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 const NONE: u32 = u32::MAX;
 
@@ -13,6 +13,15 @@ struct Chunk {
     prev: u32,
     next: u32,
     used: bool,
+}
+
+/// A chunk as `segments` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub id: u32,
+    pub addr: usize,
+    pub bytes: usize,
+    pub used: bool,
 }
 
 /// An allocated chunk. `id` is needed to free it.
@@ -30,24 +39,73 @@ pub struct BestFit {
     vacant: Vec<u32>,
     /// Ordered so that the first entry at or above (pool, bytes) is the best fit, lowest address first.
     free: BTreeSet<(u64, usize, usize, u32)>,
+    /// Number and bytes of free chunks that are a part of their segment, of even and of odd pools.
+    splits: [(usize, usize); 2],
 }
 
 impl BestFit {
     pub const fn new() -> BestFit {
-        BestFit { chunks: Vec::new(), vacant: Vec::new(), free: BTreeSet::new() }
+        BestFit { chunks: Vec::new(), vacant: Vec::new(), free: BTreeSet::new(), splits: [(0, 0); 2] }
     }
 
-    /// Adds a fresh free segment.
-    pub fn add_segment(&mut self, pool: u64, addr: usize, bytes: usize) {
+    /// Adds a fresh free segment; the number of its first chunk, which stays.
+    pub fn add_segment(&mut self, pool: u64, addr: usize, bytes: usize) -> u32 {
         let id = self.insert(Chunk { pool, addr, bytes, prev: NONE, next: NONE, used: false });
-        self.free.insert((pool, bytes, addr, id));
+        self.add_free(id);
+        id
+    }
+
+    /// The last chunk of the segment that begins with `head`.
+    pub fn tail(&self, head: u32) -> Part {
+        let mut id = head;
+        while self.chunks[id as usize].next != NONE {
+            id = self.chunks[id as usize].next;
+        }
+        self.part(id)
+    }
+
+    /// Makes the segment that begins with `head` longer at its end.
+    pub fn extend(&mut self, head: u32, bytes: usize) {
+        let tail = self.tail(head);
+        if !tail.used {
+            self.forget_free(tail.id);
+            self.at(tail.id).bytes += bytes;
+            return self.add_free(tail.id);
+        }
+        let pool = self.at(tail.id).pool;
+        let addr = tail.addr + tail.bytes;
+        let id = self.insert(Chunk { pool, addr, bytes, prev: tail.id, next: NONE, used: false });
+        self.at(tail.id).next = id;
+        self.add_free(id);
+    }
+
+    /// Ends the segment that begins with `head` at an address within its last chunk, which is free; true where nothing is left.
+    pub fn cut(&mut self, head: u32, end: usize) -> bool {
+        let tail = self.tail(head);
+        self.forget_free(tail.id);
+        if end > tail.addr {
+            self.at(tail.id).bytes = end - tail.addr;
+            self.add_free(tail.id);
+            return false;
+        }
+        let prev = self.at(tail.id).prev;
+        if prev != NONE {
+            self.at(prev).next = NONE;
+        }
+        self.vacant.push(tail.id);
+        prev == NONE
+    }
+
+    fn part(&self, id: u32) -> Part {
+        let c = &self.chunks[id as usize];
+        Part { id, addr: c.addr, bytes: c.bytes, used: c.used }
     }
 
     /// The smallest free chunk of `pool` that holds `bytes`, split where more than `slack` would be left over.
     pub fn take(&mut self, pool: u64, bytes: usize, slack: usize) -> Option<Taken> {
         let key = *self.free.range((pool, bytes, 0, 0)..).next().filter(|k| k.0 == pool)?;
-        self.free.remove(&key);
         let (_, whole, addr, id) = key;
+        self.forget_free(id);
         let rest = whole - bytes;
         if rest > slack {
             let next = self.at(id).next;
@@ -56,10 +114,10 @@ impl BestFit {
             if next != NONE {
                 self.at(next).prev = tail_id;
             }
-            self.free.insert((pool, rest, addr + bytes, tail_id));
             let head = self.at(id);
             head.next = tail_id;
             head.bytes = bytes;
+            self.add_free(tail_id);
         }
         let c = self.at(id);
         c.used = true;
@@ -89,10 +147,23 @@ impl BestFit {
             self.forget_free(next);
             self.absorb_next(id);
         }
-        let c = self.at(id);
-        let key = (c.pool, c.bytes, c.addr, id);
-        self.free.insert(key);
+        self.add_free(id);
         true
+    }
+
+    /// Number and bytes of free chunks whose segments are in use beside them: (even pools, odd pools).
+    pub fn splits(&self) -> [(usize, usize); 2] {
+        self.splits
+    }
+
+    /// All segments with their pool and their parts in order.
+    pub fn segments(&self) -> Vec<(u64, Vec<Part>)> {
+        let vacant: HashSet<u32> = self.vacant.iter().copied().collect();
+        let heads = (0..self.chunks.len() as u32).filter(|id| !vacant.contains(id));
+        let heads = heads.filter(|id| self.chunks[*id as usize].prev == NONE);
+        let after = |p: &Part| Some(self.chunks[p.id as usize].next).filter(|id| *id != NONE).map(|id| self.part(id));
+        let parts = |id: u32| std::iter::successors(Some(self.part(id)), after).collect();
+        heads.map(|id| (self.chunks[id as usize].pool, parts(id))).collect()
     }
 
     /// The pool a chunk in use belongs to.
@@ -100,8 +171,14 @@ impl BestFit {
         self.chunks.get(id as usize).filter(|c| c.used).map(|c| c.pool)
     }
 
-    /// Takes out segments that are free from end to end and pass the filter (pool, bytes); the caller returns their memory.
-    pub fn release(&mut self, mut wanted: impl FnMut(u64, usize) -> bool) -> Vec<(usize, usize)> {
+    /// The size of a chunk in use.
+    pub fn bytes_of(&self, id: u32) -> Option<usize> {
+        self.chunks.get(id as usize).filter(|c| c.used).map(|c| c.bytes)
+    }
+
+    /// Takes out segments that are free from end to end and pass the filter (pool, bytes); the caller returns their memory:
+    /// (pool, address, bytes).
+    pub fn release(&mut self, mut wanted: impl FnMut(u64, usize) -> bool) -> Vec<(u64, usize, usize)> {
         let chunks = &self.chunks;
         let whole: Vec<_> = self
             .free
@@ -116,7 +193,7 @@ impl BestFit {
             self.free.remove(key);
             self.vacant.push(key.3);
         }
-        whole.iter().map(|k| (k.2, k.1)).collect()
+        whole.iter().map(|k| (k.0, k.2, k.1)).collect()
     }
 
     fn at(&mut self, id: u32) -> &mut Chunk {
@@ -136,9 +213,23 @@ impl BestFit {
         }
     }
 
+    fn add_free(&mut self, id: u32) {
+        let c = self.at(id);
+        let (key, is_split) = ((c.pool, c.bytes, c.addr, id), c.prev != NONE || c.next != NONE);
+        if is_split {
+            let splits = &mut self.splits[key.0 as usize & 1];
+            *splits = (splits.0 + 1, splits.1 + key.1);
+        }
+        self.free.insert(key);
+    }
+
     fn forget_free(&mut self, id: u32) {
         let c = self.at(id);
-        let key = (c.pool, c.bytes, c.addr, id);
+        let (key, is_split) = ((c.pool, c.bytes, c.addr, id), c.prev != NONE || c.next != NONE);
+        if is_split {
+            let splits = &mut self.splits[key.0 as usize & 1];
+            *splits = (splits.0 - 1, splits.1 - key.1);
+        }
         self.free.remove(&key);
     }
 
@@ -175,7 +266,26 @@ mod tests {
         assert!(b.release(|_, _| true).is_empty());
         assert!(b.give(y.id));
         assert!(!b.give(y.id));
-        assert_eq!(b.release(|_, _| true), vec![(4096, 1000)]);
+        assert_eq!(b.release(|_, _| true), vec![(0, 4096, 1000)]);
+    }
+
+    #[test]
+    fn segments_grow_and_shrink_at_their_end() {
+        let mut b = BestFit::new();
+        let head = b.add_segment(0, 4096, 100);
+        let x = b.take(0, 60, 0).unwrap();
+        b.extend(head, 100);
+        let y = b.take(0, 140, 0).unwrap();
+        assert_eq!((x.addr, y.addr, b.splits()), (4096, 4156, [(0, 0); 2]));
+        b.extend(head, 50);
+        assert_eq!(b.tail(head), Part { id: b.tail(head).id, addr: 4296, bytes: 50, used: false });
+        assert!(!b.cut(head, 4300));
+        assert_eq!((b.tail(head).bytes, b.splits()[0]), (4, (1, 4)));
+        assert!(!b.cut(head, 4296));
+        assert!(b.tail(head).used && b.splits()[0] == (0, 0));
+        assert!(b.give(y.id) && b.give(x.id));
+        assert!(b.cut(head, 4096));
+        assert!(b.segments().is_empty() && !b.holds(0, 1));
     }
 
     #[test]
@@ -210,8 +320,15 @@ mod tests {
                 let i = rnd(held.len());
                 assert!(b.give(held.swap_remove(i).id));
             }
+            let segments = b.segments();
+            assert_eq!(segments.len(), 1);
+            let parts = &segments[0].1;
+            assert_eq!(parts.iter().map(|p| p.bytes).sum::<usize>(), 1 << 16);
+            assert!(parts.windows(2).all(|w| w[0].addr + w[0].bytes == w[1].addr && (w[0].used || w[1].used)));
+            let free: Vec<usize> = parts.iter().filter(|p| !p.used && parts.len() > 1).map(|p| p.bytes).collect();
+            assert_eq!(b.splits(), [(free.len(), free.iter().sum()), (0, 0)]);
         }
         held.iter().for_each(|t| assert!(b.give(t.id)));
-        assert_eq!(b.release(|_, _| true), vec![(1 << 20, 1 << 16)]);
+        assert_eq!(b.release(|_, _| true), vec![(0, 1 << 20, 1 << 16)]);
     }
 }

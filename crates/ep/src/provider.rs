@@ -29,6 +29,12 @@ unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
 
+/// Host memory that a device reads and writes by itself. Dropping `keep` gives it back.
+pub struct Pinned {
+    pub ptr: *mut u8,
+    pub keep: Box<dyn std::any::Any + Send + Sync>,
+}
+
 /// Direction of a raw copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copy {
@@ -59,6 +65,23 @@ pub trait Provider: Send + Sync {
     /// # Safety
     /// Both ranges are valid for `bytes`, on the side that the direction names.
     unsafe fn copy(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()>;
+    /// As `copy`, and a copy between the device and memory of `pinned` returns when it is issued. That memory is handed out again
+    /// only when the copy is done; until then nobody may write a source or read a destination.
+    ///
+    /// # Safety
+    /// As for `copy`.
+    unsafe fn copy_async(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(queue, how, dst, src, bytes) }
+    }
+    /// Memory of the host for copies that are not waited for.
+    fn pinned(&self, _bytes: usize) -> Result<Pinned> {
+        Err(Error::not_implemented(format!("pinned memory for device type {:?}", self.device_type().name())))
+    }
+    /// Returns true if an address of the host lies in pinned memory.
+    fn is_pinned(&self, _ptr: *const u8) -> bool {
+        false
+    }
     /// The calling thread's current queue of a device.
     fn queue(&self, index: u16) -> Queue;
     /// The queue of threads that chose none.

@@ -369,7 +369,7 @@ impl Central {
     }
 
     fn trim(&mut self) {
-        for (addr, bytes) in self.large.release(|_, _| true) {
+        for (_, addr, bytes) in self.large.release(|_, _| true) {
             // SAFETY: the segment was mapped with this size and no chunk of it is in use.
             unsafe { libc::munmap(addr as *mut libc::c_void, bytes) };
             HELD.fetch_sub(bytes, Relaxed);

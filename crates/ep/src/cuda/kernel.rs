@@ -81,7 +81,7 @@ impl Cuda {
         let device = self.device(index)?;
         let load = |code: &[u8]| {
             // SAFETY: the image is machine code for this device or PTX with its closing zero, both from the compiler.
-            unsafe { result::module::load_data(code.as_ptr().cast::<c_void>()) }
+            super::graph::outside_of_captures(|| unsafe { result::module::load_data(code.as_ptr().cast::<c_void>()) })
         };
         let failed = |e| driver_error(&format!("load kernel {}", text.name), e);
         let code = cubin::load_or_compile(self.nvrtc, text, &device.arch)?;

@@ -7,18 +7,23 @@
 mod alloc;
 mod cubin;
 mod discover;
+mod expandable;
 mod fault;
+pub mod graph;
 mod kernel;
 pub mod lt;
 mod nvrtc;
+mod pinned;
+mod stats;
 
 pub use discover::set_search_dirs;
 pub use fault::Fault;
 pub use kernel::{ENTRY, Function, Grid, Text, compile};
 pub use nvrtc::{Nvrtc, nvrtc};
+pub use stats::{BlockInfo, BlockState, Kind, SIZES, SegmentInfo, Stat, Stats};
 
 use crate::queues::{Chosen, choose};
-use crate::{Block, Copy, Provider, Queue};
+use crate::{Block, Copy, Pinned, Provider, Queue};
 use alloc::DeviceMemory;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use oneflow_base::{Device, DeviceType, Error, Result};
@@ -33,6 +38,7 @@ pub struct Cuda {
     nvrtc: &'static Nvrtc,
     lt: &'static lt::Lt,
     functions: kernel::Functions,
+    pinned: pinned::PinnedMemory,
 }
 
 /// One GPU, opened on first use.
@@ -95,6 +101,7 @@ fn state() -> &'static Result<Cuda, String> {
 
 #[cold]
 fn driver_error(what: &str, e: DriverError) -> Error {
+    graph::note_refused(what, e.0 as u32);
     let name = e.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{}", e.0 as u32));
     let text = e.error_string().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     Error::runtime(format!("CUDA error: {what}: {text} ({name})"))
@@ -133,7 +140,14 @@ impl Cuda {
             libc::pthread_atfork(None, None, Some(in_child));
         });
         let devices = (0..n.min(u16::MAX as i32)).map(|_| OnceLock::new()).collect();
-        Ok(Cuda { devices, opening: Mutex::new(()), nvrtc, lt, functions: Default::default() })
+        Ok(Cuda {
+            devices,
+            opening: Mutex::new(()),
+            nvrtc,
+            lt,
+            functions: Default::default(),
+            pinned: Default::default(),
+        })
     }
 
     pub fn nvrtc(&self) -> &'static Nvrtc {
@@ -271,16 +285,19 @@ impl Gpu {
         unsafe { context.disable_event_tracking() };
         let compute_capability = context.compute_capability()?;
         let n = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let total_memory = context.total_mem()?;
+        let virtual_memory = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
+        let expands = expandable::wanted() && context.attribute(virtual_memory)? != 0;
         Ok(Gpu {
             // Of the blocking kind: ordered with the legacy default stream, on which other libraries hand over tensors.
             stream: Stream(result::stream::create(result::stream::StreamKind::Default)?),
-            memory: DeviceMemory::new(index),
+            memory: DeviceMemory::new(index, expands.then_some(total_memory)),
             faults: fault::Faults::new(index)?,
             arch: nvrtc.arch_for(compute_capability.0, compute_capability.1),
             name: context.name()?,
             compute_capability,
             n_multiprocessors: n.max(1) as u32,
-            total_memory: context.total_mem()?,
+            total_memory,
             context,
         })
     }
@@ -331,6 +348,20 @@ fn is_pinned(src: *const u8) -> bool {
         )
     };
     known == sys::CUresult::CUDA_SUCCESS
+}
+
+/// Owns a block of pinned memory.
+struct PinnedBlock(usize);
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        // A forked child has no driver to ask; the block stays where it is.
+        if !FORKED.load(Ordering::Relaxed)
+            && let Some(cuda) = provider()
+        {
+            cuda.pinned.free(cuda, self.0 as *mut u8);
+        }
+    }
 }
 
 /// The device that memory belongs to; `None` for memory that the driver does not know.
@@ -408,6 +439,41 @@ impl Provider for Cuda {
         source.map_or(Ok(()), |source| self.order(queue, source))
     }
 
+    unsafe fn copy_async(&self, queue: Queue, how: Copy, dst: *mut u8, src: *const u8, bytes: usize) -> Result<()> {
+        let host = match how {
+            Copy::HostToDevice => src,
+            Copy::DeviceToHost => dst.cast_const(),
+            Copy::DeviceToDevice => std::ptr::null(),
+        };
+        // Memory that others pinned could be gone before the copy's turn comes.
+        if bytes == 0 || !self.pinned.record_use(host, bytes, queue) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.copy(queue, how, dst, src, bytes) };
+        }
+        self.device(queue.device.index)?;
+        let stream: sys::CUstream = queue.raw.cast();
+        // SAFETY: both ranges are valid by the trait's contract; the block of the host is kept until the copy is done.
+        let issued = unsafe {
+            match how {
+                Copy::HostToDevice => sys::cuMemcpyHtoDAsync_v2(dst as sys::CUdeviceptr, src.cast(), bytes, stream),
+                _ => sys::cuMemcpyDtoHAsync_v2(dst.cast(), src as sys::CUdeviceptr, bytes, stream),
+            }
+        };
+        issued.result().map_err(|e| driver_error(&format!("copy {how:?}"), e))
+    }
+
+    fn pinned(&self, bytes: usize) -> Result<Pinned> {
+        // Memory is pinned for all devices, whichever context is current; one that is open already costs nothing.
+        let opened = (0..self.devices.len() as u16).find(|i| self.opened(*i).is_some());
+        self.device(opened.unwrap_or(0))?;
+        let ptr = self.pinned.alloc(self, bytes)?;
+        Ok(Pinned { ptr, keep: Box::new(PinnedBlock(ptr as usize)) })
+    }
+
+    fn is_pinned(&self, ptr: *const u8) -> bool {
+        self.pinned.holds(ptr) || ((0..self.devices.len() as u16).any(|i| self.opened(i).is_some()) && is_pinned(ptr))
+    }
+
     fn queue(&self, index: u16) -> Queue {
         let raw = match self.device(index) {
             Ok(gpu) => self.stream(gpu, index).cast(),
@@ -440,20 +506,20 @@ impl Provider for Cuda {
     }
 
     fn memory(&self, index: u16) -> (usize, usize) {
-        let c = self.counters(index);
-        (c.in_use, c.held)
+        let now = self.memory_stats(index);
+        (now.all(Kind::AllocatedBytes).current as usize, now.all(Kind::ReservedBytes).current as usize)
     }
 
     fn peak_memory(&self, index: u16, reset: bool) -> usize {
-        let peak = self.counters(index).peak;
-        if reset && let Some(gpu) = self.opened(index) {
-            gpu.memory.reset_peak();
+        let peak = self.memory_stats(index).all(Kind::AllocatedBytes).peak;
+        if reset {
+            self.reset_memory_stats(index, true, false);
         }
-        peak
+        peak as usize
     }
 
     fn n_allocs(&self, index: u16) -> u64 {
-        self.counters(index).n_allocs
+        self.memory_stats(index).all(Kind::Allocation).allocated
     }
 
     fn trim(&self, index: u16) {
@@ -461,6 +527,7 @@ impl Provider for Cuda {
             && let Ok(gpu) = self.device(index)
         {
             gpu.memory.trim();
+            self.pinned.trim(self);
         }
     }
 }
@@ -470,7 +537,40 @@ impl Cuda {
         self.devices.get(index as usize).and_then(OnceLock::get)
     }
 
-    fn counters(&self, index: u16) -> alloc::Counters {
-        self.opened(index).map(|g| g.memory.counters()).unwrap_or_default()
+    /// What the allocator of a device has counted.
+    pub fn memory_stats(&self, index: u16) -> Stats {
+        self.opened(index).map(|g| g.memory.stats()).unwrap_or_default()
+    }
+
+    /// Starts new peaks, or new sums of what came and went.
+    pub fn reset_memory_stats(&self, index: u16, peaks: bool, sums: bool) {
+        if let Some(gpu) = self.opened(index) {
+            gpu.memory.reset(peaks, sums);
+        }
+    }
+
+    /// The allocator's segments, by address.
+    pub fn memory_snapshot(&self, index: u16) -> Vec<SegmentInfo> {
+        self.opened(index).map(|g| g.memory.snapshot()).unwrap_or_default()
+    }
+
+    /// The share of a device's memory that its allocator may hold.
+    pub fn set_memory_fraction(&self, index: u16, fraction: f64) -> Result<()> {
+        let gpu = self.device(index)?;
+        gpu.memory.set_limit(if fraction < 1.0 { (gpu.total_memory as f64 * fraction).max(1.0) as usize } else { 0 });
+        Ok(())
+    }
+
+    pub fn memory_fraction(&self, index: u16) -> Result<f64> {
+        let gpu = self.device(index)?;
+        Ok(match gpu.memory.limit() {
+            0 => 1.0,
+            limit => limit as f64 / gpu.total_memory as f64,
+        })
+    }
+
+    /// Bytes of pinned host memory: (obtained from the driver, free for reuse).
+    pub fn pinned_bytes(&self) -> (usize, usize) {
+        self.pinned.bytes()
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernels of ATTENTION and its backward are given, whichever units multiply.
 
-use crate::launch::{Argument, address, ceil_div};
+use crate::launch::{Argument, address, ceil_div, cuda};
 use crate::text::{c_type, float};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::philox::{Window, threshold};
@@ -34,6 +34,7 @@ pub struct Problem {
     pub seed: u64,
     pub offset: u64,
     pub first: u64,
+    pub drawn: *const u64,
     pub window: [i64; 4],
     pub threshold: i64,
     pub query: *mut u8,
@@ -103,6 +104,7 @@ impl Problem {
             seed,
             offset,
             first: 0,
+            drawn: std::ptr::null(),
             window: [0; 4],
             threshold: 0,
             query: q.ptr,
@@ -131,6 +133,7 @@ impl Problem {
         if p > 0.0 {
             let window = Window::new(&shard, &[q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]])?;
             problem.first = window.first();
+            problem.drawn = cuda()?.drawn(l.queue);
             problem.window.copy_from_slice(window.strides());
             problem.threshold = threshold(p) as i64;
         }

@@ -333,19 +333,26 @@ fn epilogue_of(bias: bool, act: Activation) -> c_int {
 unsafe fn call(queue: Queue, key: PlanKey, [d, a, b]: [*mut u8; 3], alpha: f64, bias: Option<*mut u8>) -> Result<bool> {
     let (cuda, lt) = (cuda()?, cuda()?.lt());
     cuda.device(queue.device.index)?;
+    let captured;
     let (handle, workspace, plan) = {
         let mut cache = cache();
         let handle = match cache.handles.get(&key.device) {
             Some(h) => *h,
             None => *cache.handles.entry(key.device).or_insert(lt.create()? as usize),
         };
+        // Hopper's algorithms want more.
+        let hopper = cuda.device(key.device)?.compute_capability.0 >= 9;
+        let bytes = if hopper { 32 << 20 } else { 4 << 20 };
         let stream = (key.device, queue.raw as usize);
         let workspace = match cache.workspaces.get(&stream) {
+            // A graph may be replayed on another stream while this one works: it has its own, of its pool.
+            _ if cuda.is_capturing(queue) => {
+                captured = Scratch::new(queue, bytes as i64, 1)?;
+                (captured.ptr() as usize, bytes)
+            }
             Some(w) => *w,
             None => {
                 // One a stream, kept: work on a stream runs in order.
-                let hopper = cuda.device(key.device)?.compute_capability.0 >= 9;
-                let bytes = if hopper { 32 << 20 } else { 4 << 20 };
                 let block = cuda.alloc_on(queue, bytes)?;
                 *cache.workspaces.entry(stream).or_insert((block.ptr as usize, bytes))
             }

@@ -1,6 +1,6 @@
 //! RANDOM and DROPOUT.
 
-use crate::launch::{Family, Key, Number, args, linear, run};
+use crate::launch::{Family, Key, Number, args, cuda, linear, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float};
 use oneflow_base::{DType, Result};
@@ -46,7 +46,19 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
             key,
             || text(kind, out.dtype),
             linear(geo.n()),
-            args![out.ptr, seed, offset, window.first(), a.f64(), b.f64(), low, span, threshold(a.f64()), geo],
+            args![
+                out.ptr,
+                seed,
+                offset,
+                cuda()?.drawn(l.queue),
+                window.first(),
+                a.f64(),
+                b.f64(),
+                low,
+                span,
+                threshold(a.f64()),
+                geo
+            ],
         )
     }
 }
@@ -74,7 +86,19 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
             key,
             || text(DROPOUT, x.dtype),
             linear(geo.n()),
-            args![packed, x.ptr, y.ptr, mask.ptr, seed, offset, window.first(), threshold(p), scale, geo],
+            args![
+                packed,
+                x.ptr,
+                y.ptr,
+                mask.ptr,
+                seed,
+                offset,
+                cuda()?.drawn(l.queue),
+                window.first(),
+                threshold(p),
+                scale,
+                geo
+            ],
         )
     }
 }

@@ -130,6 +130,7 @@ D bool is_plain(const Problem& p, i64 row0, i64 n_rows, i64 key0, i64 n_keys, f3
 // Which of a tile's weights are kept, a bit each in the order of acc[m][j][i]. Rows go down, or keys.
 template <bool KEYS_DOWN> D u64 kept_bits(const Problem& p, i64 batch, i64 head, i64 row0, i64 key0) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const RandomCall c = random_call(p.seed, p.offset, p.drawn);
     u64 bits = 0;
     // Random numbers take many instructions: once in the code, not once a weight.
 #pragma unroll 1
@@ -138,9 +139,9 @@ template <bool KEYS_DOWN> D u64 kept_bits(const Problem& p, i64 batch, i64 head,
         const i64 row = row0 + (KEYS_DOWN ? right : down), key = key0 + (KEYS_DOWN ? down : right);
         const u64 at = p.first + (u64)(batch * p.window[0] + head * p.window[1] + row * p.window[2] + key * p.window[3]);
         const u64 next = at + (u64)p.window[KEYS_DOWN ? 2 : 3];
-        const Words words = philox(p.seed, p.offset, at / 4);
+        const Words words = philox(c.seed, c.offset, at / 4);
         // Four neighbours share a block of random numbers.
-        const Words after = next / 4 == at / 4 ? words : philox(p.seed, p.offset, next / 4);
+        const Words after = next / 4 == at / 4 ? words : philox(c.seed, c.offset, next / 4);
         const u32 low = at & 2 ? (at & 1 ? words.w[3] : words.w[2]) : (at & 1 ? words.w[1] : words.w[0]);
         const u32 high = next & 2 ? (next & 1 ? after.w[3] : after.w[2]) : (next & 1 ? after.w[1] : after.w[0]);
         bits |= (u64)((i64)(low >> 8) >= p.threshold) << e | (u64)((i64)(high >> 8) >= p.threshold) << (e + 1);

@@ -4,6 +4,8 @@ struct Problem {
     i64 batch, heads, kv_heads, rows, keys, width, value_width, causal;
     f64 scale, drop_scale;
     u64 seed, offset, first;
+    // Of `random_call`.
+    const u64* drawn;
     i64 window[4];
     // Weights are dropped below it; zero: none.
     i64 threshold;
@@ -35,5 +37,6 @@ D C score(const Problem& p, i64 batch, i64 head, i64 row, i64 key, C v) {
 D C kept(const Problem& p, i64 batch, i64 head, i64 row, i64 key) {
     if (p.threshold == 0) return (C)1;
     const u64 at = p.first + (u64)(batch * p.window[0] + head * p.window[1] + row * p.window[2] + key * p.window[3]);
-    return (i64)(packed_philox(p.seed, p.offset, at) >> 8) >= p.threshold ? (C)p.drop_scale : (C)0;
+    const RandomCall c = random_call(p.seed, p.offset, p.drawn);
+    return (i64)(packed_philox(c.seed, c.offset, at) >> 8) >= p.threshold ? (C)p.drop_scale : (C)0;
 }

@@ -20,6 +20,15 @@ D Words philox(u64 seed, u64 offset, u64 index) {
     Words w = {{c0, c1, c2, c3}};
     return w;
 }
+// A random call. `drawn`, in captured graphs: the offset to add, the seed that it is for, and the seed in its place.
+struct RandomCall {
+    u64 seed, offset;
+};
+D RandomCall random_call(u64 seed, u64 offset, const u64* drawn) {
+    const bool moved = drawn && seed == drawn[1];
+    RandomCall c = {moved ? drawn[2] : seed, moved ? offset + drawn[0] : offset};
+    return c;
+}
 // The word of an element where four neighbours share a block.
 D u32 packed_philox(u64 seed, u64 offset, u64 index) { return philox(seed, offset, index / 4).w[index % 4]; }
 D f32 bits_to_float(i32 b) { return __int_as_float(b); }

@@ -94,14 +94,15 @@ D f64 gamma_of(Stream& s, f64 shape) {
     return small ? value * pow(uniform(s), 1.0 / shape) : value;
 }
 
-extern "C" __global__ void entry(const f64* a, const f64* b, T* out, u64 seed, u64 offset, u64 first, Fault* fault,
-                                 const __grid_constant__ Geo<4> g) {
+extern "C" __global__ void entry(const f64* a, const f64* b, T* out, u64 seed, u64 offset, const u64* drawn, u64 first,
+                                 Fault* fault, const __grid_constant__ Geo<4> g) {
+    const RandomCall call = random_call(seed, offset, drawn);
     for (i64 i = first_position(); i < g.n; i += position_step()) {
         i64 at[4];
         locate(g, i, at);
         Stream s;
-        s.seed = seed;
-        s.offset = offset;
+        s.seed = call.seed;
+        s.offset = call.offset;
         s.index = first + (u64)at[1];
         s.at = 4;
         const f64 x = a[at[2]];

@@ -7,13 +7,14 @@
 template <class E> struct alignas(4 * sizeof(E) < 16 ? 4 * sizeof(E) : 16) Four {
     E v[4];
 };
-extern "C" __global__ void entry(i32 packed, const T* x, T* y, b8* mask, u64 seed, u64 offset, u64 first, u32 threshold, C scale,
-                                 const __grid_constant__ Geo<4> g) {
+extern "C" __global__ void entry(i32 packed, const T* x, T* y, b8* mask, u64 seed, u64 offset, const u64* drawn, u64 first,
+                                 u32 threshold, C scale, const __grid_constant__ Geo<4> g) {
+    const RandomCall c = random_call(seed, offset, drawn);
     for (i64 i = first_position(); i < g.n; i += position_step()) {
         i64 at[4];
         locate(g, i, at);
         if (packed) {
-            const Words r = philox(seed, offset, (first + (u64)at[3]) / 4);
+            const Words r = philox(c.seed, c.offset, (first + (u64)at[3]) / 4);
             Four<T> v = *(const Four<T>*)(x + at[2]);
             Four<b8> m;
 #pragma unroll
@@ -26,19 +27,20 @@ extern "C" __global__ void entry(i32 packed, const T* x, T* y, b8* mask, u64 see
             *(Four<T>*)(y + at[0]) = v;
             continue;
         }
-        const bool keep = packed_philox(seed, offset, first + (u64)at[3]) >> 8 >= threshold;
+        const bool keep = packed_philox(c.seed, c.offset, first + (u64)at[3]) >> 8 >= threshold;
         mask[at[1]].v = keep;
         put(y + at[0], get<C>(x + at[2]) * (keep ? scale : (C)0));
     }
 }
 #else
 // Operands: out, element index. `low` and `span` serve integers, `threshold` Bernoulli.
-extern "C" __global__ void entry(T* out, u64 seed, u64 offset, u64 first, f64 a, f64 b, i64 low, u64 span, u32 threshold,
-                                 const __grid_constant__ Geo<2> g) {
+extern "C" __global__ void entry(T* out, u64 seed, u64 offset, const u64* drawn, u64 first, f64 a, f64 b, i64 low, u64 span,
+                                 u32 threshold, const __grid_constant__ Geo<2> g) {
+    const RandomCall c = random_call(seed, offset, drawn);
     for (i64 i = first_position(); i < g.n; i += position_step()) {
         i64 at[2];
         locate(g, i, at);
-        const Words r = philox(seed, offset, first + (u64)at[1]);
+        const Words r = philox(c.seed, c.offset, first + (u64)at[1]);
         const u32* w = r.w;
         T* o = out + at[0];
 #if PART == 2

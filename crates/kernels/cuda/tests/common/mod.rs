@@ -7,6 +7,11 @@ pub mod emulator;
 use oneflow_base::{DType, Device, DeviceType, bf16, f16};
 use oneflow_ep::{Copy, Queue, provider};
 use oneflow_kernels_prim::{Expr, Launch, Primitive, View, Word};
+use std::sync::{PoisonError, RwLock};
+
+/// A fault of a kernel is reported by the next call that waits for the device, whoever makes it: launches that are to fail run
+/// while no other test uses the device.
+static DEVICE: RwLock<()> = RwLock::new(());
 
 pub const F32: DType = DType::F32;
 pub const F64: DType = DType::F64;
@@ -258,6 +263,7 @@ impl<'a> Case<'a> {
 
     /// Runs both and compares every byte of every output's storage, numbers within the tolerance.
     pub fn check(mut self) {
+        let _others = DEVICE.read().unwrap_or_else(PoisonError::into_inner);
         let mut cuda = Case {
             outs: self.outs.clone(),
             ins: self.ins.clone(),
@@ -295,6 +301,7 @@ impl<'a> Case<'a> {
 
     /// The error of the CUDA side.
     pub fn error(mut self) -> oneflow_base::Error {
+        let _alone = DEVICE.write().unwrap_or_else(PoisonError::into_inner);
         self.on_cuda().expect_err(&self.name.clone())
     }
 }

@@ -152,14 +152,11 @@ Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* a, Layout* 
     if ((f64 ? *(const double*)beta : *(const float*)beta) != 0) return UNSUPPORTED;
     if (d->epilogue & 4 && (!d->bias || d->bias_type != lo->type)) return INVALID;
     // In the stream's order, like a kernel. The driver is in the process already.
-    typedef void (*Issue)(void*, void (*)(void*), void*);
+    typedef int (*Issue)(void*, void (*)(void*), void*, void (*)(void*));
     static const Issue issue = (Issue)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_issue");
     if (!issue) return INVALID;
-    const auto run = [](void* what) {
-        ((Product*)what)->run();
-        delete (Product*)what;
-    };
-    issue(stream, run, new Product{*d, *la, *lb, *lo, a, b, out, s});
-    return 0;
+    const auto run = [](void* what) { ((Product*)what)->run(); };
+    const auto free = [](void* what) { delete (Product*)what; };
+    return issue(stream, run, new Product{*d, *la, *lb, *lo, a, b, out, s}, free) ? INVALID : 0;
 }
 }

@@ -1,7 +1,8 @@
 // libcuda for the emulator: devices whose memory is the host's. Work is not done when it is issued: a stream keeps it until
 // somebody waits, and in what order streams go on says EMULATOR_SEED, so that what depends on an order that nobody asked for
 // shows. Device memory is poisoned when it is handed out, ends at a guard page and is unmapped when it is given back.
-// EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once.
+// EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once. Work of a captured stream is a graph's: its
+// nodes run in any order that their dependencies allow, and calls that a capture forbids end it (capture.h).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -30,10 +32,14 @@ struct Point {
     uint64_t recorded = 0, reached = 0;
     std::chrono::steady_clock::time_point at;
 };
+struct Capture;
 struct Event {
     int device;
     bool timed;
     std::shared_ptr<Point> point = std::make_shared<Point>();
+    // Where it was recorded in a capture.
+    std::shared_ptr<Capture> capture;
+    std::set<size_t> nodes;
 };
 struct Work {
     // What it waits for; then what it does.
@@ -44,6 +50,9 @@ struct Work {
 struct Stream {
     int device;
     std::deque<Work> queue;
+    // The capture that it takes part in, and what its next work comes after there.
+    std::shared_ptr<Capture> capture;
+    std::set<size_t> last;
 };
 struct Device {
     int index;
@@ -109,6 +118,8 @@ static Result failed() {
     return sticky;
 }
 
+#include "capture.h"
+
 static bool is_free(const Stream* s) {
     const Work& w = s->queue.front();
     return !w.after || w.after->reached >= w.count;
@@ -151,7 +162,9 @@ static Stream* stream_of(void* s) {
     return (Stream*)s;
 }
 static Result issue(void* stream, Work w) {
+    if ((uintptr_t)stream <= 2 && is_any_captured()) return refuse_all(906);
     Stream* s = stream_of(stream);
+    if (s->capture) return add_node(s, std::move(w.run));
     s->queue.push_back(std::move(w));
     if (seed() == 0) return drain_all();
     // A long queue, and sometimes a short one, goes on by itself.
@@ -176,6 +189,8 @@ static bool is_pinned(Ptr p) {
     return p < at->first + at->second;
 }
 
+#include "virtual.h"
+
 extern "C" {
 Result cuInit(unsigned) { return 0; }
 Result cuDriverGetVersion(int* v) { *v = 13000; return 0; }
@@ -188,6 +203,7 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
         case 75: *v = 8; return 0;   // compute capability, major
         case 76: *v = 0; return 0;   // minor
         case 16: *v = 4; return 0;   // multiprocessors
+        case 102: *v = 1; return 0;  // virtual memory
         default: *v = 0; return 0;
     }
 }
@@ -197,6 +213,8 @@ Result cuCtxGetCurrent(void** c) { *c = context; return 0; }
 Result cuCtxSetCurrent(void* c) { context = (Device*)c; return 0; }
 Result cuCtxSynchronize() {
     LOCKED;
+    for (Stream* s : streams())
+        if (s->capture && (!context || s->device == context->index)) return refuse(s->capture, 900);
     for (Stream* s : std::vector<Stream*>(streams()))
         if (!context || s->device == context->index)
             if (Result r = drain(s)) return r;
@@ -209,10 +227,15 @@ Result cuStreamCreate(void** s, unsigned) {
     *s = streams().back();
     return 0;
 }
-Result cuStreamSynchronize(void* s) { LOCKED; return drain(stream_of(s)); }
+Result cuStreamSynchronize(void* s) {
+    LOCKED;
+    if ((uintptr_t)s > 2 && ((Stream*)s)->capture) return refuse(((Stream*)s)->capture, 900);
+    return drain(stream_of(s));
+}
 Result cuStreamWaitEvent(void* s, void* e, unsigned) {
     LOCKED;
     Event* event = (Event*)e;
+    if (event->capture || ((uintptr_t)s > 2 && ((Stream*)s)->capture)) return join((Stream*)s, event);
     return issue(s, Work{event->point, event->point->recorded, nullptr});
 }
 Result cuEventCreate(void** e, unsigned flags) {
@@ -224,6 +247,7 @@ Result cuEventElapsedTime(float* ms, void* a, void* b) {
     LOCKED;
     const Event &first = *(Event*)a, &last = *(Event*)b;
     if (!first.timed || !last.timed || first.device != last.device) return 400;
+    for (const Event* e : {&first, &last}) if (e->capture) return refuse(e->capture, 907);
     for (const Event* e : {&first, &last})
         if (e->point->reached < e->point->recorded) return NOT_READY;
     *ms = std::chrono::duration<float, std::milli>(last.point->at - first.point->at).count();
@@ -234,7 +258,14 @@ Result cuEventRecord(void* e, void* s) {
     LOCKED;
     // An event marks streams of its own device alone.
     if (((Event*)e)->device != stream_of(s)->device && (uintptr_t)s > 2) return 400;
-    std::shared_ptr<Point> point = ((Event*)e)->point;
+    Event* event = (Event*)e;
+    event->capture = nullptr;
+    if ((uintptr_t)s > 2 && ((Stream*)s)->capture) {
+        event->capture = ((Stream*)s)->capture;
+        event->nodes = ((Stream*)s)->last;
+        return event->capture->is_refused ? 901 : 0;
+    }
+    std::shared_ptr<Point> point = event->point;
     const uint64_t count = ++point->recorded;
     return issue(s, Work{nullptr, 0, [point, count] {
         point->reached = count;
@@ -245,6 +276,8 @@ Result cuEventRecord(void* e, void* s) {
 // Who asks lets some work be done, so that who asks again and again comes to an end.
 Result cuEventQuery(void* e) {
     LOCKED;
+    if (((Event*)e)->capture) return refuse(((Event*)e)->capture, 907);
+    if (Result r = unsafe_call()) return r;
     Point& point = *((Event*)e)->point;
     uint64_t k = 0;
     const uint64_t n = draw() % 4;
@@ -254,6 +287,8 @@ Result cuEventQuery(void* e) {
 }
 Result cuEventSynchronize(void* e) {
     LOCKED;
+    if (((Event*)e)->capture) return refuse(((Event*)e)->capture, 907);
+    if (Result r = unsafe_call()) return r;
     Point& point = *((Event*)e)->point;
     return run_until(nullptr, [&] { return point.reached >= point.recorded; }) ? failed() : LAUNCH_FAILED;
 }
@@ -268,6 +303,7 @@ Result cuMemAlloc_v2(Ptr* p, size_t n) {
     LOCKED;
     if (!context) return NO_CONTEXT;
     if (n == 0) return INVALID;
+    if (Result r = unsafe_call()) return r;
     if (context->in_use + n > TOTAL) return NO_MEMORY;
     const size_t page = 4096, whole = (n + page - 1) / page * page;
     char* m = (char*)mmap(nullptr, whole + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -282,7 +318,8 @@ Result cuMemAlloc_v2(Ptr* p, size_t n) {
 Result cuMemFree_v2(Ptr p) {
     LOCKED;
     auto at = memory().find(p);
-    if (at == memory().end()) return INVALID;
+    if (at == memory().end() || at->second.mapped == 0) return INVALID;
+    if (Result r = unsafe_call()) return r;
     const Result r = drain_all();
     devices()[at->second.device].in_use -= at->second.bytes;
     munmap((void*)p, at->second.mapped);
@@ -291,12 +328,14 @@ Result cuMemFree_v2(Ptr p) {
 }
 Result cuMemHostAlloc(void** p, size_t n, unsigned) {
     LOCKED;
+    if (Result r = unsafe_call()) return r;
     *p = calloc(1, n);
     pinned_bytes()[(Ptr)*p] = n;
     return *p ? 0 : NO_MEMORY;
 }
 Result cuMemFreeHost(void* p) {
     LOCKED;
+    if (Result r = unsafe_call()) return r;
     if (!pinned_bytes().erase((Ptr)p)) return INVALID;
     const Result r = drain_all();
     free(p);
@@ -309,6 +348,7 @@ Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
     if (Result r = failed()) return r;
     if (!range_of(d, n) || range_of((Ptr)s, 1)) return INVALID;
     if (is_pinned((Ptr)s)) return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, s, n); return 0; }});
+    if (is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
     auto staged = std::make_shared<std::vector<char>>((const char*)s, (const char*)s + n);
     return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, staged->data(), n); return 0; }});
 }
@@ -317,6 +357,7 @@ Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
     if (!range_of(s, n) || range_of((Ptr)d, 1)) return INVALID;
+    if (is_captured(stream) && !is_pinned((Ptr)d)) return refuse(((Stream*)stream)->capture, 900);
     if (Result r = issue(stream, Work{nullptr, 0, [=] { memcpy(d, (void*)s, n); return 0; }})) return r;
     return is_pinned((Ptr)d) ? 0 : drain(stream_of(stream));
 }
@@ -342,6 +383,10 @@ Result cuPointerGetAttribute(void* out, int attribute, Ptr p) {
 }
 
 Result cuModuleLoadData(void** out, const void* image) {
+    {
+        LOCKED;
+        if (Result r = unsafe_call()) return r;
+    }
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
     if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0) return 200;
     const size_t n = h->e_shoff + (size_t)h->e_shnum * h->e_shentsize;
@@ -389,12 +434,10 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
         return INVALID;
     launches++;
     shared_bytes += shared;
-    void** bound = function->copy(params);
+    const std::shared_ptr<void*> bound(function->copy(params), function->free);
     return issue(stream, Work{nullptr, 0, [=] {
         const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-        const int r = function->launch(grid, block, shared, bound);
-        function->free(bound);
-        return r ? LAUNCH_FAILED : 0;
+        return function->launch(grid, block, shared, bound.get()) ? LAUNCH_FAILED : 0;
     }});
 }
 long emulator_launches() { return launches; }
@@ -411,15 +454,31 @@ void emulator_reseed(long n) {
     snprintf(text, sizeof text, "%ld", n);
     setenv("EMULATOR_SEED", text, 1);
 }
-// Work of a library: it is done when the stream comes to it.
-void emulator_issue(void* stream, void (*run)(void*), void* what) {
+// Work of a library: `run` is done when the stream comes to it, and each time that a graph does; `free` when it is not needed again.
+Result emulator_issue(void* stream, void (*run)(void*), void* what, void (*free)(void*)) {
     LOCKED;
-    issue(stream, Work{nullptr, 0, [=] { run(what); return 0; }});
+    const std::shared_ptr<void> kept(what, free);
+    return issue(stream, Work{nullptr, 0, [=] { run(kept.get()); return 0; }});
 }
 Result cuGetErrorName(int code, const char** s) {
+    static const std::map<int, const char*> names{
+        {2, "CUDA_ERROR_OUT_OF_MEMORY"},
+        {600, "CUDA_ERROR_NOT_READY"},
+        {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {719, "CUDA_ERROR_LAUNCH_FAILED"},
+        {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+        {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+        {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED"},
+        {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+        {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+        {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+        {907, "CUDA_ERROR_CAPTURED_EVENT"},
+        {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+    };
     static thread_local char text[32];
     snprintf(text, sizeof text, "emulated error %d", code);
-    *s = text;
+    const auto known = names.find(code);
+    *s = known == names.end() ? text : known->second;
     return 0;
 }
 Result cuGetErrorString(int code, const char** s) { return cuGetErrorName(code, s); }

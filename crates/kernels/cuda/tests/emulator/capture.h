@@ -1,0 +1,145 @@
+// Captured graphs of the emulated driver. A graph runs its nodes in an order that the seed chooses among those that their
+// dependencies allow; so a dependency that nobody stated shows. Included by cuda.cpp.
+
+struct Node {
+    std::set<size_t> after;
+    std::function<Result()> run;
+};
+struct Graph {
+    std::vector<Node> nodes;
+};
+struct Capture {
+    uint64_t id;
+    int mode;
+    Stream* origin;
+    const void* thread;
+    bool is_refused = false;
+    std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+};
+// Modes: 0 global, 1 of the thread, 2 relaxed.
+static thread_local int thread_mode;
+
+static Result refuse(const std::shared_ptr<Capture>& c, Result code) {
+    c->is_refused = true;
+    return code;
+}
+static bool is_captured(void* s) { return (uintptr_t)s > 2 && ((Stream*)s)->capture; }
+static bool is_any_captured() {
+    for (Stream* s : streams())
+        if (s->capture) return true;
+    return false;
+}
+static Result refuse_all(Result code) {
+    for (Stream* s : streams())
+        if (s->capture) refuse(s->capture, code);
+    return code;
+}
+// A call that could break a capture: an allocation, a question about an event.
+static Result unsafe_call() {
+    if (thread_mode == 2) return 0;
+    for (Stream* s : streams()) {
+        if (!s->capture || s->capture->mode == 2) continue;
+        const bool own = s->capture->thread == &thread_mode;
+        if (own || (s->capture->mode == 0 && thread_mode == 0)) return refuse(s->capture, 900);
+    }
+    return 0;
+}
+static Result add_node(Stream* s, std::function<Result()> run) {
+    if (s->capture->is_refused) return 901;
+    std::vector<Node>& nodes = s->capture->graph->nodes;
+    nodes.push_back(Node{s->last, std::move(run)});
+    s->last = {nodes.size() - 1};
+    return 0;
+}
+// A stream waits for an event where one of them is captured.
+static Result join(Stream* s, Event* e) {
+    if ((uintptr_t)s <= 2) return refuse_all(906);
+    if (!e->capture) return refuse(s->capture, 905);
+    if (s->capture && s->capture != e->capture) return refuse(s->capture, 905);
+    if (e->capture->is_refused) return 901;
+    s->capture = e->capture;
+    s->last.insert(e->nodes.begin(), e->nodes.end());
+    return 0;
+}
+static Result run_graph(const Graph& g) {
+    std::vector<bool> done(g.nodes.size());
+    for (size_t n = 0; n < g.nodes.size(); n++) {
+        std::vector<size_t> able;
+        for (size_t i = 0; i < g.nodes.size() && able.size() < 64; i++) {
+            const auto& after = g.nodes[i].after;
+            if (!done[i] && std::all_of(after.begin(), after.end(), [&](size_t k) { return done[k]; })) able.push_back(i);
+        }
+        const size_t next = able[draw() % able.size()];
+        if (g.nodes[next].run)
+            if (Result r = g.nodes[next].run()) return r;
+        done[next] = true;
+    }
+    return 0;
+}
+// All that nodes come after, and they themselves.
+static std::set<size_t> before(const Graph& g, std::set<size_t> nodes) {
+    std::vector<size_t> open(nodes.begin(), nodes.end());
+    while (!open.empty()) {
+        const size_t n = open.back();
+        open.pop_back();
+        for (size_t k : g.nodes[n].after)
+            if (nodes.insert(k).second) open.push_back(k);
+    }
+    return nodes;
+}
+static Result issue(void* stream, Work w);
+
+extern "C" {
+Result cuThreadExchangeStreamCaptureMode(int* mode) { std::swap(*mode, thread_mode); return 0; }
+Result cuStreamBeginCapture_v2(void* s, int mode) {
+    LOCKED;
+    static uint64_t next = 1;
+    if ((uintptr_t)s <= 2 || is_captured(s)) return 900;
+    Stream* stream = (Stream*)s;
+    stream->capture = std::make_shared<Capture>(Capture{next++, mode, stream, &thread_mode});
+    stream->last.clear();
+    return 0;
+}
+Result cuStreamGetCaptureInfo_v2(void* s, int* status, uint64_t* id, void*, void*, void*) {
+    LOCKED;
+    if ((uintptr_t)s <= 2) return is_any_captured() ? 906 : (*status = 0);
+    const std::shared_ptr<Capture>& c = ((Stream*)s)->capture;
+    *status = c ? 1 + c->is_refused : 0;
+    if (c) *id = c->id;
+    return 0;
+}
+Result cuStreamEndCapture(void* s, Graph** out) {
+    LOCKED;
+    *out = nullptr;
+    if (!is_captured(s)) return 900;
+    const std::shared_ptr<Capture> c = ((Stream*)s)->capture;
+    if (c->origin != s) return refuse(c, 903);
+    if (c->mode != 2 && c->thread != &thread_mode) return refuse(c, 908);
+    const std::set<size_t> joined = before(*c->graph, c->origin->last);
+    bool all = true;
+    for (Stream* other : streams())
+        if (other->capture == c) {
+            for (size_t n : other->last) all = all && joined.count(n);
+            other->capture = nullptr;
+            other->last.clear();
+        }
+    if (c->is_refused) return 901;
+    if (!all) return 904;
+    *out = new Graph(*c->graph);
+    return 0;
+}
+Result cuGraphGetNodes(Graph* g, void* nodes, size_t* n) { *n = g->nodes.size(); return nodes ? INVALID : 0; }
+Result cuGraphInstantiateWithFlags(std::shared_ptr<Graph>** exec, Graph* g, unsigned long long) {
+    *exec = new std::shared_ptr<Graph>(new Graph(*g));
+    return 0;
+}
+Result cuGraphLaunch(std::shared_ptr<Graph>* exec, void* stream) {
+    LOCKED;
+    if (Result r = failed()) return r;
+    launches++;
+    const std::shared_ptr<Graph> graph = *exec;
+    return issue(stream, Work{nullptr, 0, [graph] { return run_graph(*graph); }});
+}
+Result cuGraphDestroy(Graph* g) { LOCKED; delete g; return 0; }
+Result cuGraphExecDestroy(std::shared_ptr<Graph>* exec) { LOCKED; delete exec; return 0; }
+}
