@@ -65,7 +65,7 @@ _MEMO = "oneflow"
 
 def _copy_from(self: UntypedStorage, source: Any, non_blocking: bool = False) -> UntypedStorage:
     inner = source._untyped_storage if isinstance(source, TypedStorage) else source
-    self._tensor().copy_(inner._tensor())
+    self._tensor().copy_(inner._tensor(), non_blocking)
     return self
 
 
@@ -175,7 +175,8 @@ def _from_bytes(data: bytes) -> UntypedStorage:
 for _name, _method in {
     "share_memory_": _share,
     "is_shared": _is_shared,
-    "is_pinned": lambda self, device="cuda": False,
+    "is_pinned": lambda self, device="cuda": self._tensor().is_pinned(),
+    "pin_memory": lambda self, device="cuda": self._tensor().pin_memory().untyped_storage(),
     "clone": _clone,
     "__copy__": _clone,
     "__deepcopy__": _deepcopy,

@@ -33,16 +33,18 @@ def test_a_fault_costs_the_case_that_met_it(tmp_path):
     entry = run["families"]["device"]
     assert code == 1 and entry["n_passed"] > 0 and entry["n_passed"] + len(entry["failures"]) == entry["n"] > 2
     assert entry["n_restarts"] == len(entry["failures"]) > 0
-    assert all("700" in failure["message"] for failure in entry["failures"].values()), entry
+    assert all("ILLEGAL_ADDRESS" in failure["message"] for failure in entry["failures"].values()), entry
     assert "device" in text and len(text.splitlines()) < 40
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_streams_on_the_emulated_device(seed, tmp_path):
+@pytest.mark.parametrize(("seed", "families"), [(1, "streams,memory,graphs,device"), (2, "streams,memory,graphs")])
+def test_families_on_the_emulated_device(seed, families, tmp_path):
     """It has two GPUs and does the work of streams late, in an order that the seed chooses."""
-    few = ("--families", "streams", "--skip-smoke")
+    few = ("--families", families, "--skip-smoke", "--jobs", "2")
     code, run, text = _run("suites.gpu", tmp_path, *few, EMULATOR_SEED=str(seed))
-    assert code == 0 and run["families"]["streams"]["n"] > 8, text + json.dumps(run["families"], indent=1)
+    sizes = {name: entry["n"] for name, entry in run["families"].items()}
+    assert code == 0 and set(sizes) == set(families.split(",")), text + json.dumps(run["families"], indent=1)
+    assert all(n > 5 for n in sizes.values()), sizes
 
 
 def test_a_dead_device_ends_at_the_smoke_step(tmp_path):
@@ -53,7 +55,7 @@ def test_a_dead_device_ends_at_the_smoke_step(tmp_path):
 
 def test_a_bench_outlives_rows_that_fail(tmp_path):
     code, run, text = _run("benches.gpu", tmp_path, "backward", EMULATOR_FAILS_AFTER="60")
-    assert len(run["rows"]) == 3 and all("700" in row["error"] for row in run["rows"]) and "failed" in text
+    assert len(run["rows"]) == 3 and all("ILLEGAL_ADDRESS" in row["error"] for row in run["rows"]) and "failed" in text
     assert run["sections"]["backward"]["n_starts"] == 4
     code, run, text = _run("benches.gpu", tmp_path, "train", "--limit", "0.5")
     assert code == 1 and "stopped after" in run["sections"]["train"]["ending"]

@@ -22,7 +22,15 @@ from suites import report
 from suites.runner import Limits, Result, run_file
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("test_device.py", "test_streams.py", "test_layers.py", "test_gpt.py", "test_table.py")
+FILES = (
+    "test_device.py",
+    "test_streams.py",
+    "test_memory.py",
+    "test_graphs.py",
+    "test_layers.py",
+    "test_gpt.py",
+    "test_table.py",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,9 +7,10 @@ use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answering, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, forms, placed, value};
-use oneflow_core::base::{Arg, Error, Result};
+use oneflow_core::base::{Arg, DeviceType, Error, Result};
 use oneflow_core::{
-    Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, bit, dispatch, may_release, warn,
+    Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, Transfers, bit, dispatch, may_release, warn,
+    with_transfers,
 };
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -163,6 +164,15 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
         frame.args[i as usize] = Arg::Device(device);
     }
     frame.draw();
+    let non_blocking = o.non_blocking.is_some_and(|i| frame.args[i as usize].bool());
+    let _transfers = (frame.pinned || non_blocking)
+        .then(|| with_transfers(Transfers { pinned: frame.pinned.then_some(DeviceType::CUDA), non_blocking }));
+    if frame.pinned
+        && let Some(device) = o.made_as.and_then(|(_, i)| frame.args[i as usize].device()).filter(|d| !d.is_cpu())
+    {
+        let name = o.op.sig.name;
+        return Err(Error::runtime(format!("{name}(): only dense CPU tensors can be pinned, not one on {device}")));
+    }
     let mut outs = Outs::new();
     if form.is_inplace() {
         let Some(dest) = frame.ins[o.self_input] else {

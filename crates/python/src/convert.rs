@@ -8,7 +8,7 @@ use crate::operators as ops;
 use crate::parse::Given;
 use crate::{classes, value};
 use oneflow_core::base::{Arg, DType, Device, DeviceType, Error, Result, contiguous_strides, intern};
-use oneflow_core::{Tensor, bit};
+use oneflow_core::{Tensor, Transfers, bit, with_transfers};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
@@ -112,6 +112,7 @@ struct Want {
     dtype: Option<DType>,
     device: Option<Device>,
     copy: bool,
+    non_blocking: bool,
     format: Option<&'static str>,
 }
 
@@ -125,6 +126,10 @@ fn convert(py: Python<'_>, t: &Tensor, w: &Want) -> Result<Tensor> {
             Some(f) => ops::CONTIGUOUS.one(py, &[Some(t)], &[Arg::Sym(intern(f))]),
         };
     }
+    // What comes to the host without being waited for comes to pinned memory.
+    let pinned = device.filter(|d| d.is_cpu()).map(|_| t.device().kind).filter(|kind| *kind == DeviceType::CUDA);
+    let _transfers =
+        (w.non_blocking && device.is_some()).then(|| with_transfers(Transfers { pinned, non_blocking: true }));
     let args = [dtype.map_or(Arg::None, Arg::DType), device.map_or(Arg::None, Arg::Device)];
     let made = ops::TO_COPY.one(py, &[Some(t)], &args)?;
     match w.format {
@@ -169,7 +174,7 @@ unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject
     // SAFETY: a method call.
     unsafe {
         let t = self_tensor(o)?;
-        let [first, second, third, fourth, dtype, device, other, tensor, _, copy, format] =
+        let [first, second, third, fourth, dtype, device, other, tensor, non_blocking, copy, format] =
             bind("to", names, UNNAMED.len(), 0, g)?;
         let mut w = Want::default();
         let mut flags: &[*mut PyObject] = &[second, third, fourth];
@@ -204,7 +209,9 @@ unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject
         for (i, x) in flags.iter().enumerate().filter(|(_, x)| !x.is_null()) {
             let on = value::boolean(py, *x)?.filter(|_| i < 2).ok_or_else(|| invalid(py, g))?;
             w.copy |= i == 1 && on;
+            w.non_blocking |= i == 0 && on;
         }
+        w.non_blocking |= flag(py, "to", "non_blocking", non_blocking, false)?;
         w.copy |= flag(py, "to", "copy", copy, false)?;
         w.format = memory_format(py, "to", format)?;
         wrap(py, convert(py, t, &w)?)
@@ -243,7 +250,7 @@ unsafe fn cpu(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObjec
 unsafe fn cuda(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
     // SAFETY: a method call.
     unsafe {
-        let [d, _, f] = bind("cuda", ["device", "non_blocking", "memory_format"], 3, 0, g)?;
+        let [d, non_blocking, f] = bind("cuda", ["device", "non_blocking", "memory_format"], 3, 0, g)?;
         let device = match given(d) {
             None => crate::cuda::current(),
             Some(x) => {
@@ -254,7 +261,8 @@ unsafe fn cuda(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObje
         if device.kind != DeviceType::CUDA {
             return Err(Error::runtime(format!("Invalid device, must be cuda device, got {device}")));
         }
-        let w = Want { device: Some(device), format: memory_format(py, "cuda", f)?, ..Want::default() };
+        let non_blocking = flag(py, "cuda", "non_blocking", non_blocking, false)?;
+        let w = Want { device: Some(device), format: memory_format(py, "cuda", f)?, non_blocking, ..Want::default() };
         wrap(py, convert(py, self_tensor(o)?, &w)?)
     }
 }
@@ -289,7 +297,7 @@ unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObj
     // SAFETY: a method call.
     unsafe {
         let t = self_tensor(o)?;
-        let [d, _] = bind("type", ["dtype", "non_blocking"], 2, 0, g)?;
+        let [d, non_blocking] = bind("type", ["dtype", "non_blocking"], 2, 0, g)?;
         let Some(d) = given(d) else {
             let place = if t.device().is_cpu() { String::new() } else { format!("{}.", t.device().kind.name()) };
             let name = format!("oneflow.{place}{}Tensor", t.dtype().scalar_type_name());
@@ -307,7 +315,8 @@ unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObj
         let Some((dtype, device)) = named else {
             return Err(Error::value(format!("invalid type: {}", b.repr().pend(py)?)));
         };
-        wrap(py, moved(py, t, Some(dtype), device)?)
+        let non_blocking = flag(py, "type", "non_blocking", non_blocking, false)?;
+        wrap(py, convert(py, t, &Want { dtype: Some(dtype), device, non_blocking, ..Want::default() })?)
     }
 }
 

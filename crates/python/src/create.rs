@@ -7,8 +7,8 @@ use crate::object::{tensor_of, wrap};
 use crate::parse::Given;
 use crate::{classes, convert, default_device, dlpack, numpy, placed, scalar, value};
 use oneflow_autograd as ag;
-use oneflow_core::base::{DType, Device, Dims, Error, Result, Scalar, promote};
-use oneflow_core::{Tensor, default_dtype};
+use oneflow_core::base::{DType, Device, DeviceType, Dims, Error, Result, Scalar, promote};
+use oneflow_core::{Tensor, Transfers, default_dtype, with_transfers};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -71,7 +71,7 @@ unsafe fn tensor(py: Python<'_>, slf: *mut PyObject, g: Given) -> Result<*mut Py
         if let Some(result) = placed::by_hand(py, "tensor", slf, g, tensor) {
             return result;
         }
-        let [data, dtype, device, grad, _pin] =
+        let [data, dtype, device, grad, pin] =
             bind("tensor", ["data", "dtype", "device", "requires_grad", "pin_memory"], 1, 1, g)?;
         let (dtype, device) = wanted(py, "tensor", dtype, device, default_device::get())?;
         let grad = flag(py, "tensor", "requires_grad", grad, false)?;
@@ -81,7 +81,13 @@ unsafe fn tensor(py: Python<'_>, slf: *mut PyObject, g: Given) -> Result<*mut Py
                 return Err(pending_set());
             }
         }
+        let pinned = flag(py, "tensor", "pin_memory", pin, false)?;
+        let _transfers =
+            pinned.then(|| with_transfers(Transfers { pinned: Some(DeviceType::CUDA), ..Transfers::default() }));
         let t = from_data(py, data, dtype, device)?;
+        if pinned && !t.device().is_cpu() {
+            return Err(Error::runtime("tensor(): only dense CPU tensors can be pinned"));
+        }
         if grad {
             ag::set_requires_grad(&t, true)?;
         }

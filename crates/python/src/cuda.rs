@@ -4,6 +4,7 @@
 
 use crate::gate::{detach, run};
 use crate::object::get;
+use oneflow_core::Tensor;
 use oneflow_core::base::{Device, DeviceType, Error, Result};
 use oneflow_ep::cuda::{self, Cuda};
 use oneflow_ep::{Provider, Queue};
@@ -21,13 +22,13 @@ pub fn current() -> Device {
     Device::new(DeviceType::CUDA, CURRENT.get())
 }
 
-fn provider() -> Result<&'static Cuda> {
+pub(crate) fn provider() -> Result<&'static Cuda> {
     cuda::provider().ok_or_else(|| {
         Error::runtime(format!("CUDA is not available: {}", cuda::unavailable_reason().unwrap_or_default()))
     })
 }
 
-fn checked(index: i64) -> Result<u16> {
+pub(crate) fn checked(index: i64) -> Result<u16> {
     let n = provider()?.device_count();
     if (index as u64) < n as u64 {
         return Ok(index as u16);
@@ -81,16 +82,6 @@ fn _cuda_synchronize(py: Python<'_>, index: i64) -> PyResult<()> {
     })
 }
 
-/// Bytes in use, bytes held by the allocator, peak of the bytes in use; `reset` starts a new peak.
-#[pyfunction]
-fn _cuda_memory(index: i64, reset: bool) -> PyResult<(usize, usize, usize)> {
-    run(|| {
-        let (p, index) = (provider()?, checked(index)?);
-        let (in_use, held) = p.memory(index);
-        Ok((in_use, held, p.peak_memory(index, reset)))
-    })
-}
-
 /// Bytes that the driver has free, and how many there are.
 #[pyfunction]
 fn _cuda_driver_memory(index: i64) -> PyResult<(usize, usize)> {
@@ -116,7 +107,7 @@ fn _cuda_properties(index: i64) -> PyResult<(String, i32, i32, usize, u32)> {
 
 /// A queue of one device.
 #[pyclass(frozen, name = "_CudaStream", module = "oneflow._oneflow")]
-struct PyStream(Queue);
+pub(crate) struct PyStream(pub(crate) Queue);
 
 #[pymethods]
 impl PyStream {
@@ -211,6 +202,12 @@ fn _cuda_record_stream(tensor: &Bound<'_, PyAny>, stream: &Bound<'_, PyStream>) 
     })
 }
 
+/// Returns true if a tensor lies in pinned memory of the host.
+pub fn is_pinned(t: &Tensor) -> bool {
+    let Some(s) = t.storage().filter(|s| t.device().is_cpu() && s.bytes() > 0) else { return false };
+    s.pinned_for().is_some() || cuda::provider().is_some_and(|p| p.is_pinned(s.ptr()))
+}
+
 /// Before a tensor of a device goes to another library: the stream that this one names (DLPack's numbers: 1 is the legacy default
 /// stream) waits for what the calling thread has issued.
 pub fn hand_over(device: Device, handle: usize) -> Result<()> {
@@ -232,7 +229,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_set_device, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_synchronize, m)?)?;
-    m.add_function(wrap_pyfunction!(_cuda_memory, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_driver_memory, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_empty_cache, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_properties, m)?)?;

@@ -13,6 +13,8 @@ mod classes;
 mod convert;
 mod create;
 mod cuda;
+mod cuda_graph;
+mod cuda_memory;
 mod default_device;
 mod distributed;
 mod dlpack;
@@ -83,6 +85,8 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     settings::add(m)?;
     default_device::add(m)?;
     cuda::add(m)?;
+    cuda_graph::add(m)?;
+    cuda_memory::add(m)?;
     global::add(m)?;
     placed::add(m)?;
     distributed::add(m)?;

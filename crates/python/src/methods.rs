@@ -85,7 +85,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
     ),
     (
         "is_pinned",
-        "is_pinned($self)\n--\n\nFalse: host memory is not pinned.\n\nExample::\n\n    >>> oneflow.ones(1).is_pinned()\n    False",
+        "is_pinned($self)\n--\n\nWhether the tensor lies in pinned host memory, which a GPU copies by itself (see `pin_memory`).\n\nExample::\n\n    >>> oneflow.ones(1).is_pinned()\n    False",
         is_pinned,
     ),
     (
@@ -213,7 +213,7 @@ plain! {
     is_complex = |_py, _o, t| Ok(boolean(t.dtype().is_complex()));
     is_signed = |_py, _o, t| Ok(boolean(crate::classes::is_signed(t.dtype())));
     is_inference = |_py, _o, t| Ok(boolean(t.is_inference()));
-    is_pinned = |_py, _o, _t| Ok(boolean(false));
+    is_pinned = |_py, _o, t| Ok(boolean(crate::cuda::is_pinned(t)));
     get_device = |_py, _o, t| checked(ffi::PyLong_FromLongLong(if t.device().is_cpu() { -1 } else { t.device().index as i64 }));
     item = |_py, _o, t| item_of(t);
     tolist = |_py, _o, t| list_of(t);

@@ -58,6 +58,8 @@ pub struct Overload {
     pub defaults: SmallVec<[Arg<'static>; 8]>,
     /// Bare numbers replace the one positional list (`x.view(2, 3)`).
     pub spreads: bool,
+    /// The argument `non_blocking`: whether a copy between host and device is waited for.
+    pub non_blocking: Option<u8>,
     /// Creates a tensor of a given dtype and device: takes `layout` and `pin_memory` too.
     pub factory: bool,
     /// Creates a tensor: takes `placement` and `sbp` too, in a separate overload or by `placed`.
@@ -170,6 +172,7 @@ impl Overload {
                 false => find(Ty::Device),
             },
             made_as: find(Ty::DType).zip(find(Ty::Device)),
+            non_blocking: params.iter().find(|p| p.name == "non_blocking").map(|p| p.arg),
             requires_grad: params.iter().find(|p| p.name == "requires_grad").map(|p| p.arg),
             takes_out: form == Form::Function && (op.faces.has(oneflow_core::Faces::OUT) || named),
             binary,

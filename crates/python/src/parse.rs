@@ -4,6 +4,7 @@
 
 use crate::gate::{OrPending, pending_set};
 use crate::generator::PyGenerator;
+use crate::hand::flag;
 use crate::object::{is_tensor, tensor_of};
 use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
 use crate::overrides::answers;
@@ -64,6 +65,8 @@ pub struct Frame<'a> {
     made: Vec<Box<Tensor>>,
     rng: Option<(u8, Option<Generator>)>,
     pub out: *mut PyObject,
+    /// The result lies in pinned memory.
+    pub pinned: bool,
     /// A 0-dim tensor is no number: an overload that takes a tensor there comes first.
     pub tensors_first: bool,
     /// The reason why an overload was skipped.
@@ -87,6 +90,7 @@ impl<'a> Frame<'a> {
             made: Vec::new(),
             rng: None,
             out: null_mut(),
+            pinned: false,
             tensors_first: false,
             passed_over: false,
             answering: Vec::new(),
@@ -100,6 +104,7 @@ impl<'a> Frame<'a> {
         self.n_ints = 0;
         self.rng = None;
         self.out = null_mut();
+        self.pinned = false;
         self.answering.clear();
     }
 
@@ -242,7 +247,7 @@ impl<'a> Frame<'a> {
                         }
                     }
                 }
-                // One layout, and no pinned memory without a device that profits: accepted where it changes nothing.
+                // There is one layout.
                 "layout" if o.factory => {
                     let strided = classes::strided(py).pend(py)?;
                     if object != ffi::Py_None() && object != strided.as_ptr() {
@@ -252,7 +257,8 @@ impl<'a> Frame<'a> {
                         )));
                     }
                 }
-                "pin_memory" if o.factory => {}
+                "pin_memory" if o.factory && object == ffi::Py_None() => {}
+                "pin_memory" if o.factory => self.pinned = flag(py, o.op.sig.name, "pin_memory", object, false)?,
                 _ => return Ok(Err(Misfit::Unexpected(name))),
             }
         }

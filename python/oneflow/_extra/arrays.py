@@ -23,7 +23,8 @@ def cast(input: Tensor, dtype: oneflow.dtype, pin_memory: bool = False) -> Tenso
         >>> oneflow.cast(oneflow.ones(1), oneflow.int64)
         tensor([1])
     """
-    return input.to(dtype)
+    made = input.to(dtype)
+    return made.pin_memory() if pin_memory else made
 
 
 def slice(input: Tensor, slice_tup_list: Sequence[Any]) -> Tensor:

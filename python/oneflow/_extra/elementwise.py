@@ -107,7 +107,8 @@ amp_black_identity = amp_white_identity = identity
 
 def copy(x: Tensor, device: Any = None, pin_memory: bool = False) -> Tensor:
     """Return a copy of ``x``, on ``device`` if one is given."""
-    return x.clone() if device is None else x.to(device, copy=True)
+    made = x.clone() if device is None else x.to(device, copy=True)
+    return made.pin_memory() if pin_memory else made
 
 
 def depend(input: Tensor, depend: Any) -> Tensor:

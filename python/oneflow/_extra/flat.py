@@ -315,6 +315,7 @@ def copy(
     """A copy on a device: its type and index, or the device itself."""
     chosen = device if device is not None else device_type
     if chosen is None:
-        return x.clone()
+        return x.clone().pin_memory() if pin_memory else x.clone()
     where = f"{chosen}:{device_id}" if isinstance(chosen, str) and device_id is not None else chosen
-    return x.to(oneflow.device(where) if isinstance(where, str) else where, copy=True)
+    made = x.to(oneflow.device(where) if isinstance(where, str) else where, copy=True)
+    return made.pin_memory() if pin_memory else made

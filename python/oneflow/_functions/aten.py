@@ -38,7 +38,9 @@ def _to_copy(
 ) -> Tensor:
     """A copy with another dtype, device or order in memory."""
     options = {"dtype": dtype, "device": device, "memory_format": memory_format}
-    return self.to(**{key: value for key, value in options.items() if value is not None}, copy=True)
+    options = {key: value for key, value in options.items() if value is not None}
+    made = self.to(**options, non_blocking=non_blocking, copy=True)
+    return made.pin_memory() if pin_memory else made
 
 
 def _unsafe_view(self: Tensor, size: Any) -> Tensor:

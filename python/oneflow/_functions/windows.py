@@ -25,11 +25,12 @@ def _made(function: str, n: int, periodic: bool, options: dict[str, Any], name: 
     layout = options.pop("layout", None)
     if layout not in (None, oneflow.strided):
         raise RuntimeError(f"{name} is not implemented for sparse types, got: {layout}")
-    options.pop("pin_memory", None)
+    pinned = options.pop("pin_memory", None)
     requires_grad = options.pop("requires_grad", False)
     # Half types are rounded once.
     wide = dtype if dtype is oneflow.float64 else oneflow.float32
     window = getattr(windows, function)(n, sym=not periodic, dtype=wide, **options, **shape).to(dtype)
+    window = window.pin_memory() if pinned else window
     return window.requires_grad_() if requires_grad else window
 
 

@@ -240,21 +240,32 @@ def is_shared(self: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: host memory is not pinned.
+    """Return a copy in pinned host memory, which a GPU copies by itself; the tensor where it lies there already.
+
+    Copies from it with ``non_blocking=True`` return when they are issued: until they are done, nobody may write to it.
+
+    Args:
+        device: accepted for compatibility; memory is pinned for all GPUs.
 
     Raises:
-        RuntimeError: there is no GPU that pinned memory would serve.
+        RuntimeError: there is no GPU that pinned memory would serve, or the tensor is not in host memory.
 
     Example::
 
-        >>> oneflow.cuda.is_available() or oneflow.ones(1).is_pinned()
-        False
+        >>> if oneflow.cuda.is_available():
+        ...     batch = oneflow.ones(4).pin_memory().to("cuda", non_blocking=True)
     """
     import oneflow
 
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{self.type()}': only dense CPU tensors can be pinned")
     if not oneflow.cuda.is_available():
         raise RuntimeError("pin_memory(): found no GPU: memory is pinned for copies to one")
-    return self
+    if self.is_pinned():
+        return self
+    like: Any = oneflow.empty_like
+    dense: Tensor = like(self, pin_memory=True, requires_grad=False)
+    return dense.copy_(self)
 
 
 def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:

@@ -126,7 +126,7 @@ class save_on_cpu(saved_tensors_hooks):
     """Keep what is saved for backward in host memory.
 
     Args:
-        pin_memory: accepted; host memory is not pinned.
+        pin_memory: keep it in pinned memory, from where it comes back without being waited for. Needs a GPU.
         device_type: the device the tensors come from.
 
     Example::
@@ -137,7 +137,11 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Tensor) -> tuple[Any, Tensor]:
-            return tensor.device, tensor.cpu()
+            if not pin_memory or tensor.device.type == "cpu":
+                return tensor.device, tensor.cpu()
+            # The stub does not name what every factory takes.
+            pinned = oneflow.empty_like(tensor, device="cpu", pin_memory=True)  # type: ignore[call-arg]
+            return tensor.device, pinned.copy_(tensor)
 
         def unpack(packed: tuple[Any, Tensor]) -> Tensor:
             device, tensor = packed

@@ -19,6 +19,29 @@ from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._oneflow import OutOfMemoryError
 from oneflow._oneflow import device as _device
 from oneflow.cuda._queries import *  # noqa: F403
+from oneflow.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
+from oneflow.cuda.memory import (
+    empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
 from oneflow.cuda.streams import (
     Event,
     Stream,
@@ -31,6 +54,7 @@ from oneflow.cuda.streams import (
 from oneflow.random import manual_seed as _manual_seed
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "OutOfMemoryError",
     "Stream",
@@ -41,18 +65,37 @@ __all__ = [
     "device",
     "device_count",
     "empty_cache",
+    "get_allocator_backend",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
+    "graph",
+    "graph_pool_handle",
+    "host_memory_stats",
     "is_available",
+    "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
     "set_device",
+    "set_per_process_memory_fraction",
     "set_stream",
     "stream",
     "synchronize",
@@ -185,65 +228,6 @@ def synchronize(device: Any = None) -> None:
         False
     """
     _oneflow._cuda_synchronize(_index(device))
-
-
-def _memory(device: Any, reset: bool = False) -> tuple[int, int, int]:
-    return _oneflow._cuda_memory(_index(device), reset) if is_available() else (0, 0, 0)
-
-
-def memory_allocated(device: Any = None) -> int:
-    """Return the bytes held by tensors.
-
-    Example::
-
-        >>> oneflow.cuda.memory_allocated() >= 0
-        True
-    """
-    return _memory(device)[0]
-
-
-def memory_reserved(device: Any = None) -> int:
-    """Return the bytes the allocator holds, in use or not.
-
-    Example::
-
-        >>> oneflow.cuda.memory_reserved() >= oneflow.cuda.memory_allocated()
-        True
-    """
-    return _memory(device)[1]
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes held by tensors since the start or the last reset.
-
-    Example::
-
-        >>> oneflow.cuda.max_memory_allocated() >= oneflow.cuda.memory_allocated()
-        True
-    """
-    return _memory(device)[2]
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Start a new peak for :func:`max_memory_allocated`.
-
-    Example::
-
-        >>> oneflow.cuda.reset_peak_memory_stats()
-        >>> oneflow.cuda.max_memory_allocated() == oneflow.cuda.memory_allocated()
-        True
-    """
-    _memory(device, reset=True)
-
-
-def empty_cache() -> None:
-    """Give memory that no tensor uses back to the driver.
-
-    Example::
-
-        >>> oneflow.cuda.empty_cache()
-    """
-    _oneflow._cuda_empty_cache()
 
 
 @dataclass(frozen=True)

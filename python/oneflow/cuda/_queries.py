@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oneflow import Tensor, _oneflow, random
-from oneflow._base.refusals import refuse, refuse_class
+from oneflow import Tensor, random
 from oneflow._tensor import typed_tensors
 
 __all__ = [
@@ -15,12 +14,7 @@ __all__ = [
     "initial_seed",
     "ipc_collect",
     "is_bf16_supported",
-    "is_current_stream_capturing",
     "is_tf32_supported",
-    "max_memory_reserved",
-    "mem_get_info",
-    "memory_stats",
-    "reset_max_memory_allocated",
     "seed",
     "seed_all",
     "set_rng_state",
@@ -80,59 +74,8 @@ def initial_seed() -> int:
     return random.initial_seed()
 
 
-def max_memory_reserved(device: Any = None) -> int:
-    """Return the bytes that the allocator holds. It frees none by itself, so this is the maximum."""
-    from oneflow import cuda
-
-    return cuda.memory_reserved(device)
-
-
-def reset_max_memory_allocated(device: Any = None) -> None:
-    """Start a new peak for ``max_memory_allocated``."""
-    from oneflow import cuda
-
-    cuda.reset_peak_memory_stats(device)
-
-
-def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return the bytes that the driver has free on a GPU, and how many the GPU has.
-
-    What the allocator holds for later tensors counts as taken: :func:`oneflow.cuda.empty_cache` gives it back.
-
-    Raises:
-        RuntimeError: there is no such GPU.
-
-    Example::
-
-        >>> if oneflow.cuda.is_available():
-        ...     free, total = oneflow.cuda.mem_get_info()
-        ...     share = free / total
-    """
-    from oneflow import cuda
-
-    return _oneflow._cuda_driver_memory(cuda._index(device))
-
-
-def memory_stats(device: Any = None) -> dict[str, int]:
-    """Bytes of the allocator under PyTorch's keys; empty without a GPU."""
-    from oneflow import cuda
-
-    if not cuda.is_available():
-        return {}
-    return {
-        "allocated_bytes.all.current": cuda.memory_allocated(device),
-        "allocated_bytes.all.peak": cuda.max_memory_allocated(device),
-        "reserved_bytes.all.current": cuda.memory_reserved(device),
-    }
-
-
 def ipc_collect() -> None:
     """Do nothing: memory of a GPU is not shared between processes."""
-
-
-def is_current_stream_capturing() -> bool:
-    """False: streams are not captured."""
-    return False
 
 
 def get_arch_list() -> list[str]:
@@ -140,11 +83,6 @@ def get_arch_list() -> list[str]:
     return []
 
 
-CUDAGraph: Any = refuse_class("oneflow.cuda.CUDAGraph", "use oneflow.nn.Graph")
-graph = refuse("oneflow.cuda.graph", "use oneflow.nn.Graph")
-make_graphed_callables = refuse("oneflow.cuda.make_graphed_callables", "use oneflow.nn.Graph")
-
 for _kind in typed_tensors.DTYPES:
     globals()[f"{_kind}Tensor"] = typed_tensors.make(f"{_kind}Tensor", "cuda")
     __all__.append(f"{_kind}Tensor")
-__all__ += ["CUDAGraph", "graph", "make_graphed_callables"]

@@ -44,7 +44,7 @@ class OffloadPolicy:
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
     """Shards, their gradients and the states of optimizers stay in host memory, where those of a mesh of CPUs are
-    anyway.
+    anyway. ``pin_memory`` has no effect there: no GPU copies them.
 
     Example::
 

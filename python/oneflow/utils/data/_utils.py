@@ -6,8 +6,9 @@ import sys
 
 from oneflow.utils.data import _workers as worker
 from oneflow.utils.data import collate
+from oneflow.utils.data import pinning as pin_memory
 
-__all__ = ["collate", "worker"]
+__all__ = ["collate", "pin_memory", "worker"]
 
-for _name, _module in (("collate", collate), ("worker", worker)):
+for _name, _module in (("collate", collate), ("pin_memory", pin_memory), ("worker", worker)):
     sys.modules[f"{__name__}.{_name}"] = _module

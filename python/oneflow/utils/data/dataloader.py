@@ -15,6 +15,7 @@ from oneflow.profiler import record_function
 from oneflow.utils.data._workers import END, PRIMED, Fetcher, WorkerPool
 from oneflow.utils.data.collate import default_collate, default_convert
 from oneflow.utils.data.dataset import IterableDataset
+from oneflow.utils.data.pinning import pin_memory
 from oneflow.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
 
@@ -28,7 +29,8 @@ class DataLoader:
         sampler, batch_sampler: another order.
         num_workers: processes that load ahead; 0 loads here.
         collate_fn: joins a list of samples to a batch.
-        pin_memory: accepted for compatibility.
+        pin_memory: put batches into pinned host memory, from where ``to("cuda", non_blocking=True)`` returns at once.
+            Without a GPU it warns.
         drop_last: leave out a last shorter batch.
         timeout: seconds to wait for a worker, 0 for ever.
         worker_init_fn: called with its number in every worker.
@@ -197,6 +199,13 @@ class _Batches:
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._base_seed = loader._draw_base_seed()
+        self._pins = loader.pin_memory and oneflow.cuda.is_available()
+        if loader.pin_memory and not self._pins:
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, "
+                "then device pinned memory won't be used.",
+                stacklevel=2,
+            )
         self._start()
 
     def _reset(self) -> None:
@@ -217,6 +226,7 @@ class _Batches:
     def __next__(self) -> Any:
         with record_function("enumerate(DataLoader)#DataLoader.__next__"):
             batch = next(self._batches)
+            batch = pin_memory(batch) if self._pins else batch
         self._n_given += 1
         loader = self._loader
         if not loader._iterable:
