@@ -126,10 +126,10 @@ def main() -> None:
         for grad in (False, True) if name == "tiny" else (True,):
             with grad_mode(grad, torch, oneflow):
                 pairs = zip(SECTIONS[name](torch, beside), SECTIONS[name](oneflow, args.device), strict=True)
-                for (case, reference), (_, ours) in as_made(pairs, report):
+                for (case, reference, *work), (_, ours, *_) in as_made(pairs, report):
                     named = case if name != "tiny" else f"{case}{', grad' if grad else ''}"
                     if args.only in case and named not in done:
-                        report.row(named, reference, ours)
+                        report.row(named, reference, ours, *work)
         report.total(name)
 
 

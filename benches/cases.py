@@ -12,8 +12,10 @@ from benches.generate import generate
 from benches.kernels import elementwise, kernels, products
 from benches.loader import loader
 from benches.models import autocast, train
+from benches.roofline import roofline
 
-Case = tuple[str, Callable[[], object]]
+# A name, what is timed and, where it is counted, what that moves or computes.
+Case = tuple[str, Callable[[], object]] | tuple[str, Callable[[], object], dict[str, float]]
 
 
 def tiny(torch: Any, device: str) -> Iterator[Case]:
@@ -91,6 +93,7 @@ SECTIONS: dict[str, Callable[[Any, str], Iterator[Case]]] = {
     "backward": backward,
     "mlp": mlp,
     "products": products,
+    "roofline": roofline,
     "kernels": kernels,
     "elementwise": elementwise,
     "train": train,

@@ -1,8 +1,9 @@
 """`make bench-gpu`: every section in a process of its own with a time limit, and one closing table.
 
 What fails is a row that says why: a section that breaks its process or runs out of time costs its remaining rows alone.
-Rows go to a JSON file as they come. With ``--emulated`` the emulated driver of the kernels' tests stands for a GPU and
-PyTorch runs on the processor: that tries the harness, and its ratios mean nothing.
+Rows go to a JSON file as they come. A second table has rates (GB/s, TFLOP/s) and their shares of the ceilings that
+the same run measured. With ``--emulated`` the emulated driver of the kernels' tests stands for a GPU and PyTorch runs
+on the processor, at small sizes: that tries the harness, and its numbers mean nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -18,13 +20,16 @@ from typing import Any
 
 from benches.__main__ import BROKEN, UNMADE
 from benches.measure import Report
+from benches.roofline import shares
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The loader's work is done by processors.
 SECTIONS = (
-    *("tiny", "backward", "mlp", "products", "kernels", "conv", "conv_last", "conv_bf16", "pool"),
+    *("roofline", "tiny", "backward", "mlp", "products", "kernels", "conv", "conv_last", "conv_bf16", "pool"),
     *("train", "autocast", "generate", "graph"),
 )
+# Those with sizes that an emulated GPU comes to the end of.
+SMALL = ("roofline", "tiny", "train", "autocast", "graph")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,13 +49,18 @@ def main(arguments: list[str] | None = None) -> int:
 
         emulate(ROOT / "target/emulator")
         further += ["--reference-device", "cpu"]
+        os.environ["BENCHES_SMALL"] = "1"
     options.json.parent.mkdir(parents=True, exist_ok=True)
     rows = options.json.with_suffix(".rows")
     rows.unlink(missing_ok=True)
-    endings = {name: _section(name, rows, options.limit, further) for name in options.sections or SECTIONS}
+    endings = {
+        name: _section(name, rows, options.limit, further)
+        for name in options.sections or (SMALL if options.emulated else SECTIONS)
+    }
     measured = [json.loads(line) for line in rows.read_text().splitlines()] if rows.is_file() else []
     options.json.write_text(json.dumps({"sections": endings, "rows": measured}, indent=1) + "\n")
     print("\n" + table(endings, measured))
+    print("\n".join(["", *shares(measured), ""]))
     print(options.json)
     return 0 if all(ending["ending"] == "ok" for ending in endings.values()) else 1
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
 import pathlib
 import statistics
 import time
 from collections.abc import Callable
 
 Thunk = Callable[[], object]
+
+
+def is_small() -> bool:
+    """Whether sizes are to be such that an emulated GPU comes to the end (BENCHES_SMALL)."""
+    return os.environ.get("BENCHES_SMALL") == "1"
+
 
 _clock = time.perf_counter
 
@@ -83,7 +90,8 @@ class Report:
         self.ratios: list[float] = []
         self.n_failed = 0
 
-    def row(self, name: str, reference: Thunk, ours: Thunk) -> None:
+    def row(self, name: str, reference: Thunk, ours: Thunk, work: dict[str, float] | None = None) -> None:
+        """Time both. `work`: the bytes that a call must move, or its operations."""
         try:
             a, b = medians(reference, ours, self.seconds)
         except Exception as error:
@@ -91,7 +99,7 @@ class Report:
             return
         self.ratios.append(b / a)
         print(f"{name:56s} {a * 1e6:12.2f} us {b * 1e6:12.2f} us   x{b / a:.3f}", flush=True)
-        self._write(name=name, reference=a, ours=b, ratio=b / a)
+        self._write(name=name, reference=a, ours=b, ratio=b / a, **(work or {}))
 
     def failed(self, name: str, error: Exception) -> None:
         """Note that a row, or what was to make it, raised."""

@@ -7,12 +7,19 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benches.measure import is_small
+
 Step = Callable[[], object]
 Case = tuple[str, Step]
 
 
 GPT2 = {"vocabulary": 50304, "layers": 12, "width": 768, "heads": 12, "length": 1024}
 GPT2_BATCH = 8
+# Of ResNet-50: images a batch, their side, channels of the first stage.
+RESNET50 = (64, 224, 64)
+if is_small():
+    GPT2, GPT2_BATCH = {"vocabulary": 64, "layers": 2, "width": 32, "heads": 2, "length": 16}, 1
+    RESNET50 = (1, 32, 4)
 
 
 def gpt(torch: Any, vocabulary: int, layers: int, width: int, heads: int, length: int) -> Any:
@@ -182,8 +189,20 @@ def models(torch: Any, device: str) -> dict[str, Callable[[], tuple[Any, tuple[A
         inputs = (torch.randn(batch, 3, size, size, device=device), ids(10, batch))
         return with_optimizer(model, inputs, "SGD", momentum=0.9)
 
+    def photos() -> Any:
+        batch, size, width = RESNET50
+        model = resnet(torch, (3, 4, 6, 3), True, width, photos=True).to(memory_format=torch.channels_last)
+        x = torch.randn(batch, 3, size, size, device=device).to(memory_format=torch.channels_last)
+        return with_optimizer(model, (x, ids(1000, batch)), "SGD", momentum=0.9)
+
     # A processor needs minutes for a step.
-    large = {"GPT-2 124M, T 1024, batch 8": lambda: tokens(*GPT2.values(), GPT2_BATCH)} if device != "cpu" else {}
+    large = {
+        "GPT-2 124M, T 1024, batch 8": lambda: tokens(*GPT2.values(), GPT2_BATCH),
+        "ResNet-50, 224x224, batch 64, channels last, SGD": photos,
+    }
+    if is_small():
+        return large
+    large = large if device != "cpu" else {}
     return {
         "MLP 784-512-512-10, batch 128, SGD": digits,
         "GPT 4x128, T 64, batch 12": lambda: tokens(65, 4, 128, 4, 64, 12),

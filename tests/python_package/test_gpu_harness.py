@@ -61,6 +61,20 @@ def test_a_bench_outlives_rows_that_fail(tmp_path):
     assert code == 1 and "stopped after" in run["sections"]["train"]["ending"]
 
 
+def test_rates_are_shares_of_the_ceilings_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    shares = importlib.import_module("benches.roofline").shares
+    copy = {"name": "ceiling: copy", "ours": 2e-3, "reference": 1e-3, "ratio": 2.0, "bytes": 4e9}
+    add = {"name": "add", "ours": 2e-3, "reference": 4e-3, "ratio": 0.5, "bytes": 2e9}
+    lines = shares([copy, add, {"name": "other", "ours": 1.0, "reference": 1.0, "ratio": 1.0}])
+    # The ceiling is the better of both packages' copies: 4,000 GB/s.
+    assert lines[1].split() == ["ceiling:", "copy", "2000.000", "GB/s", "50%", "100%", "2.000"]
+    assert lines[2].split() == ["add", "1000.000", "GB/s", "25%", "12%", "0.500"] and len(lines) == 3
+    code, run, text = _run("benches.gpu", tmp_path, "roofline", "--only", "ceiling", "--seconds", "0.1")
+    assert code == 0 and [row["name"] for row in run["rows"]] == ["ceiling: copy", "ceiling: bfloat16 product"], text
+    assert run["rows"][0]["bytes"] == 4 << 14 and "GB/s" in text and "TFLOP/s" in text
+
+
 @pytest.mark.parametrize("section", ["products", "conv", "pool"])
 def test_a_bench_makes_its_tensors_on_its_device(section, monkeypatch):
     """PyTorch's meta device refuses what is elsewhere."""
