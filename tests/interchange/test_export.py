@@ -1,37 +1,16 @@
 """Modules to ONNX: checker, ONNX Runtime at the traced and at other sizes, and read back."""
 
-import numpy as np
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import oneflow as flow
 import onnx
 import pytest
+from interchange.exporting import check
 from oneflow import models, nn
-from oneflow._trace.structure import flatten
 from oneflow.nn import functional as F
-
-
-def tensors_in(value):
-    found = []
-    flatten(value, found, None)
-    return found
-
-
-def check(session, model, args, others=(), tolerance=1e-5, **kwargs):
-    """Exports, and compares with eager execution in ONNX Runtime and as an imported module."""
-    program = flow.onnx.export(model, args, **kwargs)
-    data = program.to_bytes()
-    onnx.checker.check_model(data, full_check=True)
-    run, again = session(data), flow.onnx.load(data).eval()
-    for given in (args, *others):
-        inputs = tensors_in(given)
-        with flow.no_grad():
-            expected = [t.numpy() for t in tensors_in(model(*given))]
-            imported = [t.numpy() for t in again.run(*inputs)]
-        made = run({n: t.numpy() for n, t in zip(program.input_names, inputs, strict=True)})
-        for want, have, back in zip(expected, made, imported, strict=True):
-            assert want.dtype == have.dtype and want.shape == have.shape
-            assert np.allclose(want, have, rtol=tolerance, atol=tolerance, equal_nan=True)
-            assert np.allclose(want, back, rtol=tolerance, atol=tolerance, equal_nan=True)
-    return program
 
 
 class Mixed(nn.Module):
@@ -94,6 +73,34 @@ def test_external_data(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
     onnx.checker.check_model(str(tmp_path / "m.onnx"))
     assert flow.allclose(flow.onnx.load(tmp_path / "m.onnx")(x), model(x))
+
+
+_MEMORY = """
+import sys, pathlib
+import oneflow as flow, oneflow.onnx
+from benches.interchange import forget_peak, high_water_mark
+model = flow.nn.Sequential(*[flow.nn.Linear(2048, 2048) for _ in range(4)]).eval()
+weights = sum(p.numel() * 4 for p in model.parameters())
+flow.onnx.export(model[:1], flow.ones(1, 2048), sys.argv[1])
+before = forget_peak()
+flow.onnx.export(model, flow.ones(1, 2048), sys.argv[1])
+after, again = high_water_mark(), forget_peak()
+loaded = flow.onnx.load(sys.argv[1])
+print((after - before) / weights, (high_water_mark() - again) / weights - 1)
+"""
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the system does not count memory anew")
+def test_files_are_written_and_read_without_a_copy_of_the_weights(tmp_path):
+    root = Path(__file__).parents[2]
+    made = subprocess.run(
+        [sys.executable, "-c", _MEMORY, tmp_path / "m.onnx"],
+        env=os.environ | {"PYTHONPATH": f"{root / 'python'}:{root}"},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert all(float(share) < 0.3 for share in made.stdout.split()), made.stdout
 
 
 IDS = flow.tensor([[5, 3, 8, 1, 9, 2], [7, 7, 1, 0, 4, 6]])

@@ -1,9 +1,10 @@
 //! ONNX files as dictionaries, in the names of ONNX's schema, and back. What nodes mean is decided in Python.
 
 use crate::gate::{self, run, to_py};
+use crate::global::copy_to_host;
 use crate::object::get;
 use oneflow_core::base::{Error, Result};
-use oneflow_core::{Pin, Storage, Tensor, copy_to_host};
+use oneflow_core::{Pin, Storage, Tensor};
 use oneflow_onnx::proto::*;
 use oneflow_onnx::{Bytes, Elements, Folder, MappedFile, Source, decode, parse, read_file, write_file};
 use pyo3::IntoPyObjectExt;
@@ -389,12 +390,10 @@ impl AsRef<[u8]> for HostMemory {
 
 /// A tensor's elements; those of a contiguous tensor on the host are not copied.
 fn host_bytes(t: &Tensor) -> Result<Bytes> {
-    let mut tensor = copy_to_host(t)?;
-    if !tensor.is_contiguous() {
-        let whole = Tensor::empty(tensor.dtype(), tensor.device(), tensor.sizes())?;
-        oneflow_core::copy_into(&whole, &tensor)?;
-        tensor = whole;
-    }
+    t.check_memory()?;
+    let here = t.device().is_cpu() && t.storage().is_some() && t.is_contiguous();
+    // A copy is contiguous.
+    let tensor = if here { t.clone() } else { copy_to_host(t)? };
     let bytes = tensor.numel() as usize * tensor.dtype().size();
     if bytes == 0 {
         return Ok(Bytes::new());
