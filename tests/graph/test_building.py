@@ -115,6 +115,43 @@ def test_a_failing_build_leaves_modules_as_they_were():
     assert not hasattr(module, "kept")
 
 
+def test_numbers_that_follow_from_constants_are_read_while_a_graph_is_built():
+    class Reads(nn.Module):
+        def forward(self, x):
+            places = flow.arange(x.shape[0])
+            if (places >= 0).all():
+                x = x[: int(places.sum() // 2)]
+            return x * float(flow.eye(3).sum()) * places.max().item()
+
+    x = flow.randn(4, 2)
+    assert flow.equal(graph_of(Reads())(x), x[:3] * 3 * 3)
+
+
+def test_what_can_change_is_not_read_while_a_graph_is_built():
+    outside = flow.ones(3)
+
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", flow.ones(2))
+            self.of = lambda x: self.scale
+
+        def forward(self, x):
+            return x * (self.of(x) * 2).sum().item()
+
+    module = Reads()
+    x = flow.ones(2)
+    for of in (module.of, lambda x: outside, lambda x: x, lambda x: flow.rand(2)):
+        module.of = of
+        with pytest.raises(RuntimeError, match=r"data-dependent"):
+            graph_of(module)(x)
+    with pytest.warns(UserWarning, match="data-dependent"):
+        compiled = flow.compile(lambda x: x if (outside * 2).sum() > 3 else -x)
+        assert flow.equal(compiled(x), x)
+    outside.zero_()
+    assert flow.equal(compiled(x), -x)
+
+
 def test_a_written_result_that_backward_needs():
     f = flow.compile(lambda x: x.exp(), fullgraph=True)
     y = f(flow.ones(2, requires_grad=True))

@@ -5,6 +5,7 @@
 
 mod flops;
 mod ir;
+mod known;
 mod layer;
 mod layouts;
 mod lowering;
@@ -15,6 +16,7 @@ mod trace;
 
 pub use flops::model_flops;
 pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
+pub use known::known;
 pub use layouts::{Estimate, Mesh, Move, estimate};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;

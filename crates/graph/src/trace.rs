@@ -71,6 +71,8 @@ pub(crate) struct Trace {
     /// Gives the user's source line; and the line of the call under way.
     stack: Option<StackFn>,
     here: Option<Arc<str>>,
+    /// Tensors from outside that have no name (parameters and buffers have) keep their values for ever.
+    captures_are_constant: bool,
     /// Ops whose calls are traced as their compositions.
     expanded: HashSet<String>,
     expanding: Vec<&'static str>,
@@ -92,6 +94,14 @@ pub(crate) fn with_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R>) -> Result<R
         None => Err(Error::runtime(
             "a tensor of an nn.Graph's build is used after build has ended: return it from build instead",
         )),
+    })
+}
+
+/// Reads this thread's trace: its graph, and whether a variable is a constant of the program.
+pub(crate) fn look_at<R>(f: impl FnOnce(&Graph, &dyn Fn(&Variable) -> bool) -> Result<Option<R>>) -> Result<Option<R>> {
+    TRACE.with_borrow(|t| match t {
+        Some(t) => f(&t.graph, &|v| t.captures_are_constant && !t.names.contains_key(&(v.storage.ptr() as usize))),
+        None => Ok(None),
     })
 }
 
@@ -205,6 +215,7 @@ impl Tracer {
             n_again: 0,
             stack,
             here: None,
+            captures_are_constant: false,
             expanded: HashSet::new(),
             expanding: Vec::new(),
         };
@@ -260,6 +271,15 @@ impl Tracer {
                 t.met.values().map(|(t, _)| t).filter(|t| oneflow_autograd::requires_grad(t)).collect();
             met.sort_by_key(|t| t.id());
             Ok(met.into_iter().cloned().collect())
+        })
+    }
+
+    /// Says that the program is a copy for another place: tensors from outside, other than those with names, are constants
+    /// of it, and what follows from them may be read.
+    pub fn capture_constants(&self) -> Result<()> {
+        self.with(|t| {
+            t.captures_are_constant = true;
+            Ok(())
         })
     }
 

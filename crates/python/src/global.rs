@@ -234,6 +234,12 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
         return Err(Error::type_("the elements of a sparse tensor cannot be read: call to_dense() first"));
     }
     let global = t.has_key(bit::GLOBAL);
+    if !global
+        && t.has_key(bit::LAZY)
+        && let Some(constant) = oneflow_graph::known(t)?
+    {
+        return oneflow_core::copy_to_host(&constant);
+    }
     if !global && (t.device().is_cpu() || t.device().is_meta()) {
         return oneflow_core::copy_to_host(t);
     }

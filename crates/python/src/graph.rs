@@ -226,6 +226,10 @@ impl GraphTrace {
     fn expand_as_global(&self) -> PyResult<()> {
         run(|| self.tracer()?.expand_as_global())
     }
+    /// The program is a copy for another place: other tensors from outside than parameters and buffers are constants of it.
+    fn capture_constants(&self) -> PyResult<()> {
+        run(|| self.tracer()?.capture_constants())
+    }
     /// Gives the trace up.
     fn abort(&mut self) {
         self.0 = None;

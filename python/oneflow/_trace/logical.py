@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import oneflow
@@ -49,6 +49,8 @@ class Logical:
     # Variables and inputs that the program writes, and the values that they have after it.
     writes: list[tuple[int, int]]
     structure: Any
+    # Variables whose elements, integers, follow from named dimensions: the elements in row-major order.
+    computed: dict[int, list[Any]] = field(default_factory=dict)
 
 
 _local = threading.local()
@@ -69,8 +71,8 @@ def trace(
     """The logical graph as data (see the compiled half).
 
     Args:
-        model: the module or function that is traced; the buffers that it puts in place of others, and what it adds
-            to its dictionaries, are put back.
+        model: the module or function that is traced; the buffers and attributes that its modules replace meanwhile, and
+            what they add to dictionaries, are put back: each trace starts from the same state.
         run: calls it on tensors that stand for the inputs; returns tensors, and how the result is made of them, which
             is passed on as ``structure``.
         tensors: the inputs, of which the meta is read.
@@ -82,12 +84,11 @@ def trace(
     modules = {"": model} if isinstance(model, Module) else {}
     graph = _oneflow._GraphTrace("main_graph", SourceLocations(paths_of(modules), 1, True))
     parts = list(model.modules()) if isinstance(model, Module) else []
-    # Buffers, and dictionaries in which modules cache what they computed.
-    kept = [(m._buffers, dict(m._buffers)) for m in parts]
-    kept += [(v, dict(v)) for m in parts for k, v in vars(m).items() if type(v) is dict and not k.startswith("_")]
+    state = _State(parts)
     _local.is_exporting = True
     try:
         graph.expand(list(expand))
+        graph.capture_constants()
         for name, tensor in names.items():
             graph.name(tensor, name)
         with oneflow.no_grad():
@@ -96,24 +97,44 @@ def trace(
     finally:
         _local.is_exporting = False
         graph.abort()
-        for held, before in kept:
-            held.clear()
-            held.update(before)
+        state.put_back()
     made["structure"] = structure
     return made
 
 
+class _State:
+    """What modules hold before a trace: buffers, public attributes (flags, caches), and dictionaries among these."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self._dicts = [(m._buffers, dict(m._buffers)) for m in modules]
+        self._attributes = [(vars(m), {k: v for k, v in vars(m).items() if not k.startswith("_")}) for m in modules]
+        self._dicts += [(v, dict(v)) for _, held in self._attributes for v in held.values() if type(v) is dict]
+
+    def put_back(self) -> None:
+        for held, before in self._dicts:
+            held.clear()
+            held.update(before)
+        for attributes, before in self._attributes:
+            for name in [k for k in attributes if not k.startswith("_") and k not in before]:
+                del attributes[name]
+            attributes.update(before)
+
+
 def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dict[str, int]) -> Logical:
-    """One graph of traces at several sizes: the integers in which they differ are solved."""
+    """One graph of traces at several sizes: the integers in which they differ are solved.
+
+    Of what no result depends on (numbers that the program read while it was traced) the first trace is kept.
+    """
     first = parts[0]
     for part in parts[1:]:
         _compare(first["nodes"], part["nodes"])
+    needed = _needed(first)
     values = []
     for i, column in enumerate(zip(*(p["values"] for p in parts), strict=True)):
         where = f"value {i}, of {column[0][0]} {column[0][1]}"
         dtype, sizes, strides, offset, root = column[0]
         try:
-            if any(c[1] != sizes for c in column):
+            if i in needed and any(c[1] != sizes for c in column):
                 sizes = merged([c[1] for c in column], at, steps, where)
         except SizeError as error:
             maker = next((n for n in first["nodes"] if i in n[3]), None)
@@ -122,17 +143,32 @@ def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dic
     nodes = []
     for column in zip(*(p["nodes"] for p in parts), strict=True):
         op, inputs, args, outputs, place, updates = column[0]
-        if any(c[2] != args for c in column):
+        if needed.intersection(outputs) and any(c[2] != args for c in column):
             args = merged([c[2] for c in column], at, steps, f"an argument of {op}() ({_place(column[0])})")
         nodes.append(Node(op, inputs, args, outputs, place, updates))
+    computed = {}
     for (value, name, tensor), *others in zip(*(p["variables"] for p in parts), strict=True):
-        if any(not _same(other, tensor) for _, _, other in others):
+        if value in needed and any(not _same(other, tensor) for _, _, other in others):
             reader = next((n for n in first["nodes"] if value in n[1].values()), None)
-            raise SizeError(f"the constant {name!r} depends on a named dimension ({_place(reader) if reader else ''})")
+            where = f"the constant {name!r} that {_place(reader) if reader else 'the result'} reads"
+            computed[value] = _elements([tensor, *(other for _, _, other in others)], at, steps, where)
     structure = first["structure"]
     if any(p["structure"] != structure for p in parts):
         structure = merged([p["structure"] for p in parts], at, steps, "the result")
-    return Logical(values, nodes, first["variables"], first["inputs"], first["outputs"], first["writes"], structure)
+    variables, inputs, outputs, writes = (first[name] for name in ("variables", "inputs", "outputs", "writes"))
+    return Logical(values, nodes, variables, inputs, outputs, writes, structure, computed)
+
+
+def _needed(part: dict[str, Any]) -> set[int]:
+    """The values that results, and what is written, depend on."""
+    needed = {*part["inputs"], *part["outputs"], *(value for write in part["writes"] for value in write)}
+    for _, inputs, _, outputs, _, updates in reversed(part["nodes"]):
+        if updates or needed.intersection(outputs):
+            needed.update(outputs)
+            for given in inputs.values():
+                needed.update(v for v in (given if isinstance(given, list) else [given]) if v is not None)
+    # A view is a layout of its root.
+    return needed | {part["values"][v][4] for v in needed}
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
@@ -140,6 +176,20 @@ def _same(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return one.data_ptr() == other.data_ptr() or oneflow.equal(one, other)
+
+
+# Larger constants that differ between traces are refused, not solved.
+_MOST_ELEMENTS = 64
+
+
+def _elements(tensors: list[Tensor], at: list[dict[str, int]], steps: dict[str, int], where: str) -> list[Any]:
+    """The elements of a tensor that was made of sizes, as ``torch.tensor(x.shape[1])`` is."""
+    first = tensors[0]
+    whole = not (first.dtype.is_floating_point or first.dtype.is_complex or first.dtype == oneflow.bool)
+    if not whole or any(t.shape != first.shape for t in tensors) or first.numel() > _MOST_ELEMENTS:
+        raise SizeError(f"{where} depends on a named dimension")
+    made: list[Any] = merged([t.flatten().tolist() for t in tensors], at, steps, where)
+    return made
 
 
 def _place(node: Any) -> str:

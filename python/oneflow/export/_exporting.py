@@ -173,6 +173,8 @@ def tensors_of(mod: Any) -> Lasting:
 
 def _refuse_open_constants(traced: Logical) -> None:
     for value, name, _ in traced.variables:
+        if value in traced.computed:
+            raise ValueError(f"export: the constant {name!r} depends on a named dimension: {traced.computed[value]}")
         if not all(isinstance(size, int) for size in traced.values[value].sizes):
             raise ValueError(f"export: the constant {name!r} has the sizes {traced.values[value].sizes}")
 
@@ -182,10 +184,10 @@ def _decide(found: OpenDims, run: Any, tensors: list[Tensor]) -> None:
 
     def is_open(trial: Mapping[tuple[int, int], Named]) -> bool:
         try:
-            trace_at_sizes(run, tensors, {**found.named, **trial}, _TRIES)
+            traced, _ = trace_at_sizes(run, tensors, {**found.named, **trial}, _TRIES)
         except (RuntimeError, ValueError, IndexError, TypeError):
             return False
-        return True
+        return not traced.computed
 
     groups: list[dict[tuple[int, int], Named]] = []
     for axes in found.auto.values():

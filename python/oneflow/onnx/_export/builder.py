@@ -71,7 +71,9 @@ class Builder:
         return name
 
     def const(self, value: Any, dtype: Any = None) -> str:
-        """A small constant: a number, a list of them, or a tensor."""
+        """A small constant: a number, a list of them, or a tensor; a number may follow from named dimensions."""
+        if isinstance(value, Size):
+            return self.cast(self.scalar(value), flow.int64, dtype or flow.int64)
         tensor = value if isinstance(value, flow.Tensor) else flow.tensor(value, dtype=dtype)
         key = (str(tensor.dtype), tuple(tensor.shape), tuple(map(repr, tensor.flatten().tolist())))
         if len(key[2]) > 64:
@@ -86,6 +88,21 @@ class Builder:
             return self.const([int(v) for v in values], flow.int64)
         parts = [self.size(v) if isinstance(v, Size) else self.const([int(v)], flow.int64) for v in values]
         return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
+
+    def scalar(self, size: Any) -> str:
+        """One int64 without dimensions: an integer or a size."""
+        if isinstance(size, Size):
+            return self.node("Squeeze", self.size(size), self.const([0], flow.int64))
+        return self.const(int(size), flow.int64)
+
+    def count(self, n: Any, step: Any = 1, start: Any = 0) -> str:
+        """``n`` int64 numbers from ``start`` on, ``step`` apart; each of the three may follow from named dimensions."""
+        if not any(isinstance(v, Size) for v in (n, step, start)):
+            return self.const(flow.arange(n) * step + start)
+        steps = self.node("Range", self.scalar(0), self.scalar(n), self.scalar(1))
+        if step != 1:
+            steps = self.node("Mul", steps, self.ints([step]))
+        return steps if start == 0 else self.node("Add", steps, self.ints([start]))
 
     def size(self, size: Size) -> str:
         """A vector of one int64: the value of a size at run time."""

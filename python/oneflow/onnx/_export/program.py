@@ -10,6 +10,7 @@ from oneflow._trace.logical import Logical
 from oneflow._trace.named_sizes import Size
 from oneflow.onnx._export.builder import Builder, tensor_of
 from oneflow.onnx._export.rules import Op, rules
+from oneflow.onnx._export.rules.complex import complex_rules, is_complex
 from oneflow.onnx._import.values import elem_of_dtype
 
 # The first version of the file format that knows an opset.
@@ -36,15 +37,22 @@ def model_of(
             if (i, axis) in dims:
                 b.dims.setdefault(dims[i, axis], (names[value], axis))
         inputs.append(_info(names[value], graph, value, {a: dims[j, a] for j, a in dims if j == i}))
+    for value, name in [*zip(graph.inputs, input_names, strict=True), *zip(graph.outputs, output_names, strict=True)]:
+        if graph.values[value].dtype.is_complex:
+            raise NotImplementedError(f"onnx.export: {name!r} is complex: give and return reals, by view_as_real()")
     wanted = set(output_names)
     b.taken |= wanted
     for value, name, tensor in graph.variables:
-        if embed:
+        if value in graph.computed:
+            elements = b.reshape(b.ints(graph.computed[value]), list(tensor.shape))
+            names[value] = b.cast(elements, oneflow.int64, tensor.dtype)
+        elif embed:
+            tensor = oneflow.view_as_real(tensor) if tensor.is_complex() else tensor
             names[value] = b.initializer(name, tensor)
         else:
             names[value] = b.name(name)
             inputs.append(_info(names[value], graph, value, {}))
-    _nodes(graph, b, names, {**rules(), **custom})
+    _nodes(graph, b, names, custom)
     outputs = []
     given: set[str] = {names[v] for v in graph.inputs} | {names[v] for v, _, _ in graph.variables}
     given |= {t["name"] for t in b.initializers}
@@ -74,16 +82,18 @@ def model_of(
     }
 
 
-def _nodes(graph: Logical, b: Builder, names: dict[int, str], known: dict[str, Any]) -> None:
-    needed = _needed(graph)
+def _nodes(graph: Logical, b: Builder, names: dict[int, str], custom: dict[str, Any]) -> None:
+    needed, known = _needed(graph), rules()
     for i, node in enumerate(graph.nodes):
         if i not in needed:
             continue
         op = Op(b, graph, node, names)
-        rule = known.get(node.op)
+        of_complex = is_complex(op)
+        rule = custom.get(node.op) or (complex_rules() if of_complex else known).get(node.op)
         if rule is None:
+            which = " of complex numbers" if of_complex else ""
             raise NotImplementedError(
-                f"onnx.export: {node.op}() has no ONNX form{op.place()}: give one in custom_translation_table"
+                f"onnx.export: {node.op}(){which} has no ONNX form{op.place()}: give one in custom_translation_table"
             )
         b.metadata = [("source", node.place)] if node.place else []
         made = rule(op)

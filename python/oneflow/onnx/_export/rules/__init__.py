@@ -18,7 +18,7 @@ from oneflow.onnx._export.builder import Builder
 Rule = Callable[["Op"], Any]
 
 _RULES: dict[str, Rule] = {}
-_FAMILIES = ("composed", "creation", "elementwise", "index", "nn", "recurrent", "reduction", "views")
+_FAMILIES = ("composed", "creation", "elementwise", "index", "nn", "recurrent", "reduction", "strided", "views")
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -8,7 +8,17 @@ import oneflow as flow
 from oneflow._trace.named_sizes import Size
 from oneflow.onnx._export.rules import Op, rule, static
 
-_ZEROS = ("zeros", "new_zeros", "zeros_like", "zero", "empty", "new_empty", "empty_like", "empty_strided")
+_ZEROS: tuple[str, ...] = (
+    "zeros",
+    "new_zeros",
+    "zeros_like",
+    "zero",
+    "empty",
+    "new_empty",
+    "empty_like",
+    "empty_strided",
+)
+_ZEROS += ("new_empty_strided", "empty_permuted")
 
 
 @rule(*_ZEROS, "ones", "new_ones", "ones_like", "full", "new_full", "full_like", "fill", "scalar_tensor")
@@ -37,7 +47,14 @@ def arange(n: Op) -> Any:
     return b.node("Range", number(start), number(end), number(step))
 
 
-@rule("linspace", "eye", "tril_indices", "triu_indices")
+@rule("eye")
+def eye(n: Op) -> Any:
+    rows, columns = (n.b.count(size) for size in n.out.sizes)
+    found = n.b.node("Equal", n.b.reshape(rows, [-1, 1]), columns)
+    return n.b.cast(found, flow.bool, n.out.dtype)
+
+
+@rule("linspace", "tril_indices", "triu_indices")
 def constant(n: Op) -> Any:
     args = {k: v for k, v in n.args.items() if k not in ("dtype", "device", "requires_grad")}
     if (n.node.inputs and any(v is not None for v in n.node.inputs.values())) or not all(map(static, args.values())):

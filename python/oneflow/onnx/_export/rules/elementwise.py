@@ -53,7 +53,18 @@ def _register_same() -> None:
 _register_same()
 
 
-@rule("clone", "clone_contiguous", "contiguous", "alias_copy", "positive", "conj", "conj_physical", "real", "copy")
+@rule(
+    "clone",
+    "clone_contiguous",
+    "contiguous",
+    "alias_copy",
+    "positive",
+    "conj",
+    "conj_physical",
+    "real",
+    "copy",
+    "straight",
+)
 def identity(n: Op) -> Any:
     if n.name == "copy":
         source = n.x("src", n.out.dtype)

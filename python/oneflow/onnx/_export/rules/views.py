@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import oneflow as flow
@@ -197,90 +196,23 @@ def tril(n: Op) -> Any:
     return b.cast(y, flow.int64, flow.bool) if n.out.dtype == flow.bool else y
 
 
-def _places(n: Op) -> Any:
-    """The elements of a strided layout, counted through the memory that it is a layout of."""
-    sizes, strides, offset = n.args["size"], n.args["stride"], n.args.get("offset", n.args.get("storage_offset")) or 0
-    if not all(static(v) for v in [*sizes, *strides, offset]):
-        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
-    place = flow.full([1] * len(sizes), offset, dtype=flow.int64)
-    for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        shape = [1] * len(sizes)
-        shape[i] = size
-        place = place + (flow.arange(size) * stride).reshape(shape)
-    return place
-
-
-def _order(n: Op) -> list[int] | None:
-    """The dimensions of a strided layout as they lie in memory, where it permutes all elements of a row-major input.
-
-    Sizes that follow from named dimensions are compared at the sizes of the trace.
-    """
-    b, sizes, strides, meta = n.b, n.args["size"], n.args["stride"], n.meta("input")
-    if n.args.get("offset", n.args.get("storage_offset")):
-        return None
-    if not _is_dense([b.at_points(s)[0] for s in meta.sizes], meta.strides):
-        return None
-    columns = [[b.at_points(v) for v in group] for group in (sizes, strides, meta.sizes)]
-    order: list[int] | None = None
-    for p in range(len(b.at_points(1))):
-        size, stride, base = ([column[p] for column in group] for group in columns)
-        order = order or sorted(range(len(size)), key=lambda d: -stride[d])
-        dense = _is_dense([size[d] for d in order], [stride[d] for d in order])
-        if not dense or math.prod(size) != math.prod(base):
-            return None
-    return order
-
-
-def _is_dense(sizes: list[int], strides: list[int]) -> bool:
-    """Whether a layout is row-major without gaps."""
-    expected = 1
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-@rule("_as_strided", "as_strided", "as_strided_copy")
-def as_strided(n: Op) -> Any:
-    meta, sizes, strides = n.meta("input"), n.args["size"], n.args["stride"]
-    if sizes == meta.sizes and strides == meta.strides:
-        return n.b.node("Identity", n.x())
-    if (order := _order(n)) is not None:
-        dense = n.b.reshape(n.x(), [sizes[d] for d in order])
-        return n.b.node("Transpose", dense, perm=[order.index(d) for d in range(len(order))])
-    return n.b.node("Gather", n.b.reshape(n.x(), [-1]), n.b.const(_places(n)), axis=0)
-
-
-@rule("_as_strided_scatter", "as_strided_scatter")
-def as_strided_scatter(n: Op) -> Any:
-    b, meta = n.b, n.meta("input")
-    if (order := _order(n)) is not None:
-        # Every element is written.
-        return b.reshape(b.node("Transpose", n.x("src", n.out.dtype), perm=order), meta.sizes)
-    flat = b.reshape(n.x(), [-1])
-    source = b.reshape(n.x("src", n.out.dtype), [-1])
-    made = b.node("ScatterElements", flat, b.const(_places(n).reshape(-1)), source, axis=0)
-    return b.reshape(made, meta.sizes)
-
-
 @rule("slice_scatter", "select_scatter")
 def slice_scatter(n: Op) -> Any:
-    b, dim, meta = n.b, n.dim(), n.meta("input")
+    b, dim, source = n.b, n.dim(), n.x("src")
+    size = n.meta("input").sizes[dim]
     if n.name == "select_scatter":
-        begin, stop, step = n.args["index"], n.args["index"] + 1 if n.args["index"] != -1 else None, 1
-        source = b.node("Unsqueeze", n.x("src"), b.ints([dim]))
+        begin, step, count = n.args["index"], 1, 1
+        source = b.node("Unsqueeze", source, b.ints([dim]))
     else:
-        begin, stop, step = n.args["start"], n.args["end"], n.args["step"]
-        source = n.x("src")
-    size = meta.sizes[dim]
-    if not static(size) or not all(v is None or static(v) for v in (begin, stop, step)):
-        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
-    rows = list(range(size))[slice(begin, stop, step)]
-    order = list(range(size))
-    for i, row in enumerate(rows):
-        order[row] = size + i
-    return b.node("Gather", b.node("Concat", n.x(), source, axis=dim), b.const(order, flow.int64), axis=dim)
+        begin, step, count = n.args["start"], n.args["step"], n.meta("src").sizes[dim]
+    begin = 0 if begin is None else begin
+    if static(begin) and begin < 0:
+        rows = b.node("Add", b.count(count, step, begin), b.ints([size]))
+    else:
+        rows = b.count(count, step, begin)
+    # Row i of the result is row order[i] of the input, or of the source that follows it.
+    order = b.node("ScatterElements", b.count(size), rows, b.count(count, 1, size), axis=0)
+    return b.node("Gather", b.node("Concat", n.x(), source, axis=dim), order, axis=dim)
 
 
 @rule("unfold", "unfold_copy")
@@ -289,39 +221,33 @@ def unfold(n: Op) -> Any:
     b, rank = n.b, n.meta("input").rank
     if rank == 0:
         return b.reshape(n.x(), n.out.sizes)
-    dim, count = n.dim("dimension"), n.out.sizes[n.dim("dimension")]
-    if not static(count):
-        raise n.refuse("along an open dimension has no ONNX form")
-    rows = flow.arange(count).reshape(-1, 1) * n.args["step"] + flow.arange(n.args["size"]).reshape(1, -1)
-    found = b.node("Gather", n.x(), b.const(rows), axis=dim)
+    dim = n.dim("dimension")
+    starts = b.reshape(b.count(n.out.sizes[dim], n.args["step"]), [-1, 1])
+    found = b.node("Gather", n.x(), b.node("Add", starts, b.count(n.args["size"])), axis=dim)
     perm = [d for d in range(rank + 1) if d != dim + 1] + [dim + 1]
     return b.node("Transpose", found, perm=perm)
 
 
+def _diagonal(n: Op, length: Any) -> tuple[list[int], str]:
+    """The dimensions with those of the diagonal first, and the places of its elements as rows of a matrix."""
+    b, rank, offset = n.b, n.meta("input").rank, n.args["offset"]
+    one, other = n.args["dim1"] % rank, n.args["dim2"] % rank
+    columns = [b.reshape(b.count(length, 1, start), [-1, 1]) for start in (max(-offset, 0), max(offset, 0))]
+    return [one, other] + [d for d in range(rank) if d not in (one, other)], b.node("Concat", *columns, axis=1)
+
+
 @rule("diagonal_scatter")
 def diagonal_scatter(n: Op) -> Any:
-    b, meta, offset = n.b, n.meta("input"), n.args["offset"]
-    one, other = n.args["dim1"] % meta.rank, n.args["dim2"] % meta.rank
-    length = n.meta("src").sizes[-1]
-    if not static(length):
-        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
-    perm = [one, other] + [d for d in range(meta.rank) if d not in (one, other)]
-    rows = [[i - min(offset, 0), i + max(offset, 0)] for i in range(length)]
-    index = flow.tensor(rows, dtype=flow.int64).reshape(-1, 2)
-    source = b.node("Transpose", n.x("src", n.out.dtype), perm=[meta.rank - 2, *range(meta.rank - 2)])
-    made = b.node("ScatterND", b.node("Transpose", n.x(), perm=perm), b.const(index), source)
-    return b.node("Transpose", made, perm=[perm.index(d) for d in range(meta.rank)])
+    b, rank = n.b, n.meta("input").rank
+    perm, index = _diagonal(n, n.meta("src").sizes[-1])
+    source = b.node("Transpose", n.x("src", n.out.dtype), perm=[rank - 2, *range(rank - 2)])
+    made = b.node("ScatterND", b.node("Transpose", n.x(), perm=perm), index, source)
+    return b.node("Transpose", made, perm=[perm.index(d) for d in range(rank)])
 
 
 @rule("diagonal", "diagonal_copy")
 def diagonal(n: Op) -> Any:
-    b, meta = n.b, n.meta("input")
-    one, other = n.args["dim1"] % meta.rank, n.args["dim2"] % meta.rank
-    offset, length = n.args["offset"], n.out.sizes[-1]
-    if not static(length):
-        raise n.refuse("of a size that follows from a named dimension has no ONNX form")
-    perm = [one, other] + [d for d in range(meta.rank) if d not in (one, other)]
-    rows = [[i - min(offset, 0), i + max(offset, 0)] for i in range(length)]
-    index = flow.tensor(rows, dtype=flow.int64).reshape(-1, 2)
-    found = b.node("GatherND", b.node("Transpose", n.x(), perm=perm), b.const(index))
-    return b.node("Transpose", found, perm=[*range(1, meta.rank - 1), 0])
+    b, rank = n.b, n.meta("input").rank
+    perm, index = _diagonal(n, n.out.sizes[-1])
+    found = b.node("GatherND", b.node("Transpose", n.x(), perm=perm), index)
+    return b.node("Transpose", found, perm=[*range(1, rank - 1), 0])
