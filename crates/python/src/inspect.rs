@@ -2,7 +2,7 @@
 
 use crate::gate::run;
 use oneflow_core::base::Sbp;
-use oneflow_core::{BoundSample, Faces, Outs, Sample, SampleArg, op_by_name, ops};
+use oneflow_core::{BoundSample, Faces, Kernel, OpDef, Outs, Sample, SampleArg, ShapeOf, Traits, op_by_name, ops};
 use oneflow_global::candidates;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -17,7 +17,20 @@ const FACES: [(Faces, &str); 6] = [
     (Faces::NN, "nn"),
 ];
 
-/// Every op: its full name, public name, public forms, signature and documentation.
+/// What decides how a call is translated to another system.
+fn kinds(op: &OpDef) -> Vec<&'static str> {
+    let kinds = [
+        (op.compose.is_some(), "composed"),
+        (matches!(op.kernel, Kernel::Elementwise(_)), "elementwise"),
+        (matches!(op.kernel, Kernel::Layer(_)), "layer"),
+        (op.shape == ShapeOf::Data, "data"),
+        (op.traits.has(Traits::RANDOM), "draws"),
+        (op.traits.has(Traits::MUTATES), "writes"),
+    ];
+    kinds.iter().filter(|(is_it, _)| *is_it).map(|(_, kind)| *kind).collect()
+}
+
+/// Every op: its full name, public name, public forms, signature, documentation and kinds.
 #[pyfunction]
 fn _ops<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     let all = PyList::empty(py);
@@ -29,6 +42,7 @@ fn _ops<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         d.set_item("faces", faces)?;
         d.set_item("signature", op.sig.text)?;
         d.set_item("doc", op.doc)?;
+        d.set_item("kinds", kinds(op))?;
         all.append(d)?;
     }
     Ok(all)
