@@ -47,6 +47,8 @@ FED: dict[str, dict[str, bool]] = {
 }
 # Their sequence has to be a multiple of a block, or of a window that is cut by its length.
 FIXED_LENGTH = {"Longformer", "Nystromformer", "Funnel", "Mamba2", "Rwkv"}
+# Mixtures of experts read counts of tokens, unless each token gathers the weights of its experts.
+EXPERTS = "batched_mm"
 
 
 class Answer(torch.nn.Module):  # type: ignore[name-defined, misc]
@@ -99,7 +101,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Any], Callable[[int, int], list[
 
         def make_hf(family: str = family, head: str = head, sizes: Any = sizes, kind: str = kind) -> Any:
             config = getattr(transformers, family + "Config")(**sizes)
-            config.use_cache = False
+            config.use_cache, config._experts_implementation = False, EXPERTS if "Moe" in family else None
             return Answer(getattr(transformers, family + head)(config), list(FED[kind]))
 
         is_open = any(FED[kind].values()) and family not in FIXED_LENGTH

@@ -13,10 +13,8 @@ import pytest
 
 pytestmark = [pytest.mark.packages, pytest.mark.slow, pytest.mark.timeout(3000)]
 ROOT = Path(__file__).parents[2]
-# What reads numbers while it is traced, Fourier transforms, and views whose strides depend on an open dimension.
-REFUSED = {
-    "FNet", "Deberta", "Nystromformer", "Longformer", "Funnel", "GPTNeo", "Qwen2Moe", "Qwen3Moe", "Rwkv",
-}  # fmt: skip
+# With a mask, which exports always make, its own sizes do not fit; PyTorch's exporter fails on it too.
+REFUSED = {"Nystromformer"}
 
 
 def test_published_models(tmp_path):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import oneflow as torch
 import oneflow.nn.functional as F
 from oneflow import Tensor, nn
+from oneflow.compiler import is_exporting
 from oneflow.models.layers.mlp import GatedMLP
 
 __all__ = ["MoE", "Routing", "balance_experts", "run_experts"]
@@ -50,8 +51,8 @@ class MoE(nn.Module):
             sequence; first choices come before second ones, earlier tokens before later ones. Tokens without a place
             pass by.
         dense: every expert reads every token, and what was not chosen is multiplied by zero: the same results for
-            ``n_experts / top_k`` times the work. Nothing depends on values then, so that programs can be traced
-            (``nn.Graph``, exports), which otherwise is not possible.
+            ``n_experts / top_k`` times the work. Nothing depends on values then, so that ``nn.Graph`` can trace the
+            program, which otherwise is not possible. Exported programs (ONNX, ``export``) are dense in any case.
         balance: weight of the loss that keeps experts equally busy (Fedus et al.), in ``auxiliary_loss`` after a
             forward.
 
@@ -121,7 +122,7 @@ class MoE(nn.Module):
             share = self.load.to(routing.scores.dtype) / routing.chosen.numel()
             self.auxiliary_loss = self.balance * self.n_experts * (share * routing.scores.mean(0)).sum()
 
-        if self.dense:
+        if self.dense or is_exporting():
             return self.masked(x, routing, self.gate, self.up, self.down)
 
         def run(rows: Tensor, counts: Tensor) -> Tensor:
