@@ -2,7 +2,7 @@
 
 :func:`export` traces a module into an :class:`ExportedProgram`, a graph of calls (:mod:`oneflow.fx`) with a signature,
 in which dimensions may stay open (:class:`Dim`). :func:`save` and :func:`load` write and read ``.pt2`` archives; those
-that PyTorch writes are read too. To run a program from Rust, use :class:`oneflow.nn.Graph` and ``oneflow.save`` of it.
+that PyTorch writes are read too. :meth:`ExportedProgram.save_compiled` writes a program as a directory that Rust runs.
 """
 
 from __future__ import annotations

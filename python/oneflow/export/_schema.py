@@ -21,8 +21,10 @@ from oneflow import Tensor
 from oneflow._ops import only_computes
 from oneflow._trace.named_sizes import Size
 from oneflow.export import graph_signature as sig
+from oneflow.export._control import CONTROL
 from oneflow.export.exported_program import NUMBERS, ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range
 from oneflow.fx.graph import Graph
+from oneflow.fx.graph_module import GraphModule
 from oneflow.fx.node import Node
 from oneflow.utils import _pytree
 
@@ -225,6 +227,10 @@ def _size_to_json(size: Any) -> dict[str, Any]:
 
 
 def _argument_to_json(value: Any) -> dict[str, Any]:
+    if isinstance(value, Node) and value.op == "get_attr":
+        graph = value.meta["graph"]
+        inputs = [{"as_tensor": {"name": node.name}} for node in graph.find_nodes(op="placeholder")]
+        return {"as_graph": {"name": value.target, "graph": _graph_to_json(graph, inputs)}}
     if isinstance(value, Node):
         return {"as_sym_int": {"as_name": value.name}} if _is_size(value) else {"as_tensor": {"name": value.name}}
     if value is None:
@@ -273,10 +279,11 @@ def _is_size(node: Any) -> bool:
 
 
 class _Arguments:
-    """Arguments of an archive as Python values; tensors and integers of the program are nodes."""
+    """Arguments of an archive as Python values; tensors, integers and subgraphs of the program are nodes."""
 
-    def __init__(self, nodes: dict[str, Any]) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: dict[str, Any], graph: Graph | None = None) -> None:
+        self.nodes, self.graph = nodes, graph
+        self.subgraphs: dict[str, GraphModule] = {}
 
     def of(self, described: dict[str, Any]) -> Any:
         ((kind, value),) = described.items()
@@ -333,6 +340,16 @@ class _Arguments:
     def as_complex(self, value: Any) -> complex:
         return complex(value["real"], value["imag"])
 
+    def as_graph(self, value: Any) -> Any:
+        assert self.graph is not None
+        name = _identifier(value["name"], "a subgraph")
+        if name in self.subgraphs:
+            raise ValueError(f"two subgraphs are named {name!r}")
+        self.subgraphs[name] = _subgraph(value["graph"])
+        node = self.graph.create_node("get_attr", name, name=name)
+        node.meta["graph"] = self.subgraphs[name].graph
+        return node
+
     def as_scalar_type(self, value: Any) -> Any:
         return dtype_of(value)
 
@@ -349,6 +366,8 @@ class _Arguments:
 
 
 def _target_to_text(target: Any) -> str:
+    if target in CONTROL.values():
+        return f"torch.ops.higher_order.{target.__name__}"
     if getattr(target, "__module__", "").startswith("oneflow.ops."):
         return f"{target.__module__}.{target.__name__}"
     return f"_operator.{target.__name__}"
@@ -364,6 +383,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.sym_not": operator.not_,
     "torch.sym_ite": lambda condition, yes, no: yes if condition else no,
     "torch._sym_sqrt": math.sqrt,
+    **CONTROL,
 }
 
 
@@ -398,10 +418,9 @@ _OUTPUTS = {
 }
 
 
-def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
-    """A program without its tensors, as JSON."""
+def _graph_to_json(given: Graph, inputs: list[dict[str, Any]]) -> dict[str, Any]:
     nodes, values, integers = [], {}, {}
-    for node in ep.graph.nodes:
+    for node in given.nodes:
         if node.op == "placeholder" or (node.op == "call_function" and not _is_size(node)):
             meta = node.meta.get("val")
             if isinstance(meta, Tensor):
@@ -412,9 +431,9 @@ def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
             integers[node.name] = {"as_int": 0}
         if node.op == "call_function":
             nodes.append(_node_to_json(node))
-    graph = {
-        "inputs": [_input_to_json(spec)[1] for spec in ep.graph_signature.input_specs],
-        "outputs": [_argument_to_json(v) for v in ep.graph.output_node().args[0]],
+    return {
+        "inputs": inputs,
+        "outputs": [_argument_to_json(v) for v in given.output_node().args[0]],
         "nodes": nodes,
         "tensor_values": values,
         "sym_int_values": integers,
@@ -423,6 +442,11 @@ def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
         "is_single_tensor_return": False,
         "custom_obj_values": {},
     }
+
+
+def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
+    """A program without its tensors, as JSON."""
+    graph = _graph_to_json(ep.graph, [_input_to_json(spec)[1] for spec in ep.graph_signature.input_specs])
     returned = ep.graph.output_node().args[0]
     signature = {
         "input_specs": [_input_to_json(spec)[0] for spec in ep.graph_signature.input_specs],
@@ -512,12 +536,10 @@ def program_of_json(
         node = nodes[spec.arg.name] = graph.create_node("placeholder", spec.arg.name, name=spec.arg.name)
         _note(node, described_graph["tensor_values"].get(spec.arg.name))
         spec.arg.name = node.name
-    arguments = _Arguments(nodes)
-    for item in described_graph["nodes"]:
-        _add_node(graph, item, arguments, described_graph["tensor_values"])
-    returned = [arguments.of(item) for item in described_graph["outputs"]]
-    graph.output(tuple(returned))
-    graph.lint()
+    arguments = _Arguments(nodes, graph)
+    returned = _add_nodes(graph, described_graph, arguments)
+    if clash := arguments.subgraphs.keys() & {name.partition(".")[0] for name in (*state, *constants)}:
+        raise ValueError(f"a subgraph and a tensor are named {min(clash)!r}")
     outputs = [
         _output_of_json(item, value, nodes) for item, value in zip(signature["output_specs"], returned, strict=True)
     ]
@@ -529,7 +551,31 @@ def program_of_json(
         low, high = item["min_val"], item["max_val"]
         ranges[name] = Range(int(low or 0), None if high is None or float(high) == math.inf else int(high))
     whole = sig.ExportGraphSignature(inputs, outputs)
-    return ExportedProgram({}, graph, whole, state, ranges, entries, example, constants)
+    return ExportedProgram(dict(arguments.subgraphs), graph, whole, state, ranges, entries, example, constants)
+
+
+def _add_nodes(graph: Graph, described: dict[str, Any], arguments: _Arguments) -> list[Any]:
+    """Add the nodes after the placeholders; return the results."""
+    for item in described["nodes"]:
+        _add_node(graph, item, arguments, described["tensor_values"])
+    returned = [arguments.of(item) for item in described["outputs"]]
+    graph.output(tuple(returned))
+    graph.lint()
+    return returned
+
+
+def _subgraph(described: dict[str, Any]) -> GraphModule:
+    """A branch or the body of a loop, which returns a tuple."""
+    graph, nodes = Graph(), {}
+    for item in described["inputs"]:
+        ((kind, value),) = item.items()
+        name = _identifier(value.get("name") or value.get("as_name"), "an input")
+        node = nodes[name] = graph.create_node("placeholder", name, name=name)
+        if kind == "as_tensor":
+            _note(node, described["tensor_values"].get(name))
+    arguments = _Arguments(nodes, graph)
+    _add_nodes(graph, described, arguments)
+    return GraphModule(dict(arguments.subgraphs), graph)
 
 
 def _note(node: Any, meta: Any) -> None:

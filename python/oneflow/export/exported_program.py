@@ -280,6 +280,36 @@ class ExportedProgram:
         """
         return unlifted(self, check_guards)
 
+    def save_compiled(
+        self, directory: Any, args: tuple[Any, ...] | None = None, kwargs: Mapping[str, Any] | None = None
+    ) -> None:
+        """Compile the program and write it as a directory that ``oneflow.load`` and programs
+        in Rust run. It is compiled for the sizes of the given arguments.
+
+        Args:
+            directory: a path; it is made if it is not there.
+            args, kwargs: the arguments, by default those that the program was exported with.
+
+        Raises:
+            ValueError: there are no arguments: a loaded program may have lost those it was exported with.
+            RuntimeError: the directory cannot be written.
+
+        Example::
+
+            >>> program = oneflow.export.export(oneflow.nn.Linear(3, 2), (oneflow.ones(4, 3),))
+            >>> program.save_compiled("linear")
+            >>> oneflow.load("linear")(oneflow.ones(4, 3)).shape
+            oneflow.Size([4, 2])
+        """
+        from oneflow.export._compiled import save_compiled
+
+        if args is None:
+            if self._example_inputs is None:
+                raise ValueError("ExportedProgram.save_compiled: give the arguments that it is to be compiled for")
+            args, named = self._example_inputs
+            kwargs = named if kwargs is None else kwargs
+        save_compiled(self.module(), directory, args, kwargs or {})
+
     def run_decompositions(self, decomp_table: Mapping[Any, Any] | None = None, **options: Any) -> ExportedProgram:
         """The program with the ops that are compositions of others taken apart.
 
@@ -382,7 +412,7 @@ class ExportedProgram:
 
     def __deepcopy__(self, memo: Any) -> ExportedProgram:
         return ExportedProgram(
-            {},
+            subgraphs_of(self),
             copy.deepcopy(self.graph, memo),
             copy.deepcopy(self._graph_signature),
             {name: copy.deepcopy(value, memo) for name, value in self._state_dict.items()},
@@ -396,6 +426,12 @@ class ExportedProgram:
         from oneflow.export._archive import of_bytes, to_bytes
 
         return of_bytes, (to_bytes(self),)
+
+
+def subgraphs_of(program: ExportedProgram) -> dict[str, Any]:
+    """The branches and bodies of loops by name, which hold no tensors."""
+    names = [str(node.target) for node in program.graph.find_nodes(op="get_attr")]
+    return {name: getattr(program.graph_module, name) for name in names}
 
 
 def unlifted(program: ExportedProgram, check_guards: bool) -> ExportedModule:
@@ -439,7 +475,7 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> ExportedModule:
     names = list(whole.forward_arg_names or [])
     graph.set_codegen(_CallCode(_PyTreeInfo(["self", *names], whole.in_spec, whole.out_spec), n_positional))
     module = Module()
-    for name, value in held.items():
+    for name, value in [*held.items(), *subgraphs_of(program).items()]:
         _assign_attr(value, module, name)
     result = ExportedModule(module, graph, "GraphModule")
     specs = {str(spec.target): spec for spec in signature.input_specs if spec.kind is not InputKind.USER_INPUT}
