@@ -272,7 +272,8 @@ class _Value(nn.Module):
         (lambda: Dim("not a name"), ValueError, "identifier"),
         (lambda: Dim("n") * 0, ValueError, "positive"),
         (lambda: export(nn.ReLU(), (oneflow.ones(2),)).module().eval(), NotImplementedError, "eval"),
-        (lambda: oneflow.export.unflatten(None), NotImplementedError, "unflatten"),
+        (lambda: oneflow.export.unflatten(None), TypeError, "ExportedProgram is expected, got NoneType"),
+        (lambda: oneflow.export.draft_export(None), NotImplementedError, "draft_export"),
     ],
 )
 def test_what_cannot_be_exported_says_why(call, kind, text):

@@ -7,12 +7,13 @@ that PyTorch writes are read too. :meth:`ExportedProgram.save_compiled` writes a
 
 from __future__ import annotations
 
-from oneflow._base.refusals import refuse, refuse_class
+from oneflow._base.refusals import refuse
 from oneflow.export import graph_signature
 from oneflow.export._archive import load, save
 from oneflow.export._dataclasses import register_dataclass
 from oneflow.export._dims import Dim, dims
 from oneflow.export._exporting import export
+from oneflow.export._unflattening import UnflattenedModule, unflatten
 from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from oneflow.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
 
@@ -34,8 +35,4 @@ __all__ = [
     "unflatten",
 ]
 
-_INSTEAD = "use ExportedProgram.module(), which runs the program with its parameters by their names"
-
-unflatten = refuse("oneflow.export.unflatten", _INSTEAD)
-UnflattenedModule = refuse_class("oneflow.export.UnflattenedModule", _INSTEAD)
 draft_export = refuse("oneflow.export.draft_export", "use oneflow.export.export, whose errors have the place")

@@ -13,6 +13,7 @@ from oneflow.export._building import Leaf, build
 from oneflow.export._dims import OpenDims, argument_names, open_dims
 from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range
 from oneflow.export.graph_signature import InputKind, OutputKind
+from oneflow.fx.graph import Graph
 from oneflow.nn import Module, Parameter
 from oneflow.utils import _pytree
 
@@ -117,6 +118,8 @@ def exported(
     arguments = [Leaf(n, v) for n, v in zip(_leaf_names(mod, args, kwargs), leaves, strict=True)]
     results = traced.structure["leaves"]
     graph, signature, constants = build(traced, found.named, points[0], lasting, arguments, results)
+    if isinstance(mod, Module):
+        _note_modules(graph, mod)
     state = mod.state_dict(keep_vars=True) if isinstance(mod, Module) else {}
     for kind, name, tensor, persistent in lasting:
         if kind is InputKind.PARAMETER or (kind is InputKind.BUFFER and persistent):
@@ -137,6 +140,22 @@ def exported(
     )
     program.graph.lint()
     return program
+
+
+def _note_modules(graph: Graph, mod: Module) -> None:
+    """Note at each node the modules around it, from the outermost: their paths and types, as PyTorch does."""
+    called = {path: m for path, m in mod.named_modules() if type(m).forward is not Module.forward}
+    for node in graph.nodes:
+        place = re.search(r"(?:^|, )module (\S+)$", node.meta.get("stack_trace", ""))
+        if place is None:
+            continue
+        parts = place[1].split(".") if place[1] in called else []
+        paths = [".".join(parts[:n]) for n in range(len(parts) + 1)]
+        node.meta["nn_module_stack"] = {
+            f"L__self__{path}": (path, f"{type(called[path]).__module__}.{type(called[path]).__qualname__}")
+            for path in paths
+            if path in called
+        }
 
 
 class _Same:

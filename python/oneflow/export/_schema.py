@@ -470,6 +470,22 @@ def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
     }
 
 
+def _place_to_json(node: Any) -> dict[str, str]:
+    """Where a node comes from: its line, and the modules around it as ``key,path,type;...``."""
+    described = {"stack_trace": node.meta["stack_trace"]} if node.meta.get("stack_trace") else {}
+    if modules := node.meta.get("nn_module_stack"):
+        described["nn_module_stack"] = ";".join(f"{key},{path},{kind}" for key, (path, kind) in modules.items())
+    return described
+
+
+def _note_place(node: Any, described: dict[str, Any]) -> None:
+    if described.get("stack_trace"):
+        node.meta["stack_trace"] = described["stack_trace"]
+    if text := described.get("nn_module_stack"):
+        modules = (entry.split(",", 2) for entry in text.split(";"))
+        node.meta["nn_module_stack"] = {key: (path, kind) for key, path, kind in modules}
+
+
 def _node_to_json(node: Any) -> dict[str, Any]:
     inputs = [{"name": "", "arg": _argument_to_json(arg), "kind": 1} for arg in node.args]
     inputs += [{"name": name, "arg": _argument_to_json(arg), "kind": 2} for name, arg in node.kwargs.items()]
@@ -477,7 +493,7 @@ def _node_to_json(node: Any) -> dict[str, Any]:
         "target": _target_to_text(node.target),
         "inputs": inputs,
         "outputs": [_argument_to_json(node)],
-        "metadata": {"stack_trace": node.meta["stack_trace"]} if node.meta.get("stack_trace") else {},
+        "metadata": _place_to_json(node),
         "is_hop_single_tensor_return": None,
         "name": node.name,
     }
@@ -610,9 +626,7 @@ def _add_node(graph: Graph, item: dict[str, Any], arguments: _Arguments, values:
     is_one = len(names) == 1 and not is_list
     name = names[0] if is_one else item.get("name")
     node = graph.create_node("call_function", target, tuple(args), kwargs, name=name or target.__name__)
-    trace = item.get("metadata", {}).get("stack_trace")
-    if trace:
-        node.meta["stack_trace"] = trace
+    _note_place(node, item.get("metadata", {}))
     for i, made in enumerate(names):
         if made is None:
             continue

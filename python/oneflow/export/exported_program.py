@@ -147,6 +147,9 @@ class ExportedModule(GraphModule):
         own = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         for held in (program.state_dict, program.constants):
             held.update({name: copy.deepcopy(own[name], memo) for name in held if name in own})
+        return self._made_of(program)
+
+    def _made_of(self, program: ExportedProgram) -> Any:
         return unlifted(program, self.__dict__["_check_guards"])
 
     def __reduce__(self) -> Any:
@@ -435,11 +438,14 @@ def subgraphs_of(program: ExportedProgram) -> dict[str, Any]:
 
 
 def unlifted(program: ExportedProgram, check_guards: bool) -> ExportedModule:
+    """The program as one module."""
+    return module_of(ExportedModule, program, check_guards, unlifted_graph(program), {})
+
+
+def unlifted_graph(program: ExportedProgram) -> Graph:
     """The graph with parameters, buffers and constants as attributes, and writes in place."""
     graph = Graph()
     made: dict[Any, Any] = {}
-    held: dict[str, Any] = {}
-    values = {**program.constants, **program.state_dict}
     signature = program.graph_signature
     placeholders = program.graph.find_nodes(op="placeholder")
     written: dict[str, Any] = {}
@@ -453,7 +459,6 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> ExportedModule:
             lasting.append((node, spec))
     for node, spec in lasting:
         target = str(spec.target)
-        held[target] = values[target]
         if node.users or target in {s.target for s in signature.output_specs}:
             made[node] = graph.create_node("get_attr", target, name=target.replace(".", "_"))
             written[target] = made[node]
@@ -474,18 +479,28 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> ExportedModule:
     n_positional = len(whole.in_spec.children_specs[0].children_specs)
     names = list(whole.forward_arg_names or [])
     graph.set_codegen(_CallCode(_PyTreeInfo(["self", *names], whole.in_spec, whole.out_spec), n_positional))
+    return graph
+
+
+def module_of(
+    cls: type[ExportedModule], program: ExportedProgram, check_guards: bool, graph: Graph, children: dict[str, Any]
+) -> Any:
+    """A module that runs a graph of the program, with the program's tensors and further modules, by their paths."""
+    values, signature = {**program.constants, **program.state_dict}, program.graph_signature
+    lasting = [str(spec.target) for spec in signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+    held = {name: values[name] for name in lasting}
     module = Module()
-    for name, value in [*held.items(), *subgraphs_of(program).items()]:
+    for name, value in [*children.items(), *held.items(), *subgraphs_of(program).items()]:
         _assign_attr(value, module, name)
-    result = ExportedModule(module, graph, "GraphModule")
+    result = cls(module, graph, cls.__name__ if children else "GraphModule")
     specs = {str(spec.target): spec for spec in signature.input_specs if spec.kind is not InputKind.USER_INPUT}
     for name, value in held.items():
-        _hold(result, name, value, specs[name])
+        hold(result, name, value, specs[name])
     result.__dict__["_program"], result.__dict__["_check_guards"] = program, check_guards
     return result
 
 
-def _hold(module: Any, path: str, value: Any, spec: InputSpec) -> None:
+def hold(module: Any, path: str, value: Any, spec: InputSpec) -> None:
     """Give a module a parameter, a buffer or a constant."""
     *inner, name = path.split(".")
     for part in inner:
