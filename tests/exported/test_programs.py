@@ -198,6 +198,24 @@ def test_dimensions_that_follow_from_others_and_those_left_to_the_program():
         program.module()(oneflow.ones(10, 3))
 
 
+def test_tensors_made_of_open_sizes():
+    class Spans(nn.Module):
+        def forward(self, x):
+            n, both = oneflow.tensor(x.shape[1]), oneflow.tensor([[x.shape[0] * 2, 3, x.shape[1] - 1]])
+            if oneflow.ones(x.shape[1]).all():
+                x = x[:, : int(n // 1) - 1]
+            return x[..., 0].clamp(max=n / 4), both + oneflow.arange(x.shape[1])[:, None], n.to(oneflow.int32)
+
+    batch, length = dims("batch", "length")
+    model = Spans()
+    program = export(model, (oneflow.randn(2, 5, 3),), dynamic_shapes=({0: batch, 1: length},))
+    for made in (program, _loaded(program)):
+        for b, n in ((2, 5), (3, 9), (1, 4)):
+            x = oneflow.randn(b, n, 3)
+            _same(made.module()(x), model(x))
+    assert not program.constants
+
+
 @dataclasses.dataclass
 class _Pair:
     left: oneflow.Tensor

@@ -183,6 +183,24 @@ class Builder:
             self._sizes[value] = self._computed(value)
         return self._sizes[value]
 
+    def elements(self, value: int, elements: Sequence[Any]) -> None:
+        """Add the nodes of a tensor of integers that depend on open dimensions."""
+        aten, meta = oneflow.ops.aten, self.traced.values[value]
+
+        def call(target: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.graph.create_node("call_function", target, args, kwargs, name=target.__name__.partition(".")[0])
+
+        made = [call(aten.scalar_tensor.default, self.sized(e), dtype=meta.dtype) for e in elements]
+        for node in made:
+            node.meta["val"], node.meta["sizes"] = oneflow.empty((), dtype=meta.dtype, device="meta"), []
+        if meta.rank == 0:
+            self._bind(value, made[0])
+            return
+        flat = call(aten.stack.default, made)
+        flat.meta["val"] = oneflow.empty(len(made), dtype=meta.dtype, device="meta")
+        flat.meta["sizes"] = [len(made)]
+        self._bind(value, call(aten.reshape.default, flat, list(meta.sizes)))
+
     def _computed(self, size: Size) -> Any:
         """Nodes that compute a polynomial of open dimensions."""
         below = lcm(*(c.denominator for c in size.terms.values()))
@@ -292,12 +310,14 @@ def build(
     known = {name for _, name, _, _ in lasting}
     constants = {name: t for kind, name, t, _ in lasting if kind is InputKind.CONSTANT_TENSOR and name in values}
     for value, name, tensor in traced.variables:
-        if name not in known:
+        if name not in known and value not in traced.computed:
             lifted = f"lifted_tensor_{len(constants)}"
             constants[lifted] = tensor
             values[lifted] = value
             hold(InputKind.CONSTANT_TENSOR, lifted, tensor, None)
     arguments = [b.argument(leaf) for leaf in leaves]
+    for value, elements in traced.computed.items():
+        b.elements(value, elements)
     b.calls()
     outputs = _writes(b, inputs, arguments)
     returned = [b.nodes[value] for _, value in traced.writes]

@@ -192,8 +192,6 @@ def tensors_of(mod: Any) -> Lasting:
 
 def _refuse_open_constants(traced: Logical) -> None:
     for value, name, _ in traced.variables:
-        if value in traced.computed:
-            raise ValueError(f"export: the constant {name!r} depends on a named dimension: {traced.computed[value]}")
         if not all(isinstance(size, int) for size in traced.values[value].sizes):
             raise ValueError(f"export: the constant {name!r} has the sizes {traced.values[value].sizes}")
 
@@ -203,10 +201,10 @@ def _decide(found: OpenDims, run: Any, tensors: list[Tensor]) -> None:
 
     def is_open(trial: Mapping[tuple[int, int], Named]) -> bool:
         try:
-            traced, _ = trace_at_sizes(run, tensors, {**found.named, **trial}, _TRIES)
+            trace_at_sizes(run, tensors, {**found.named, **trial}, _TRIES)
         except (RuntimeError, ValueError, IndexError, TypeError):
             return False
-        return not traced.computed
+        return True
 
     groups: list[dict[tuple[int, int], Named]] = []
     for axes in found.auto.values():
