@@ -216,3 +216,17 @@ def test_nodes_in_any_order():
     nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Neg", ["x"], ["a"])]
     model = flow.onnx.load(model_of(nodes, [value("x", [2])], [value("y", [2])]))
     assert model(flow.tensor([-1.0, 2.0])).tolist() == [1, 0]
+
+
+def test_a_node_without_an_input_or_with_a_wrong_attribute_is_named():
+    x = flow.ones(2, 2)
+    nodes = [
+        helper.make_node("Reshape", ["x"], ["y"], name="flat"),
+        helper.make_node("Slice", ["x", "", ""], ["y"], name="flat"),
+        helper.make_node("If", ["x"], ["y"], name="flat", then_branch=[1, 2], else_branch=b"no"),
+        helper.make_node("Transpose", ["x"], ["y"], name="flat", perm="no"),
+    ]
+    for node in nodes:
+        proto = model_of([node], [value("x", [2, 2])], [value("y", None)])
+        with pytest.raises((ValueError, TypeError, RuntimeError, IndexError), match="'flat'"):
+            flow.onnx.load(proto)(x)

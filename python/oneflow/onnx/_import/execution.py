@@ -167,13 +167,22 @@ def _resolved(value: Any, scope: Scope) -> Any:
     return value
 
 
+# What a handler raises where an input or an attribute is not there, or not of the kind that the op takes.
+_MISFITS = (AttributeError, AssertionError, UnboundLocalError, ZeroDivisionError)
+
+
 def _noted(error: Exception, node: Node) -> Exception:
     """Return the error with the node named in its text; of the same type, if that type is constructed from a text."""
-    text = f"ONNX {node}: {error}"
     if getattr(error, "onnx_node", None) is not None:
         return error
+    text = f"ONNX {node}: {error}"
     try:
-        made = type(error)(text)
+        if isinstance(error, _MISFITS):
+            made: Exception = ValueError(
+                f"ONNX {node}: its inputs or attributes are not those that the op takes: {error}"
+            )
+        else:
+            made = type(error)(text)
     except Exception:
         made = RuntimeError(text)
     made.onnx_node = str(node)  # type: ignore[attr-defined]
