@@ -179,3 +179,29 @@ def test_tensors_made_of_sizes_follow_from_them(session):
         flow.onnx.export(lambda x: x + flow.tensor(x.shape[1] ** 0.5), x, dynamic_shapes=OPEN)
     with pytest.raises(ValueError, match=r"the constant .* does not follow from the named dimensions"):
         flow.onnx.export(lambda x: x + flow.tensor(x.shape[1] ** 3), x, dynamic_shapes=OPEN)
+
+
+DRAWS = {
+    "uniform": (lambda x: flow.rand_like(x) + x.clone().uniform_(2, 3), 2.0, 4.0, 3.0),
+    "normal": (lambda x: flow.normal(x * 0 + 1, 0.1), 0.2, 1.8, 1.0),
+    "integers": (lambda x: flow.randint(-2, 3, x.shape) + flow.randint_like(x, 4), -2.0, 5.0, 1.5),
+    "integers in place": (lambda x: x.clone().random_(3, 9), 3.0, 8.0, 5.5),
+    "bernoulli": (lambda x: x.clone().bernoulli_(0.25), 0.0, 1.0, 0.25),
+    "exponential": (lambda x: x.clone().exponential_(2.0), 0.0, 20.0, 0.5),
+    "choices": (lambda x: flow.multinomial((x[0] * 0 + 1).reshape(-1), 3), 0.0, 3999.0, 2000.0),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers_have_the_distribution_of_the_program(session, name):
+    draw, low, high, mean = DRAWS[name]
+    x = flow.ones(1, 2, 2000)
+    data = flow.onnx.export(draw, (x,), input_names=["x"], dynamic_shapes=({0: "batch"},)).to_bytes()
+    wanted = draw(x)
+    made = session(data)({"x": flow.ones(4, 2, 2000).numpy()})[0]
+    assert str(made.dtype) == str(wanted.dtype).partition(".")[2] and made.ndim == wanted.ndim
+    assert low <= made.min() and made.max() <= high
+    if name != "choices":
+        assert made.shape == (4, 2, 2000) and abs(made.mean() - mean) < 0.06 * (high - low)
+    if "integers" in name:
+        assert set(made.ravel()) == set(range(int(low), int(high) + 1))

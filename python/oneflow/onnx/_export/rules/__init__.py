@@ -18,7 +18,18 @@ from oneflow.onnx._export.builder import Builder
 Rule = Callable[["Op"], Any]
 
 _RULES: dict[str, Rule] = {}
-_FAMILIES = ("composed", "creation", "elementwise", "index", "nn", "recurrent", "reduction", "strided", "views")
+_FAMILIES = (
+    "composed",
+    "creation",
+    "elementwise",
+    "index",
+    "nn",
+    "random",
+    "recurrent",
+    "reduction",
+    "strided",
+    "views",
+)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

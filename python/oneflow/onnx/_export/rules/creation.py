@@ -60,14 +60,3 @@ def constant(n: Op) -> Any:
     if (n.node.inputs and any(v is not None for v in n.node.inputs.values())) or not all(map(static, args.values())):
         raise n.refuse("of a size that follows from a named dimension has no ONNX form")
     return n.b.const(getattr(flow, n.name)(**args, dtype=n.out.dtype))
-
-
-@rule("randn", "randn_like", "rand", "rand_like", "normal", "uniform")
-def random(n: Op) -> Any:
-    b = n.b
-    like = b.node("Expand", b.const(0.0, n.out.dtype), b.ints(n.out.sizes))
-    if n.name in ("rand", "rand_like", "uniform"):
-        low, high = n.args.get("from", 0), n.args.get("to", 1)
-        return b.node("RandomUniformLike", like, low=float(low), high=float(high))
-    mean, scale = n.args.get("mean", 0), n.args.get("std", 1)
-    return b.node("RandomNormalLike", like, mean=float(mean), scale=float(scale))
