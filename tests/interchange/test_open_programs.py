@@ -205,3 +205,10 @@ def test_random_numbers_have_the_distribution_of_the_program(session, name):
         assert made.shape == (4, 2, 2000) and abs(made.mean() - mean) < 0.06 * (high - low)
     if "integers" in name:
         assert set(made.ravel()) == set(range(int(low), int(high) + 1))
+
+
+def test_special_functions(session):
+    x = flow.cat([flow.linspace(-4.9, 30, 700), flow.tensor([0.0, -0.0, 1e-5, 1.0, 2.0, float("inf"), float("nan")])])
+    check(session, lambda x: (x.lgamma(), x.digamma()), (x,), tolerance=2e-5)
+    inside = flow.cat([flow.linspace(-0.9999, 0.9999, 500), flow.tensor([-1.0, 0.0, 1.0, 2.0])])
+    check(session, lambda x: x.erfinv(), (inside,), tolerance=2e-5)

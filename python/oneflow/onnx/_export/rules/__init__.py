@@ -27,6 +27,7 @@ _FAMILIES = (
     "random",
     "recurrent",
     "reduction",
+    "special",
     "strided",
     "views",
 )

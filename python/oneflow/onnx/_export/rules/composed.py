@@ -9,7 +9,7 @@ import oneflow as flow
 from oneflow.onnx._export.rules import Op, rule
 
 
-class _Terms:
+class Terms:
     """Shorthand for formulas: each method adds a node in the op's dtype."""
 
     def __init__(self, n: Op, dtype: Any = None) -> None:
@@ -27,21 +27,21 @@ class _Terms:
 
 @rule("lerp")
 def lerp(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     start = n.x("input", dtype)
     return t.Add(start, t.Mul(n.operand("weight", dtype), t.Sub(n.x("end", dtype), start)))
 
 
 @rule("squared_difference")
 def squared_difference(n: Op) -> Any:
-    t = _Terms(n)
+    t = Terms(n)
     d = t.Sub(n.x("input", n.out.dtype), n.x("target", n.out.dtype))
     return t.Mul(d, d)
 
 
 @rule("smooth_absolute_difference")
 def smooth_absolute_difference(n: Op) -> Any:
-    t, beta = _Terms(n), n.args["beta"]
+    t, beta = Terms(n), n.args["beta"]
     d = t.Abs(t.Sub(n.x("input", n.out.dtype), n.x("target", n.out.dtype)))
     if beta == 0:
         return d
@@ -50,7 +50,7 @@ def smooth_absolute_difference(n: Op) -> Any:
 
 @rule("xlogy_pair", "xlog1py_pair")
 def xlogy(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x, y = n.x("input", dtype), n.x("other", dtype)
     log = t.Log(t.Add(y, 1) if n.name == "xlog1py_pair" else y)
     made = t.Where(t.Equal(x, 0), 0, t.Mul(x, log))
@@ -59,7 +59,7 @@ def xlogy(n: Op) -> Any:
 
 @rule("binary_entropy")
 def binary_entropy(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x, target = n.x("input", dtype), n.x("target", dtype)
     soft = t.Softplus(t.Neg(x))
     if n.has("pos_weight"):
@@ -70,7 +70,7 @@ def binary_entropy(n: Op) -> Any:
 
 @rule("binary_entropy_of_probability")
 def binary_entropy_of_probability(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x, target = n.x("input", dtype), n.x("target", dtype)
     one = t.Mul(target, t.Max(t.Log(x), -100))
     other = t.Mul(t.Sub(1, target), t.Max(t.Log(t.Sub(1, x)), -100))
@@ -79,7 +79,7 @@ def binary_entropy_of_probability(n: Op) -> Any:
 
 @rule("logaddexp", "logaddexp2")
 def logaddexp(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x, y = n.x("input", dtype), n.x("other", dtype)
     far = t.Neg(t.Abs(t.Sub(x, y)))
     if n.name == "logaddexp":
@@ -89,19 +89,19 @@ def logaddexp(n: Op) -> Any:
 
 @rule("hypot")
 def hypot(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x, y = n.x("input", dtype), n.x("other", dtype)
     return t.Sqrt(t.Add(t.Mul(x, x), t.Mul(y, y)))
 
 
-def _is_negative(t: _Terms, x: str) -> str:
+def _is_negative(t: Terms, x: str) -> str:
     """True for -0.0 too, whose reciprocal is negative."""
     return t.Or(t.Less(x, 0), t.And(t.Equal(x, 0), t.Less(t.Reciprocal(x), 0)))
 
 
 @rule("copysign")
 def copysign(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     size = t.Abs(n.x("input", dtype))
     return t.Where(_is_negative(t, n.operand("other", dtype)), t.Neg(size), size)
 
@@ -109,7 +109,7 @@ def copysign(n: Op) -> Any:
 @rule("signbit")
 def signbit(n: Op) -> Any:
     dtype = n.meta("input").dtype
-    t = _Terms(n, dtype)
+    t = Terms(n, dtype)
     return _is_negative(t, n.x()) if dtype.is_floating_point else t.Less(n.x(), 0)
 
 
@@ -121,7 +121,7 @@ def shrink(n: Op) -> Any:
 
 @rule("heaviside")
 def heaviside(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     x = n.x("input", dtype)
     step = n.b.cast(t.Greater(x, 0), flow.bool, dtype)
     return t.Where(t.Equal(x, 0), n.x("values", dtype), step)
@@ -142,7 +142,7 @@ def is_real(n: Op) -> Any:
 
 @rule("logit")
 def logit(n: Op) -> Any:
-    t, eps = _Terms(n), n.args["eps"]
+    t, eps = Terms(n), n.args["eps"]
     x = n.x("input", n.out.dtype)
     if eps is not None:
         x = t.Clip(x, eps, 1 - eps)
@@ -153,7 +153,7 @@ def logit(n: Op) -> Any:
 def nan_to_num(n: Op) -> Any:
     if not n.out.dtype.is_floating_point:
         return n.b.node("Identity", n.x())
-    t, limits, x = _Terms(n), flow.finfo(n.out.dtype), n.x()
+    t, limits, x = Terms(n), flow.finfo(n.out.dtype), n.x()
     nan, high, low = n.args["nan"], n.args["posinf"], n.args["neginf"]
     y = t.Where(t.IsNaN(x), 0.0 if nan is None else nan, x)
     above = n.b.node("IsInf", x, detect_negative=0)
@@ -164,7 +164,7 @@ def nan_to_num(n: Op) -> Any:
 
 @rule("sinc")
 def sinc(n: Op) -> Any:
-    t = _Terms(n)
+    t = Terms(n)
     x = t.Mul(n.x("input", n.out.dtype), math.pi)
     return t.Where(t.Equal(x, 0), 1, t.Div(t.Sin(x), x))
 
@@ -176,7 +176,7 @@ def prelu(n: Op) -> Any:
 
 @rule("atan2", "angle")
 def atan2(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     if n.name == "angle":
         return t.Where(t.Less(n.x("input", dtype), 0), math.pi, 0)
     y, x = n.x("input", dtype), n.x("other", dtype)
@@ -189,7 +189,7 @@ def atan2(n: Op) -> Any:
 
 @rule("special_entr")
 def entropy(n: Op) -> Any:
-    t = _Terms(n)
+    t = Terms(n)
     x = n.x("input", n.out.dtype)
     y = t.Where(t.Equal(x, 0), 0, t.Neg(t.Mul(x, t.Log(x))))
     return t.Where(t.Less(x, 0), -math.inf, y)
@@ -197,13 +197,13 @@ def entropy(n: Op) -> Any:
 
 @rule("special_ndtr")
 def normal_distribution(n: Op) -> Any:
-    t = _Terms(n)
+    t = Terms(n)
     return t.Mul(t.Add(t.Erf(t.Mul(n.x("input", n.out.dtype), math.sqrt(0.5))), 1), 0.5)
 
 
 @rule("bitwise_left_shift", "bitwise_right_shift")
 def shift(n: Op) -> Any:
-    t, dtype = _Terms(n), n.out.dtype
+    t, dtype = Terms(n), n.out.dtype
     factor = t.Pow(2, n.operand("other", dtype))
     if n.name == "bitwise_left_shift":
         return t.Mul(n.x("input", dtype), factor)
