@@ -44,6 +44,9 @@ def unsqueeze(n: Op) -> Any:
 
 @rule("expand", "broadcast_to", "expand_as", "expand_copy")
 def expand(n: Op) -> Any:
+    if 0 in n.out.sizes:
+        # ONNX Runtime does not expand to a size of zero.
+        return n.b.node("ConstantOfShape", n.b.ints(n.out.sizes), value=flow.zeros(1, dtype=n.out.dtype))
     return n.b.node("Expand", n.x(), n.b.ints(n.out.sizes))
 
 
