@@ -20,7 +20,7 @@ from typing import Any
 
 from suites import old_tools, report
 from suites.kinds import KINDS
-from suites.runner import Limits, Result, run_file
+from suites.runner import Limits, Result, evenly_spaced, run_file
 
 HERE = Path(__file__).parent
 
@@ -78,6 +78,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--file-timeout", type=float, default=3600.0, help="seconds for a file on each side (3600)")
     parser.add_argument("--memory", type=int, default=0, help="gigabytes of address space for a process (no limit)")
     parser.add_argument("--ranks", type=int, default=1, help="processes that run each case together (OneFlow's tests)")
+    parser.add_argument("--cases", type=int, default=0, help="at most so many cases a file, evenly spaced (0: all)")
     parser.add_argument("--samples", type=int, help="at most so many random samples a case (OneFlow's tests)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="files at a time")
     parser.add_argument("--json", type=Path, help="where results go (target/suites/KIND.json)")
@@ -107,7 +108,7 @@ def _run(kind: Any, source: Path, file: Path, name: str, options: Any, exclusion
     if "oracle" in kind.sides:
         if options.ranks > 1:
             raise SystemExit("--ranks is for OneFlow's tests: PyTorch's start their own processes")
-        reference = _oracle(kind, source, file, limits, options.selection)
+        reference = _oracle(kind, source, file, limits, options.selection, options.cases)
         only = [c for c in reference.collected if reference.cases.get(c, {}).get("outcome") == "passed"]
     entry: dict[str, Any] = {"unloadable": reference.unloadable and f"on PyTorch: {reference.unloadable}"}
     left_out = {c: r for c in only or [] if (r := exclusions.of(name, c, None))}
@@ -158,17 +159,20 @@ def _absent(result: Result) -> dict[str, Any]:
     return {"outcome": "failed", "type": "NotCollected", "message": "the suite made no such case here", "at": ""}
 
 
-def _oracle(kind: Any, source: Path, file: Path, limits: Limits, selection: list[str]) -> Result:
+def _oracle(kind: Any, source: Path, file: Path, limits: Limits, selection: list[str], n_cases: int) -> Result:
     """The outcomes on PyTorch, from the cache where they are known."""
     cache = _cache(kind, source, file)
     known = json.loads(cache.read_text()) if cache.is_file() else {"complete": False, "cases": {}}
     if known["complete"] and not selection:
-        return Result(collected=list(known["cases"]), cases=known["cases"], unloadable=known.get("unloadable"))
-    result = run_file(kind.name, "oracle", source, file, limits, selection, done=known["cases"])
-    complete = known["complete"] or not selection
+        collected = evenly_spaced(list(known["cases"]), n_cases)
+        return Result(collected=collected, cases=known["cases"], unloadable=known.get("unloadable"))
+    result = run_file(kind.name, "oracle", source, file, limits, selection, done=known["cases"], n_cases=n_cases)
+    # Cases that the file's time did not reach run the next time.
+    reached = {case: r for case, r in result.cases.items() if r.get("type") != "TimeLimit"}
+    complete = known["complete"] or not (selection or n_cases or len(reached) < len(result.cases))
     cache.parent.mkdir(parents=True, exist_ok=True)
     fresh = cache.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps({"complete": complete, "cases": result.cases, "unloadable": result.unloadable}))
+    fresh.write_text(json.dumps({"complete": complete, "cases": reached, "unloadable": result.unloadable}))
     fresh.replace(cache)
     return result
 

@@ -97,6 +97,8 @@ class PyTorch:
             oneflow.mock_torch.enable()
             placeholders.before_start.append(_forget_backends())
         importlib.import_module("torch.testing")
+        if side == "oracle":
+            _list_no_engine()
         tools = ["torch.testing._internal", "torch.testing._comparison", "torch.testing._creation"]
         if side == "ours":
             # Private modules by which the tools find packages and log failures.
@@ -105,6 +107,13 @@ class PyTorch:
             del sys.modules[name]
         sys.meta_path.insert(0, _FromSource(source, tools))
         placeholders.roots[:] = [str(source)]
+
+
+def _list_no_engine() -> None:
+    """Tools of PyTorch before 2.7 take "none" off the list of quantized kernels, where newer ones do not have it."""
+    quantized: Any = importlib.import_module("torch.backends.quantized")
+    if "none" not in quantized.supported_engines:
+        type(quantized).supported_engines = ["none", *quantized.supported_engines]
 
 
 def _forget_backends() -> Callable[[], None]:

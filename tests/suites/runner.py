@@ -13,9 +13,11 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from suites import kinds, preloaded
+
+T = TypeVar("T")
 
 # Seconds after which ranks that lag behind one that failed or finished are abandoned.
 _PATIENCE = 20.0
@@ -56,10 +58,12 @@ def run_file(
     only: list[str] | None = None,
     done: dict[str, dict[str, Any]] | None = None,
     missing: list[str] | None = None,
+    n_cases: int = 0,
 ) -> Result:
     """Run the cases of ``file`` that are in ``only`` (None: all) and not in ``done``.
 
-    ``missing`` are names that another run of it found missing while the file loaded.
+    Of all cases ``n_cases`` are taken, evenly spaced (0: all). ``missing`` are names that another run of it found
+    missing while the file loaded.
     """
     result = Result(cases=dict(done or {}), missing=list(missing or []))
     deadline = time.monotonic() + limits.file
@@ -74,6 +78,7 @@ def run_file(
                 "file": str(file),
                 "arguments": arguments,
                 "only": only,
+                "n_cases": n_cases,
                 "known_missing": result.missing,
                 "done": list(result.cases),
                 "timeout": limits.case,
@@ -84,6 +89,13 @@ def run_file(
             if _Start(Path(scratch), suite, limits, deadline, result).run():
                 return result
         result.n_restarts += 1
+
+
+def evenly_spaced(cases: list[T], count: int) -> list[T]:
+    """Return ``count`` of ``cases``, evenly spaced; all of them if ``count`` is 0 or too large."""
+    if not 0 < count < len(cases):
+        return cases
+    return [cases[i * len(cases) // count] for i in range(count)]
 
 
 class _Rank:

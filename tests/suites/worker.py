@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from suites import kinds, placeholders, spawned
+from suites.runner import evenly_spaced
 
 
 class OutOfTime(BaseException):
@@ -41,6 +42,7 @@ class Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = evenly_spaced(items, self.order.get("n_cases", 0))
         self.write(event="collected", cases=[_id(item.nodeid) for item in items])
         only, done = self.order["only"], set(self.order["done"])
         wanted = None if only is None else set(only)
