@@ -14,16 +14,9 @@ from typing import IO, Any
 
 import oneflow
 from oneflow._files import storage_bytes as storage
-from oneflow._files.unpickler import RestrictedUnpickler
-from oneflow.serialization import (
-    _names_in_files,
-    _Pickler,
-    _plain,
-    _relocate,
-    _Storage,
-    _StorageKind,
-    _TrustingUnpickler,
-)
+from oneflow._files.checkpoint_reader import Storage, StorageKind, names_in_files, plain
+from oneflow._files.storage_places import relocate
+from oneflow._files.unpickler import RestrictedUnpickler, as_text
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
@@ -41,15 +34,18 @@ def is_old(file: IO[bytes]) -> bool:
 # ---- writing
 
 
-class _OldPickler(_Pickler):
-    def persistent_id(self, obj: Any) -> Any:
-        pid = super().persistent_id(obj)
-        # The last entry describes a view of another storage, which newer files never have.
-        return None if pid is None else (*pid, None)
+def _of_old(pickler: Any) -> Any:
+    class OldPickler(pickler):
+        def persistent_id(self, obj: Any) -> Any:
+            pid = super().persistent_id(obj)
+            # The last entry describes a view of another storage, which newer files never have.
+            return None if pid is None else (*pid, None)
+
+    return OldPickler
 
 
-def write(obj: Any, file: IO[bytes], protocol: int) -> None:
-    """Write ``obj`` at the file's position."""
+def write(obj: Any, file: IO[bytes], protocol: int, pickler_class: Any) -> None:
+    """Write ``obj`` at the file's position; ``pickler_class`` as ``checkpoint_writer.pickler_of`` makes it."""
     machine = {
         "protocol_version": _VERSION,
         "little_endian": storage.NATIVE_ORDER == "little",
@@ -57,7 +53,7 @@ def write(obj: Any, file: IO[bytes], protocol: int) -> None:
     }
     for head in (_MAGIC, _VERSION, machine):
         pickle.dump(head, file, protocol=protocol)
-    pickler = _OldPickler(file, protocol)
+    pickler = _of_old(pickler_class)(file, protocol)
     pickler.dump(obj)
     stored = {key: (tensor, n_elements) for key, tensor, n_elements in pickler.storages.values()}
     pickle.dump(list(stored), file, protocol=protocol)
@@ -70,18 +66,18 @@ def write(obj: Any, file: IO[bytes], protocol: int) -> None:
 # ---- reading
 
 
-class _Late(_Storage):
+class _Late(Storage):
     """A storage whose bytes are read after the tensors over it were created."""
 
     def fill(self, data: bytes) -> None:
         if self._flat is None:
-            self._read = lambda: data
+            self._read = lambda: storage.flat_tensor(data, self.kind, self.n_elements)
             return
         with oneflow.no_grad():
             self._flat.copy_(storage.flat_tensor(data, self.kind, self.n_elements))
 
 
-class _Part(_Storage):
+class _Part(Storage):
     """Some elements of another storage."""
 
     def __init__(self, whole: _Late, start: int, n_elements: int) -> None:
@@ -113,11 +109,12 @@ class _Storages:
         if self.trusted and isinstance(pid, tuple) and pid[:1] == ("module",) and len(pid) > 1:
             # The class of a whole module, followed by its source.
             return pid[1]
+        pid = tuple(map(as_text, pid)) if isinstance(pid, tuple) else pid
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
             raise pickle.UnpicklingError("a persistent id in the file is no storage")
         _, kind, key, location, n_elements, *more = pid
         if (
-            not isinstance(kind, _StorageKind)
+            not isinstance(kind, StorageKind)
             or kind.dtype is None
             or not isinstance(key, str)
             or not isinstance(location, str)
@@ -131,16 +128,16 @@ class _Storages:
             if self.bytes_left < 0:
                 raise RuntimeError("the file is cut short: its storages would be longer than it is")
             self.by_key[key] = _Late(
-                lambda: bytes(n_bytes),
+                lambda: oneflow.zeros((n_elements,), dtype=getattr(oneflow, kind.dtype)),
                 kind.dtype,
                 n_elements,
-                lambda flat: _relocate(flat, location, self.map_location),
+                lambda flat: relocate(flat, location, self.map_location),
             )
         whole = self.by_key[key]
         if not more or more[0] is None:
             return whole
         try:
-            _, start, length = more[0]
+            *_, start, length = more[0]
             fits = 0 <= start <= start + length <= whole.n_elements
         except (TypeError, ValueError):
             fits = False
@@ -149,24 +146,27 @@ class _Storages:
         return _Part(whole, start, length)
 
 
-def read(file: IO[bytes], map_location: Any, weights_only: bool, options: dict[str, Any]) -> Any:
-    """Read the object that begins at the file's position, and leave the position behind it."""
-    names = _names_in_files()
+def read(file: IO[bytes], map_location: Any, unpickler: Any, options: dict[str, Any]) -> Any:
+    """Read the object that begins at the file's position, and leave the position behind it.
 
-    def plain() -> Any:
+    ``unpickler`` is the class for files that one trusts; None for the restricted one.
+    """
+    names = names_in_files()
+
+    def header() -> Any:
         return RestrictedUnpickler(file, names, _refuse).load()
 
-    plain()
-    if plain() != _VERSION:
+    header()
+    if header() != _VERSION:
         raise RuntimeError("the checkpoint has an unknown version of the format before PyTorch 1.6")
-    machine = plain()
+    machine = header()
     little = not isinstance(machine, dict) or bool(machine.get("little_endian", True))
-    storages = _Storages(file, map_location, trusted=not weights_only)
-    if weights_only:
-        result = _plain(RestrictedUnpickler(file, names, storages).load())
+    storages = _Storages(file, map_location, trusted=unpickler is not None)
+    if unpickler is None:
+        result = plain(RestrictedUnpickler(file, names, storages, options.get("encoding", "utf-8")).load())
     else:
-        result = _TrustingUnpickler(file, storages, **options).load()
-    keys = plain()
+        result = unpickler(file, storages, **options).load()
+    keys = [as_text(key) for key in found] if isinstance(found := header(), list) else None
     if not isinstance(keys, list) or not set(storages.by_key) <= {key for key in keys if isinstance(key, str)}:
         raise RuntimeError("the checkpoint does not hold all its storages")
     for key in keys:

@@ -84,6 +84,12 @@ def storage_bytes(tensor: Tensor, n_elements: int) -> bytes:
     return bytes((ctypes.c_char * (n_elements * flat.element_size())).from_address(flat.data_ptr()))
 
 
+def memory_of(tensor: Tensor) -> memoryview:
+    """The bytes of a contiguous tensor on the CPU, to be written. The caller keeps the tensor."""
+    n_bytes = tensor.numel() * tensor.element_size()
+    return memoryview((ctypes.c_char * n_bytes).from_address(tensor.data_ptr()) if n_bytes else bytearray()).cast("B")
+
+
 def flat_tensor(data: Any, dtype: str, n_elements: int) -> Tensor:
     """New 1-D CPU tensor with the ``n_elements`` that ``data`` holds. The caller has checked the length."""
     tensor = oneflow.empty((n_elements,), dtype=getattr(oneflow, dtype))

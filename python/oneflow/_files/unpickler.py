@@ -118,6 +118,11 @@ def check_key(key: Any) -> Any:
     return key
 
 
+def as_text(value: Any) -> Any:
+    """Names in a persistent id that were read as bytes, which ``encoding="bytes"`` makes of Python 2's strings."""
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+
 def _ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
     result: OrderedDict[Any, Any] = OrderedDict()
     for key, value in items:
@@ -170,6 +175,10 @@ _BASIC: dict[str, Callable[..., Any]] = {
     "numpy.core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray.scalar": _numpy_scalar,
 }
+
+
+# Modules that reach the system: no list allows their functions.
+_BLOCKED = ("sys", "os", "posix", "nt")
 
 
 def _set_state(target: Any, state: Any) -> None:
@@ -240,13 +249,22 @@ class RestrictedUnpickler(_Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         full = _full_name(module, name)
+        if full.partition(".")[0] in _BLOCKED:
+            raise pickle.UnpicklingError(
+                f"Weights only load failed. Trying to load unsupported GLOBAL {full} whose module "
+                f"{full.partition('.')[0]} is blocked: it cannot be allowed"
+            )
         if full in _user_globals:
             return _user_globals[full]
         found = self.functions.get(full, _BASIC.get(full))
         if found is None:
+            short = full.rpartition(".")[2]
             raise pickle.UnpicklingError(
-                f"weights_only=True refuses the name {full}. If you trust the file, allow the name with "
-                "oneflow.serialization.add_safe_globals, or pass weights_only=False, which can run any code in the file"
+                f"Weights only load failed. Unsupported global: GLOBAL {full} was not an allowed global by default: "
+                "weights_only=True refuses the name. If you trust the file, use "
+                f"`oneflow.serialization.add_safe_globals([{short}])` or the "
+                f"`oneflow.serialization.safe_globals([{short}])` context manager to allowlist this global, or pass "
+                "weights_only=False, which can run any code in the file"
             )
         return Listed(full, found) if callable(found) and not isinstance(found, type(None)) else found
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import oneflow
-from oneflow import Tensor, serialization
+from oneflow import Tensor
+from oneflow._files import checkpoint_reader, checkpoint_writer
 from oneflow._files.unpickler import RestrictedUnpickler
 from oneflow.distributed.checkpoint import _manifest
 from oneflow.distributed.checkpoint._folders import Folder
@@ -116,7 +117,7 @@ class _Unpickler(RestrictedUnpickler):
 def _functions() -> dict[str, Any]:
     records: dict[str, Any] = {name: (lambda *values, name=name: _Record(name, *values)) for name in _FIELDS}
     return {
-        **serialization._names_in_files(),
+        **checkpoint_reader.names_in_files(),
         **records,
         f"{_PACKAGE}.metadata._MEM_FORMAT_ENCODING": lambda number: int(number),
         "pathlib.PosixPath": lambda *parts: "/".join(map(str, parts)),
@@ -221,11 +222,11 @@ def write_parts(
     return slices
 
 
-class _Pickler(serialization._Pickler):
+class _Pickler(checkpoint_writer.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, _Record):
             module, _, name = obj.name.rpartition(".")
-            return serialization._Global(module, name), tuple(obj.fields.values())
+            return checkpoint_writer.Global(module, name), tuple(obj.fields.values())
         return super().reducer_override(obj)
 
 
