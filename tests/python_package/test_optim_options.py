@@ -276,6 +276,10 @@ def schedules(m, fw):
         parts = [m.ConstantLR(o, 0.1, 3), m.ExponentialLR(o, 0.9), m.StepLR(o, 4, 0.5)]
         return m.SequentialLR(o, parts, milestones=[3, 11])
 
+    def nested(o):
+        chain = m.ChainedScheduler([m.LinearLR(o, 0.1, 1.0, 5), m.ConstantLR(o, 0.1, 5)])
+        return m.SequentialLR(o, [chain, m.ConstantLR(o, 0.5, 5)], milestones=[5])
+
     def chained(o):
         parts = [m.ExponentialLR(o, 0.95), m.ConstantLR(o, 0.3, 4), m.CosineAnnealingLR(o, 12)]
         return m.ChainedScheduler(parts)
@@ -305,6 +309,7 @@ def schedules(m, fw):
         ),
         "SequentialLR": warm,
         "SequentialLR of three": three,
+        "SequentialLR of a chain": nested,
         "ChainedScheduler": chained,
         "SWALR": lambda o: fw.optim.swa_utils.SWALR(o, 0.01, anneal_epochs=6),
         "SWALR linear": lambda o: fw.optim.swa_utils.SWALR(o, [0.01, 0.02], 5, "linear"),
@@ -331,6 +336,8 @@ def test_every_schedule_of_pytorch_is_tried():
     assert {n for n in public if not n.startswith("_")} <= tried | {"LRScheduler"}
 
 
+# PyTorch's schedules inside a chain warn of their order, which the chain keeps.
+@pytest.mark.filterwarnings("ignore:Detected call of")
 @pytest.mark.parametrize("tensor_lr", [False, True])
 @pytest.mark.parametrize("name", list(schedules(torch.optim.lr_scheduler, torch)))
 def test_thirty_steps_of_a_schedule(name, tensor_lr):
@@ -359,6 +366,7 @@ def test_thirty_steps_of_a_schedule(name, tensor_lr):
     close(run(oneflow, 13), theirs, 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of")
 @pytest.mark.parametrize("name", list(schedules(torch.optim.lr_scheduler, torch)))
 def test_a_schedules_state_survives_a_round_trip_through_pytorch(name):
     def start(fw):

@@ -48,12 +48,14 @@ class ChainedScheduler(ScheduleOfSchedules):
                 raise ValueError(f"{name} expects all schedulers to belong to the same optimizer: not so at index {i}")
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
+        self.last_epoch = getattr(self._schedulers[-1], "last_epoch", 0)
         self._last_lr = self._now()
 
     def step(self, epoch: int | None = None) -> None:
         """Go one step on with all of them."""
         for scheduler in self._schedulers:
             scheduler.step()
+        self.last_epoch = getattr(self._schedulers[-1], "last_epoch", 0)
         self._last_lr = self._now()
 
 
@@ -97,8 +99,7 @@ class SequentialLR(ScheduleOfSchedules):
         # Making the schedules applied each one's first value: take that back and start the first one alone.
         for group in optimizer.param_groups:
             set_lr(group, group["initial_lr"])
-        for scheduler in self._schedulers:
-            scheduler.last_epoch -= 1
+        _undo(self._schedulers)
         self._schedulers[0]._initial_step()
         self._last_lr = self._schedulers[0].get_last_lr()
 
@@ -112,6 +113,14 @@ class SequentialLR(ScheduleOfSchedules):
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
+
+
+def _undo(schedulers: Sequence[Any]) -> None:
+    """Take back the first step of schedules, and of those inside them."""
+    for scheduler in schedulers:
+        if isinstance(scheduler, ScheduleOfSchedules):
+            _undo(scheduler._schedulers)
+        scheduler.last_epoch -= 1
 
 
 class WarmupLR(LRScheduler):

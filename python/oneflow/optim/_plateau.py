@@ -60,6 +60,8 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
+        # The bound of groups that are added later; None where each has its own.
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.min_lrs = per_group("min_lr", min_lr, len(optimizer.param_groups))
         self.eps = eps
         self.best = math.inf if mode == "min" else -math.inf
@@ -101,6 +103,15 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._now()
 
     def _reduce(self) -> None:
+        n_groups = len(self.optimizer.param_groups)
+        if n_groups != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({n_groups}) differs from when "
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group "
+                    "being added to the optimizer. Please append its bound to the `min_lrs` field."
+                )
+            self.min_lrs = per_group("min_lr", self.default_min_lr, n_groups)
         for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, low)

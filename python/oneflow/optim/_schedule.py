@@ -222,15 +222,15 @@ def set_momentum(group: Group, momentum: float) -> None:
 
 
 def per_group(name: str, value: Any, n_groups: int) -> list[Any]:
-    """One value for each group, from a list of them or one for all."""
+    """One value for each group, from a list of them or one for all; of tensors copies, which the caller may write."""
     if not isinstance(value, (list, tuple)):
-        return [value] * n_groups
+        return copies([value] * n_groups)
     if len(value) != n_groups:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
             f"param_groups has {n_groups}."
         )
-    return list(value)
+    return copies(value)
 
 
 def copies(rates: Iterable[Any]) -> list[Any]:

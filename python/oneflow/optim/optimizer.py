@@ -130,14 +130,17 @@ class Optimizer:
                 "will change between runs. Please use a list instead."
             )
         members = [params] if isinstance(params, Tensor) else list(params)
-        if members and all(isinstance(member, tuple) for member in members):
-            param_group["param_names"] = [name for name, _ in members]
+        names = [member[0] for member in members if isinstance(member, tuple)]
+        if names:
+            if len(names) != len(members):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            param_group["param_names"] = names
             members = [param for _, param in members]
         param_group["params"] = members
         for param in members:
             if not isinstance(param, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
-            if not (param.is_leaf or self.defaults.get("differentiable")):
+            if not (param.is_leaf or param.retains_grad or self.defaults.get("differentiable")):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is REQUIRED and name not in param_group:
@@ -149,6 +152,13 @@ class Optimizer:
                 stacklevel=3,
             )
             self._repeats = True
+        for group in self.param_groups:
+            if ("param_names" in group) != ("param_names" in param_group):
+                how = "with names" if "param_names" in param_group else "without names"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. "
+                    f"cannot add param group {how} to the optimizer"
+                )
         known = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in known for param in members):
             raise ValueError("some parameters appear in more than one parameter group")
