@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from oneflow._functions.sparse import check_sparse_tensor_invariants, mm, sum
 from oneflow._functions.sparse_products import addmm
+from oneflow._functions.sparse_softmax import log_softmax, softmax
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]

@@ -277,3 +277,71 @@ def test_gradients_through_to_sparse(name, sparse_dim):
         programs[name](m, x.to_sparse(sparse_dim), m.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=m.float64)).backward()
         grads.append(x.grad.tolist())
     assert grads[0] == grads[1]
+
+
+def weights(m):
+    return m.arange(1.0, 7.0, dtype=m.float64).reshape(2, 3)
+
+
+# Programs over a sparse matrix that is made of values which want a gradient.
+OVER_VALUES = {
+    "to_dense": lambda m, x: (x.to_dense() * weights(m)).sum(),
+    "sum": lambda m, x: m.sparse.sum(x * 2),
+    "sum of a dimension": lambda m, x: (m.sparse.sum(x, 1).to_dense() ** 2).sum(),
+    "mm": lambda m, x: (m.sparse.mm(x, weights(m).t()) * weights(m)[:, :2]).sum(),
+    "matmul": lambda m, x: ((x @ weights(m).t()) ** 2).sum(),
+    "addmm": lambda m, x: (m.sparse.addmm(m.ones(2, 2, dtype=m.float64), x, weights(m).t()) ** 2).sum(),
+    "values": lambda m, x: (x.coalesce().values() ** 2).sum(),
+    "made again of its parts": lambda m, x: (
+        (m.sparse_coo_tensor(x.coalesce().indices(), x.coalesce().values() ** 2, (2, 3)).to_dense() * weights(m)).sum()
+    ),
+    "softmax": lambda m, x: (m.sparse.softmax(x, 1).to_dense() * weights(m)).sum(),
+    "log_softmax": lambda m, x: (m.sparse.log_softmax(x, 0).coalesce().values() * x.coalesce().values()).sum(),
+    "add": lambda m, x: ((x + x).to_dense() * weights(m)).sum(),
+    "mul": lambda m, x: (x * x).to_dense().sum(),
+    "neg": lambda m, x: ((-x).to_dense() * weights(m)).sum(),
+    "t": lambda m, x: (x.t().to_dense() * weights(m).t()).sum(),
+    "sparse_mask": lambda m, x: (weights(m).sparse_mask(x.coalesce()) * x.coalesce()).to_dense().sum(),
+}
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("name", OVER_VALUES)
+def test_gradients_of_values(name, repeats):
+    """The values that a sparse tensor is made of get their gradients, also where several make up one entry."""
+    results = []
+    for m in (flow, torch):
+        values = m.tensor([1.0, 2.0, 3.0, 4.0], dtype=m.float64, requires_grad=True)
+        at = m.tensor([[0, 1, 1, 0], [2, 0, 2, 2]] if repeats else [[0, 0, 1, 1], [0, 2, 0, 2]])
+        result = OVER_VALUES[name](m, m.sparse_coo_tensor(at, values, (2, 3)))
+        result.backward()
+        results.append((result.item(), values.grad.tolist()))
+    assert results[0][0] == pytest.approx(results[1][0])
+    assert results[0][1] == pytest.approx(results[1][1])
+
+
+def test_values_of_blocks_get_gradients():
+    def run(m):
+        values = m.arange(6.0).view(3, 2).requires_grad_()
+        x = m.sparse_coo_tensor(m.tensor([[2, 0, 2]]), values, (4, 2))
+        (x.coalesce().values() * m.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        return plain(values.grad)
+
+    both(run)
+    with flow.no_grad():
+        assert not flow.sparse_coo_tensor([[0]], flow.ones(1, requires_grad=True), (2,)).requires_grad
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_softmax(name, dim):
+    def run(m):
+        x = m.sparse_coo_tensor(m.tensor([[0, 0, 1, 2, 2], [0, 2, 2, 1, 1]]), m.arange(15.0).view(5, 3) % 7, (3, 3, 3))
+        result = getattr(m.sparse, name)(x, dim).coalesce()
+        return result.indices().tolist(), [round(v, 5) + 0.0 for v in result.values().flatten().tolist()]
+
+    both(run)
+    with pytest.raises(IndexError):
+        getattr(flow.sparse, name)(matrix(flow), 2)
+    with pytest.raises(TypeError, match="must be a sparse tensor"):
+        getattr(flow.sparse, name)(flow.ones(2, 2), 0)

@@ -64,15 +64,49 @@ def sparse_coo_tensor(
     checked = check_sparse_tensor_invariants.is_enabled() if check_invariants is None else check_invariants
     if checked and is_coalesced and not _in_order(at, size):
         raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
+    if values.requires_grad and oneflow.is_grad_enabled():
+        return _FromParts.apply(values, at, size, bool(is_coalesced))
     made = _C._sparse_coo(at, values.detach(), size, bool(is_coalesced))
     return made.requires_grad_() if requires_grad else made
 
 
-def _in_order(at: Tensor, size: list[int]) -> bool:
-    """Return whether the indices are there once, and in order."""
-    place = oneflow.zeros(at.shape[1], dtype=oneflow.int64)
+class _FromParts(Function):
+    """A sparse tensor of values that want a gradient: that of the sparse tensor at their indices."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, at: Tensor, size: list[int], is_coalesced: bool) -> Tensor:
+        ctx.at, ctx.size = at, size
+        return _C._sparse_coo(at, values.detach(), size, is_coalesced)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        return _at(grads[0], ctx.at, ctx.size), None, None, None
+
+
+def _at(grad: Tensor, at: Tensor, size: list[int]) -> Tensor:
+    """The entries of a dense or sparse tensor at indices; zero where a sparse one has none."""
+    if not grad.is_sparse:
+        return grad[tuple(at)]
+    grad = grad.coalesce()
+    have, want = _places(grad._indices(), size), _places(at, size)
+    if have.numel() == 0:
+        return grad._values().new_zeros((at.shape[1], *size[at.shape[0] :]))
+    near = oneflow.searchsorted(have, want).clamp(max=have.numel() - 1)
+    found = (have[near] == want).reshape(-1, *[1] * (len(size) - at.shape[0]))
+    return oneflow.where(found, grad._values()[near], 0)
+
+
+def _places(at: Tensor, size: list[int]) -> Tensor:
+    """One number for each index, in the order of the indices."""
+    place = at.new_zeros((at.shape[1],))
     for row, n in zip(at, size, strict=False):
         place = place * n + row
+    return place
+
+
+def _in_order(at: Tensor, size: list[int]) -> bool:
+    """Return whether the indices are there once, and in order."""
+    place = _places(at, size)
     return bool((place[1:] > place[:-1]).all())
 
 
@@ -178,7 +212,20 @@ def values(self: Tensor) -> Tensor:
         >>> oneflow.eye(2).to_sparse().values()
         tensor([1., 1.])
     """
+    if self.requires_grad and oneflow.is_grad_enabled():
+        return _coalesced(self, "values", _Values.apply)
     return _coalesced(self, "values", _C._sparse_values)
+
+
+class _Values(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.at, ctx.size = _C._sparse_indices(x), list(x.shape)
+        return _C._sparse_values(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _C._sparse_coo(ctx.at, grads[0], ctx.size, True)
 
 
 def _coalesced(self: Tensor, name: str, part: Any) -> Tensor:
@@ -217,7 +264,19 @@ def coalesce(self: Tensor) -> Tensor:
     """
     if not self.is_sparse:
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+    if self.requires_grad and oneflow.is_grad_enabled() and not _C._sparse_facts(self)[0]:
+        return _Coalesce.apply(self)
     return _C._sparse_coalesce(self)
+
+
+class _Coalesce(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return _C._sparse_coalesce(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0]
 
 
 def sparse_dim(self: Tensor) -> int:
@@ -245,7 +304,8 @@ def dense_dim(self: Tensor) -> int:
 class _ToDense(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, masked: bool) -> Tensor:
-        ctx.pattern = x.detach() if masked else None
+        # Every index once: the gradient of an entry that several values make up is there once.
+        ctx.pattern = _C._sparse_coalesce(x) if masked else None
         return _C._sparse_to_dense(x)
 
     @staticmethod
