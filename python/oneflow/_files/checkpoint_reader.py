@@ -66,7 +66,7 @@ def _forget_checksums(memory: mmap.mmap, archive: zipfile.ZipFile) -> None:
     """Mark all records as ones without a checksum, since writes to tensors would make them wrong."""
     for record in archive.infolist():
         memory[record.header_offset + 14 : record.header_offset + 18] = bytes(4)
-    at: int = archive.start_dir  # type: ignore[attr-defined]
+    at: int = archive.start_dir
     while memory[at : at + 4] == b"PK\x01\x02":
         memory[at + 16 : at + 20] = bytes(4)
         at += 46 + sum(struct.unpack_from("<HHH", memory, at + 28))

@@ -251,7 +251,7 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
         file = _begin_unchecked(archive, name, len(data))
         for at in range(0, len(view), _PIECE):
             file.write(view[at : at + _PIECE])
-        archive.start_dir = file.tell()  # type: ignore[attr-defined]
+        archive.start_dir = file.tell()
         return
     info, is_long = _aligned(archive, name, len(data))
     with archive.open(info, "w", force_zip64=is_long) as record:
@@ -263,7 +263,7 @@ def _write_room(archive: zipfile.ZipFile, name: str, size: int) -> None:
     """A record whose bytes somebody else will write."""
     file = _begin_unchecked(archive, name, size)
     file.seek(size, os.SEEK_CUR)
-    archive.start_dir = file.tell()  # type: ignore[attr-defined]
+    archive.start_dir = file.tell()
 
 
 def _begin_unchecked(archive: zipfile.ZipFile, name: str, size: int) -> IO[bytes]:

@@ -128,7 +128,7 @@ class _Storages:
             if self.bytes_left < 0:
                 raise RuntimeError("the file is cut short: its storages would be longer than it is")
             self.by_key[key] = _Late(
-                lambda: oneflow.zeros((n_elements,), dtype=getattr(oneflow, kind.dtype)),
+                lambda: storage.flat_tensor(bytes(n_bytes), str(kind.dtype), n_elements),
                 kind.dtype,
                 n_elements,
                 lambda flat: relocate(flat, location, self.map_location),

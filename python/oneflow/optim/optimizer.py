@@ -129,7 +129,7 @@ class Optimizer:
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
                 "will change between runs. Please use a list instead."
             )
-        members = [params] if isinstance(params, Tensor) else list(params)
+        members: list[Any] = [params] if isinstance(params, Tensor) else list(params)
         names = [member[0] for member in members if isinstance(member, tuple)]
         if names:
             if len(names) != len(members):
