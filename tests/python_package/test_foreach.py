@@ -57,6 +57,28 @@ def test_with_weights():
                 check(f"{name}{end}", X, Y, Z, value)
 
 
+@pytest.mark.parametrize("name", [*(f"{name}_" for name in UNARY), *(f"{name}_" for name in BINARY)])
+def test_in_place_functions_return_their_list(name):
+    for package in (oneflow, torch):
+        lists = [[package.tensor(a) for a in arrays] for arrays in ARRAYS]
+        found = getattr(package, f"_foreach_{name}")(*(lists[:2] if name[:-1] in BINARY else lists[:1]))
+        assert found is lists[0]
+
+
+def test_empty_lists_are_refused():
+    for name in [*UNARY, "norm", "add", "addcmul", "lerp", "pow_"]:
+        for package in (oneflow, torch):
+            lists = {"add": 2, "pow_": 2, "addcmul": 3, "lerp": 3}.get(name, 1)
+            with pytest.raises(RuntimeError, match="must have at least one tensor"):
+                getattr(package, f"_foreach_{name}")(*[[] for _ in range(lists)])
+    for package in (oneflow, torch):
+        with pytest.raises(RuntimeError, match="same number of elements as scalar list"):
+            package._foreach_add([package.ones(1)], [1.0, 2.0])
+        with pytest.raises(RuntimeError, match="packed scalar Tensor to be of dimension 1"):
+            ones = [package.ones(1)]
+            package._foreach_addcdiv(ones, ones, ones, package.tensor(2.0))
+
+
 def test_lists_must_be_as_long():
     with pytest.raises(RuntimeError, match="same number of tensors, got 2 and 1"):
         oneflow._foreach_add([oneflow.ones(1)] * 2, [oneflow.ones(1)])

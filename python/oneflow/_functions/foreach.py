@@ -25,10 +25,21 @@ def _spread(value: Any, n: int, name: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * n
     if len(value) != n:
+        if not any(isinstance(item, Tensor) for item in value):
+            raise RuntimeError(
+                f"_foreach_{name}: Tensor list must have same number of elements as scalar list. "
+                f"Got {n} and {len(value)}"
+            )
         raise RuntimeError(
             f"_foreach_{name}: Tensor lists must have the same number of tensors, got {n} and {len(value)}"
         )
     return list(value)
+
+
+def _not_empty(tensors: Sequence[Any]) -> Sequence[Any]:
+    if len(tensors) == 0:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    return tensors
 
 
 def _call(tensor: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -39,7 +50,8 @@ def _unary(name: str, in_place: bool) -> Callable[..., Any]:
     method = name + "_" * in_place
 
     def function(self: Sequence[Tensor]) -> Any:
-        return [_call(x, method) for x in self]
+        results = [_call(x, method) for x in _not_empty(self)]
+        return self if in_place else results
 
     return function
 
@@ -48,9 +60,9 @@ def _binary(name: str, in_place: bool) -> Callable[..., Any]:
     def function(self: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
         if not isinstance(self, (list, tuple)):
             # `_foreach_pow(2, exponents)`
-            return [_call(oneflow, name, self, x) for x in other]
+            return [_call(oneflow, name, self, x) for x in _not_empty(other)]
         results = []
-        for x, y in zip(self, _spread(other, len(self), name), strict=True):
+        for x, y in zip(_not_empty(self), _spread(other, len(self), name), strict=True):
             # Numbers have a limit where tensors have a maximum.
             limit = {"maximum": "clamp_min", "minimum": "clamp_max"}.get(name, name)
             method = (name if isinstance(y, Tensor) else limit) + "_" * in_place
@@ -58,7 +70,7 @@ def _binary(name: str, in_place: bool) -> Callable[..., Any]:
                 results.append(x.copy_(_call(x, name, y)))
             else:
                 results.append(_call(x, method, y, *rest, **kwargs))
-        return results
+        return self if in_place else results
 
     return function
 
@@ -68,32 +80,42 @@ def _ternary(name: str, in_place: bool) -> Callable[..., Any]:
 
     def function(self: Sequence[Tensor], tensor1: Any, tensor2: Any, value: Any = 1, *, scalars: Any = None) -> Any:
         given = value if scalars is None else scalars
-        numbers = given.tolist() if isinstance(given, Tensor) and given.dim() else given
-        return [
+        if isinstance(given, Tensor) and given.dim() != 1:
+            raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {given.dim()} instead.")
+        numbers = given.tolist() if isinstance(given, Tensor) else given
+        n = len(_not_empty(self))
+        for others in (tensor1, tensor2):
+            if len(others) != n:
+                raise RuntimeError(
+                    f"_foreach_{name}: Tensor lists must have the same number of tensors, got {n} and {len(others)}"
+                )
+        results = [
             _call(x, method, a, b, value=v.item() if isinstance(v, Tensor) else v)
-            for x, a, b, v in zip(self, tensor1, tensor2, _spread(numbers, len(self), name), strict=True)
+            for x, a, b, v in zip(self, tensor1, tensor2, _spread(numbers, n, name), strict=True)
         ]
+        return self if in_place else results
 
     return function
 
 
 def _lerp(in_place: bool) -> Callable[..., Any]:
     def function(self: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Any) -> Any:
-        weights = _spread(weight, len(self), "lerp")
+        weights = _spread(weight, len(_not_empty(self)), "lerp")
         pairs = zip(self, tensors1, weights, strict=True)
-        return [_call(x, "lerp" + "_" * in_place, y, w) for x, y, w in pairs]
+        results = [_call(x, "lerp" + "_" * in_place, y, w) for x, y, w in pairs]
+        return self if in_place else results
 
     return function
 
 
 def _foreach_norm(self: Sequence[Tensor], ord: Any = 2, dtype: Any = None) -> list[Tensor]:
     """The norm of each tensor."""
-    return [oneflow.linalg.vector_norm(x, ord, dtype=dtype) for x in self]
+    return [oneflow.linalg.vector_norm(x, ord, dtype=dtype) for x in _not_empty(self)]
 
 
 def _foreach_max(self: Sequence[Tensor]) -> list[Tensor]:
     """The largest element of each tensor."""
-    return [x.max() for x in self]
+    return [x.max() for x in _not_empty(self)]
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"_foreach_norm": _foreach_norm, "_foreach_max": _foreach_max}

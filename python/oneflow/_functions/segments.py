@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._base.global_layouts import replicate_like
+from oneflow._oneflow import Function
 
 _INITIAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 _SCATTER = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
@@ -80,9 +81,56 @@ def segment_reduce(
     result = replicate_like(data, oneflow.full(shape, start, dtype=data.dtype, device=data.device))
     if data.numel() > 0:
         index = segment.reshape(*segment.shape, *tail).expand(data.shape)
+        if reduce in _GRADIENTS and data.requires_grad and oneflow.is_grad_enabled():
+            return _Chosen.apply(data, index, axis, reduce, start, result)
         result = result.scatter_reduce(axis, index, data, _SCATTER[reduce])
     if reduce == "mean":
         counts = lengths.reshape(*lengths.shape, *tail)
         mean = result / counts
         result = mean if initial is None else oneflow.where(counts == 0, result, mean)
     return result
+
+
+class _Chosen(Function):
+    """Reductions whose gradient counts NaN as chosen, and the initial value as no element."""
+
+    @staticmethod
+    def forward(ctx: Any, data: Tensor, index: Tensor, axis: int, reduce: str, start: Any, empty: Tensor) -> Tensor:
+        result = empty.scatter_reduce(axis, index, data, _SCATTER[reduce])
+        ctx.save_for_backward(data, index, result)
+        ctx.axis, ctx.reduce, ctx.start = axis, reduce, start
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        data, index, result = ctx.saved_tensors
+        grad = _GRADIENTS[ctx.reduce](grads[0], data, index, ctx.axis, result, ctx.start)
+        return grad, None, None, None, None, None
+
+
+def _extremum_grad(grad: Tensor, data: Tensor, index: Tensor, axis: int, result: Tensor, start: Any) -> Tensor:
+    """Elements that are the extremum share its gradient."""
+    chosen = (data == result.gather(axis, index)) | data.isnan()
+    counts = oneflow.zeros_like(result).scatter_add(axis, index, chosen.to(data.dtype))
+    return oneflow.where(chosen, (grad / counts).gather(axis, index), 0.0)
+
+
+def _prod_grad(grad: Tensor, data: Tensor, index: Tensor, axis: int, result: Tensor, start: Any) -> Tensor:
+    """The product of all others: by division, but for zeros and NaN."""
+    is_zero, is_nan = data == 0, data.isnan()
+    plain = oneflow.where(is_zero | is_nan, 1.0, data)
+    others = oneflow.full_like(result, start).scatter_reduce(axis, index, plain, "prod").gather(axis, index)
+
+    def n_others(which: Tensor) -> Tensor:
+        numbers = which.to(data.dtype)
+        return oneflow.zeros_like(result).scatter_add(axis, index, numbers).gather(axis, index) - numbers
+
+    special = oneflow.where(n_others(is_zero) > 0, 0.0, others)
+    special = oneflow.where(n_others(is_nan) > 0, math.nan, special)
+    by_division = result.gather(axis, index) / plain
+    return grad.gather(axis, index) * oneflow.where(is_zero | is_nan, special, by_division)
+
+
+_GRADIENTS = {"max": _extremum_grad, "min": _extremum_grad, "prod": _prod_grad}
+# PyTorch's own programs call it by this name.
+_segment_reduce = segment_reduce
