@@ -246,3 +246,39 @@ def test_the_environment_switches_a_shell_off(capsys, monkeypatch, tmp_path):
         [sys.executable, "-c", "import torch; print(torch.NAME)"], env=environment, capture_output=True, text=True
     )
     assert done.stdout == "the next one\n", done.stderr
+
+
+def test_functorch_is_there_under_its_old_name():
+    with mock.enable():
+        import functorch
+        from functorch import combine_state_for_ensemble, make_functional, vmap
+        from functorch.experimental import chunk_vmap
+
+        models = [oneflow.nn.Linear(2, 3) for _ in range(4)]
+        function, params, buffers = combine_state_for_ensemble(models)
+        x = oneflow.ones(5, 2)
+        found = vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+        for model, result in zip(models, found, strict=True):
+            assert oneflow.allclose(model(x), result, atol=1e-6)
+        function, params = make_functional(models[0])
+        gradient = functorch.grad(lambda values: function(values, x).sum())(params)
+        assert [g.tolist() for g in gradient] == [[[5.0, 5.0]] * 3, [5.0] * 3]
+        assert chunk_vmap(lambda a: a * 2, chunks=3)(oneflow.arange(7)).tolist() == list(range(0, 14, 2))
+        with pytest.raises(RuntimeError, match="has buffers"):
+            make_functional(oneflow.nn.BatchNorm1d(2))
+        with pytest.raises(RuntimeError, match="same class"):
+            combine_state_for_ensemble([models[0], oneflow.nn.BatchNorm1d(2)])
+    assert "functorch" not in sys.modules or not hasattr(sys.modules["functorch"], "oneflow")
+
+
+def test_lists_of_tensors_by_device_and_dtype():
+    with mock.enable():
+        utils = importlib.import_module("torch.utils._foreach_utils")
+
+        a, b, c = oneflow.ones(1), oneflow.ones(2, dtype=oneflow.float64), oneflow.ones(3)
+        groups = utils._group_tensors_by_device_and_dtype([[a, b, c], [], [1, 2, 3]], with_indices=True)
+        assert {str(key[1]): (lists, places) for key, (lists, places) in groups.items()} == {
+            "oneflow.float32": ([[a, c], [], [1, 3]], [0, 2]),
+            "oneflow.float64": ([[b], [], [2]], [1]),
+        }
+        assert utils._has_foreach_support([a, None], a.device)

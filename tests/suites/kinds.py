@@ -112,8 +112,9 @@ class PyTorch:
 def _list_no_engine() -> None:
     """Tools of PyTorch before 2.7 take "none" off the list of quantized kernels, where newer ones do not have it."""
     quantized: Any = importlib.import_module("torch.backends.quantized")
-    if "none" not in quantized.supported_engines:
-        type(quantized).supported_engines = ["none", *quantized.supported_engines]
+    if "none" not in (engines := list(quantized.supported_engines)):
+        # Each asks for a list of its own, as before.
+        type(quantized).supported_engines = property(lambda self: ["none", *engines])
 
 
 def _forget_backends() -> Callable[[], None]:

@@ -30,7 +30,10 @@ class Placeholder(ModuleType):
         if not _loading:
             raise NotImplementedError(f"{self.__name__} is missing: a placeholder stands for it")
 
-    def __getattr__(self, name: str) -> Placeholder:
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__" and _loading:
+            # A package of which lists are made: it has no names.
+            return []
         if name.startswith("__"):
             raise AttributeError(name)
         self._check()

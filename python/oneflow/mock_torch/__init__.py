@@ -90,13 +90,17 @@ class enable(_Switch):
             super().__init__(_importer.current(), caller)
             return
         state = State(
-            replaced=(("torch", "oneflow"), *(extra_dict or {}).items()),
+            replaced=(("torch", "oneflow"), _FUNCTORCH, *(extra_dict or {}).items()),
             lazy=_importer.flag("ONEFLOW_MOCK_TORCH_LAZY") if lazy is None else bool(lazy),
             verbose=_importer.flag("ONEFLOW_MOCK_TORCH_VERBOSE") if verbose is None else bool(verbose),
             version=mock_version or (oneflow.__version__ if conventions.are_oneflows() else _metadata.VERSION),
             fresh=tuple(sorted({*_metadata.modules_of(main_pkg), *(required_dependencies or ())})),
         )
         super().__init__(state, caller)
+
+
+# The package that PyTorch installs beside itself, under the name it had before torch.func.
+_FUNCTORCH = ("functorch", "oneflow.mock_torch.private.functorch")
 
 
 class disable(_Switch):
