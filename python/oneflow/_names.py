@@ -6,6 +6,7 @@ MODULES = (
     "_utils",
     "_C",
     "__config__",
+    "__future__",
     "_dynamo",
     "_inductor",
     "_oneflow_internal",
@@ -89,7 +90,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "_functions.gamma_draws": ("_sample_dirichlet",),
     "_functions.storages": ("from_file", "split_copy"),
     "_ops": ("ops",),
-    "_functions.segments": ("segment_reduce",),
+    "storage": ("Storage",),
+    "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
     "_base.symbols": (
         "SymBool",
@@ -170,6 +172,8 @@ FAMILIES = {"_functions.foreach": "_foreach_"}
 # Methods that are functions too.
 METHODS = (
     "contiguous",
+    "detach",
+    "detach_",
     "expand",
     "global_to_global",
     "local_to_global",

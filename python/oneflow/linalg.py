@@ -693,9 +693,10 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     return _given(oneflow.where(info != 0, math.inf, result), out)
 
 
-cross, diagonal, multi_dot, vander, vecdot = (
+cross, diagonal, matmul, multi_dot, vander, vecdot = (
     _products.cross,
     _products.diagonal,
+    _products.matmul,
     _products.multi_dot,
     _products.vander,
     _products.vecdot,

@@ -35,6 +35,14 @@ DTYPES = {
 }
 
 
+def __getattr__(name: str) -> Any:
+    if name == "Storage":
+        # The storage type of the default dtype, which may change.
+        kind = str(oneflow.get_default_dtype()).rpartition(".")[2]
+        return getattr(oneflow, next(short for short, dtype in DTYPES.items() if dtype == kind) + "Storage")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _share(self: UntypedStorage) -> UntypedStorage:
     """Move the bytes into memory that other processes can share, unless they are there already."""
     if self.device.type == "cpu" and self.nbytes() > 0:

@@ -73,6 +73,52 @@ def test_orthogonal_weights_are_orthogonal(orthogonal_map, shape, trivial):
     check()
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("orthogonal_map", ["matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 4)])
+@pytest.mark.parametrize("trivial", [True, False])
+def test_orthogonal_weights_are_those_of_pytorch(dtype, orthogonal_map, shape, trivial):
+    """A checkpoint of one holds the same weight in the other; where free columns are drawn, the first ones agree."""
+    if dtype == "complex128" and orthogonal_map == "householder":
+        pytest.skip("refused: test_householder_refuses_complex")
+    generator = torch.Generator().manual_seed(3)
+    value = torch.randn(shape, dtype=getattr(torch, dtype), generator=generator)
+    weights, states, grads = [], [], []
+    for fw in (oneflow, torch):
+        layer = fw.nn.Module()
+        layer.weight = fw.nn.Parameter(fw.tensor(value.tolist(), dtype=getattr(fw, dtype)))
+        fw.nn.utils.parametrizations.orthogonal(layer, orthogonal_map=orthogonal_map, use_trivialization=trivial)
+        weight = layer.weight
+        (weight * fw.tensor(value.tolist(), dtype=getattr(fw, dtype))).abs().sum().backward()
+        weights.append(torch.tensor(weight.tolist()))
+        state = {key: tuple(t.shape) for key, t in layer.state_dict().items()}
+        states.append(state)
+        square = shape[-1] == shape[-2]
+        grads.append(torch.tensor(layer.parametrizations.weight.original.grad.tolist()) if square else None)
+    assert states[0] == states[1]
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-6, atol=1e-6)
+    w = weights[0]
+    gram = w.mH @ w if shape[-2] >= shape[-1] else w @ w.mH
+    torch.testing.assert_close(gram, torch.eye(gram.shape[-1], dtype=w.dtype).expand(gram.shape), rtol=0, atol=1e-6)
+    if grads[0] is not None:
+        torch.testing.assert_close(grads[0], grads[1], rtol=1e-5, atol=1e-6)
+
+
+def test_householder_refuses_complex():
+    with pytest.raises(ValueError, match="does not support complex"):
+        oneflow.nn.utils.parametrizations.orthogonal(
+            oneflow.nn.Linear(3, 3, dtype=oneflow.complex64), orthogonal_map="householder"
+        )
+
+
+def test_spectral_norm_of_complex_weights():
+    layer = oneflow.nn.Linear(4, 3, dtype=oneflow.complex64)
+    oneflow.nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=30)
+    layer(oneflow.ones(1, 4, dtype=oneflow.complex64))
+    weight = torch.tensor(layer.weight.tolist())
+    assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(1.0, abs=1e-3)
+
+
 def test_parametrize_is_torchs_interface():
     class Double(oneflow.nn.Module):
         def forward(self, x):

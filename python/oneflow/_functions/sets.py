@@ -141,10 +141,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if not isinstance(indices, Tensor):
         raise TypeError(f"unravel_index(): argument 'indices' must be Tensor, not {type(indices).__name__}")
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == _oneflow.bool:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if not isinstance(shape, (int, Sequence)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(not isinstance(s, int) for s in sizes):
-        raise TypeError(f"unravel_index(): argument 'shape' must be int or sequence of ints, got {shape}")
+    wrong = [type(size) for size in sizes if not isinstance(size, int)]
+    if wrong:
+        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {wrong[0]}")
     if any(s < 0 for s in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     out, below = [], 1

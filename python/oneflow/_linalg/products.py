@@ -186,6 +186,17 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of :func:`oneflow.matmul` under the name of this module.
+
+    Example::
+
+        >>> oneflow.linalg.matmul(oneflow.eye(2), oneflow.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+    """
+    return _oneflow.matmul(input, other, out=out)
+
+
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Inner products along a dimension, conjugating ``x``.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow.overrides import DisableTorchFunctionSubclass
 
 
 class _ParameterType(type(Tensor)):  # type: ignore[misc]
@@ -93,11 +94,38 @@ class Buffer(Tensor):
         return buffer
 
 
+# What a placeholder answers: attributes, and conversions that need no shape.
+_WITHOUT_SHAPE = frozenset(
+    "__get__ __set__ __hash__ __reduce_ex__ __deepcopy__ __repr__ size copy_ is_complex is_floating_point half float "
+    "double bfloat16 char short int long cuda cpu to get_device requires_grad_ retain_grad share_memory_ "
+    "register_hook register_post_accumulate_grad_hook materialize".split()
+)
+
+
 class _Uninitialized:
     """A placeholder of a tensor whose shape is not known yet."""
 
     _becomes: Any
     data: Any
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", str(func))
+        if name not in _WITHOUT_SHAPE:
+            raise ValueError(
+                f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
+                "`LazyModule` or explicitly manipulating `UninitializedParameter` objects. When using LazyModules call "
+                "`forward` with a dummy batch to initialize the parameters before calling functions on them"
+            )
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+        if type(result) is not Tensor or name.startswith("__"):
+            return result
+        # Converted, it still has no shape.
+        kind: Any = cls
+        made = Tensor._make_subclass(kind, result.detach(), result.requires_grad)
+        made.__dict__.update(args[0].__dict__)
+        return made
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary tensor of this shape, with arbitrary content."""
@@ -166,11 +194,14 @@ class UninitializedBuffer(_Uninitialized, Tensor):
     """
 
     _becomes = Tensor
+    persistent: bool
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> UninitializedBuffer:
-        return Tensor._make_subclass(cls, oneflow.empty(0, device=device, dtype=dtype), requires_grad)
+        buffer = Tensor._make_subclass(cls, oneflow.empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        return buffer
 
 
 def is_lazy(tensor: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from oneflow.nn.modules import utils
 from oneflow.nn.modules.activation import (
     CELU,
     ELU,

@@ -13,6 +13,7 @@ import numpy
 
 import oneflow
 from oneflow import Tensor
+from oneflow.__future__ import get_swap_module_params_on_conversion
 from oneflow._base.global_layouts import distribute_like
 from oneflow.nn.parameter import Parameter, is_lazy
 from oneflow.utils.hooks import RemovableHandle, register
@@ -185,6 +186,17 @@ class StateDictMixin:
             with oneflow.no_grad():
                 # A local tensor is the whole weight, as a file of one rank has it.
                 value = distribute_like(param, value)
+                if get_swap_module_params_on_conversion():
+                    loaded = param.module_load(value, assign=assign)
+                    if loaded is param or loaded is value:
+                        raise RuntimeError(
+                            f"module_load returned one of self or other, please .detach() the result if returning one "
+                            f"of the inputs in module_load: {type(param).__name__}"
+                        )
+                    if isinstance(param, Parameter) and not isinstance(loaded, Parameter):
+                        loaded = Parameter(loaded, requires_grad=param.requires_grad)
+                    oneflow.utils.swap_tensors(param, loaded)
+                    return
                 if not assign:
                     param.copy_(value)
                     return
@@ -250,21 +262,7 @@ class StateDictMixin:
         if metadata is not None:
             copied._metadata = metadata  # type: ignore[attr-defined]
 
-        def load(module: Any, local: dict[str, Any], prefix: str) -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    child_prefix = prefix + name + "."
-                    load(child, {k: v for k, v in local.items() if k.startswith(child_prefix)}, child_prefix)
-            incompatible = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, incompatible) is not None:
-                    raise RuntimeError("load_state_dict post-hooks must return None; change the two lists in place")
-
-        load(self, copied, "")
+        _load(self, copied, "", metadata, assign, (missing, unexpected, errors))
         if strict:
             if unexpected:
                 errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
@@ -296,3 +294,23 @@ class _WithModule:
 
 def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys)
+
+
+def _load(
+    module: Any, local: dict[str, Any], prefix: str, metadata: Any, assign: bool, found: tuple[list[str], ...]
+) -> None:
+    """Load what ``local`` has for a module and its children; ``found``: missing and unexpected keys, errors."""
+    missing, unexpected, errors = found
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            child_prefix = prefix + name + "."
+            part = {k: v for k, v in local.items() if k.startswith(child_prefix)}
+            _load(child, part, child_prefix, metadata, assign, found)
+    incompatible = _IncompatibleKeys(missing, unexpected)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, incompatible) is not None:
+            raise RuntimeError("load_state_dict post-hooks must return None; change the two lists in place")

@@ -10,6 +10,10 @@ from typing import Any, TypeVar, overload
 
 import oneflow
 from oneflow import Tensor
+from oneflow.__future__ import (
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
 from oneflow.nn.modules._global_hooks import (  # noqa: F401 (the names that programs import from here)
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -32,7 +36,7 @@ from oneflow.nn.modules._global_hooks import (  # noqa: F401 (the names that pro
     register_module_parameter_registration_hook,
 )
 from oneflow.nn.modules._state_dict import EXTRA_STATE_KEY, StateDictMixin, _IncompatibleKeys  # noqa: F401
-from oneflow.nn.parameter import Buffer, Parameter, is_lazy
+from oneflow.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_lazy
 from oneflow.utils.hooks import RemovableHandle, changes, register
 
 # The name that packages use which read state dictionaries.
@@ -326,7 +330,7 @@ class Module(StateDictMixin):
             modules[name] = value
             return
         buffers = state.get("_buffers")
-        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+        if isinstance(value, (Buffer, UninitializedBuffer)) or (buffers is not None and name in buffers):
             if buffers is None:
                 raise AttributeError("cannot assign buffers before Module.__init__() call")
             if value is not None and not isinstance(value, Tensor):
@@ -494,18 +498,33 @@ class Module(StateDictMixin):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in list(self._parameters.items()):
             if parameter is None:
                 continue
-            with oneflow.no_grad():
-                parameter.data = fn(parameter.data)
-                if parameter.grad is not None:
-                    grad = fn(parameter.grad).requires_grad_(parameter.grad.requires_grad)
-                    parameter.grad = grad
+            self._convert(name, parameter, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _convert(self, name: str, parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
+        with oneflow.no_grad():
+            new, grad = fn(parameter.data), parameter.grad
+            if grad is not None:
+                grad = fn(grad).requires_grad_(grad.requires_grad)
+            swaps = get_swap_module_params_on_conversion()
+            if not is_lazy(parameter) and (swaps or get_overwrite_module_params_on_conversion()):
+                made = Tensor._make_subclass(type(parameter), new.detach(), parameter.requires_grad)
+                made.__dict__.update(parameter.__dict__)
+                made.grad = grad
+                if swaps:
+                    oneflow.utils.swap_tensors(parameter, made)
+                else:
+                    self._parameters[name] = made
+                return
+            parameter.data = new
+            if grad is not None:
+                parameter.grad = grad
 
     def _cast_floating(self: T, dtype: Any) -> T:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)

@@ -29,6 +29,8 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",
@@ -46,7 +48,8 @@ __all__ = [
     "weight_norm",
 ]
 
-_lazy = _LazyNames(__name__, ("stateless",))
+_FORMATS = ("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format")
+_lazy = _LazyNames(__name__, ("stateless",), {"nn.utils.memory_format": _FORMATS})
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from oneflow.nn.utils import parametrize
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms over all dimensions but one; over all of them for ``dim=-1``. Dimensions stay, with size one."""
-    powers = v * v if pow == 2 else v.abs() ** pow
+    powers = v * v if pow == 2 and not v.is_complex() else v.abs() ** pow
     dims = [i for i in range(v.dim()) if dim == -1 or i != dim % v.dim()]
     if not dims:
         return v.abs()
@@ -21,7 +21,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 def _unit(v: Tensor, eps: float) -> Tensor:
-    return v / norm_except_dim(v, 2, -1).clamp(min=eps)
+    return v / oneflow.linalg.vector_norm(v).clamp(min=eps)
 
 
 class _WeightNorm(Module):
@@ -94,7 +94,7 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix: Tensor, n: int) -> None:
         for _ in range(n):
             self._u.copy_(_unit(oneflow.mv(matrix, self._v), self.eps))
-            self._v.copy_(_unit(oneflow.mv(matrix.t(), self._u), self.eps))
+            self._v.copy_(_unit(oneflow.mv(matrix.mH, self._u), self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.dim() == 1:
@@ -104,7 +104,7 @@ class _SpectralNorm(Module):
             self._iterate(matrix, self.n_power_iterations)
         # The next iteration must not change what this backward reads.
         u, v = self._u.clone(), self._v.clone()
-        return weight / oneflow.dot(u, oneflow.mv(matrix, v))
+        return weight / oneflow.vdot(u, oneflow.mv(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         return value
@@ -147,8 +147,8 @@ class _Orthogonal(Module):
             raise ValueError("The householder parametrization does not support complex tensors.")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
-        self.register_buffer("base", None)
-        self.is_trivialized = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
 
     def forward(self, x: Tensor) -> Tensor:
         n, k = x.size(-2), x.size(-1)
@@ -164,14 +164,14 @@ class _Orthogonal(Module):
             if n != k:
                 zeros = oneflow.zeros(*x.shape[:-1], n - k, dtype=x.dtype, device=x.device)
                 a = oneflow.cat([a, zeros], -1)
-            a = a - a.mT
+            a = a - a.mH
             if self.orthogonal_map == "matrix_exp":
                 q = oneflow.matrix_exp(a)
             else:
                 eye = oneflow.eye(n, dtype=x.dtype, device=x.device)
-                q = oneflow.linalg.solve(eye + a * 0.5, eye - a * 0.5)
+                q = oneflow.linalg.solve(eye - a * 0.5, eye + a * 0.5)
             q = q[..., :k]
-        if self.base is not None:
+        if getattr(self, "base", None) is not None:
             q = self.base @ q
         return q.mT if is_wide else q
 
@@ -184,52 +184,38 @@ class _Orthogonal(Module):
         is_wide = q.size(-2) < q.size(-1)
         x = q.mT if is_wide else q
         n, k = x.size(-2), x.size(-1)
-        if self.is_trivialized:
-            # An orthogonal matrix whose first columns are the value.
-            vectors, signs = _reflections(x)
-            square = _householder_product(vectors, 2.0 / (vectors * vectors).sum(-2), n)
-            self.register_buffer("base", oneflow.cat([square[..., :k] * signs.unsqueeze(-2), square[..., k:]], -1))
-            zeros = oneflow.zeros_like(x)
-            eye = oneflow.eye(n, k, dtype=x.dtype, device=x.device).expand_as(x) + zeros
-            result = eye if self.orthogonal_map == "householder" else zeros
-            return result.mT if is_wide else result
+        if hasattr(self, "base"):
+            if n > k:
+                # Any further columns make it square.
+                more = oneflow.randn(*x.shape[:-1], n - k, dtype=x.dtype, device=x.device)
+                x = oneflow.cat([x, more], -1)
+            self.base = x.clone() if n == k and _is_orthogonal(x) else _orthogonal_part(x)
+            # What all three maps take to the identity: the diagonal has the signs of Householder's reflections.
+            result = oneflow.zeros_like(q)
+            result.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+            return result
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
                 "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
                 "use_trivialization=False."
             )
-        vectors, signs = _reflections(x)
-        vectors = _with_diagonal(vectors.tril(-1), signs)
+        vectors, tau = oneflow.geqrf(x)
+        signs = vectors.diagonal(dim1=-2, dim2=-1).sign()
+        # Where no reflection was needed LAPACK gives none, and the product of this class has one.
+        vectors.diagonal(dim1=-2, dim2=-1).copy_(oneflow.where(tau == 0.0, -signs, signs))
         return vectors.mT if is_wide else vectors
 
 
-def _with_diagonal(x: Tensor, values: Tensor) -> Tensor:
-    x = x.clone()
-    for i in range(values.size(-1)):
-        x[..., i, i] = values[..., i]
-    return x
+def _is_orthogonal(q: Tensor) -> bool:
+    n = q.size(-1)
+    eye = oneflow.eye(n, dtype=q.dtype, device=q.device).expand(*q.shape[:-2], n, n)
+    return bool(oneflow.allclose(q.mH @ q, eye, atol=10.0 * n * oneflow.finfo(q.dtype).eps))
 
 
-def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Householder vectors (unit diagonal) of a matrix with orthonormal columns, and the signs of the columns."""
-    x = x.clone()
-    k = x.size(-1)
-    vectors = oneflow.zeros_like(x)
-    signs = []
-    for i in range(k):
-        column = x[..., i:, i].clone()
-        head = column[..., 0]
-        sign = oneflow.where(head < 0, -oneflow.ones_like(head), oneflow.ones_like(head))
-        length = (column * column).sum(-1).sqrt()
-        column[..., 0] = head + sign * length
-        v = column / column[..., :1]
-        scale = 2.0 / (v * v).sum(-1)
-        part = x[..., i:, :]
-        update = v.unsqueeze(-1) * ((v.unsqueeze(-2) @ part) * scale[..., None, None])
-        x[..., i:, :] = part - update
-        vectors[..., i:, i] = v
-        signs.append(-sign)
-    return vectors, oneflow.stack(signs, -1)
+def _orthogonal_part(x: Tensor) -> Tensor:
+    """The orthogonal factor whose triangular one has a positive diagonal: that makes it unique."""
+    q, r = oneflow.linalg.qr(x)
+    return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 def _householder_product(vectors: Tensor, tau: Tensor, columns: int | None = None) -> Tensor:

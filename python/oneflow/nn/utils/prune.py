@@ -153,7 +153,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[index]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        return self._pruning_methods[-1]._within(t, default_mask)
+        return self._pruning_methods[-1]._within(t, default_mask.to(dtype=t.dtype))
 
 
 class Identity(BasePruningMethod):
