@@ -83,6 +83,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "_extra.losses": ("in_top_k", "roc_auc_score"),
     "_functions.older_names": (
         "dequantize",
+        "detach",
+        "detach_",
         "embedding",
         "ger",
         "range",
@@ -172,8 +174,6 @@ FAMILIES = {"_functions.foreach": "_foreach_"}
 # Methods that are functions too.
 METHODS = (
     "contiguous",
-    "detach",
-    "detach_",
     "expand",
     "global_to_global",
     "local_to_global",

@@ -103,3 +103,25 @@ def test_columns():
         return boxes.tolist()
 
     assert run(flow) == run(torch)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x.__setitem__(slice(None), x[1]),
+        lambda x: x.__setitem__(slice(None), x[1:2]),
+        lambda x: x.__setitem__((0,), x[0, 2]),
+        lambda x: x.__setitem__((slice(None), 0), x[0, 0]),
+        lambda x: x.t().__setitem__(slice(None), x[:, 0]),
+        lambda x: x.__setitem__(..., x[0, 0]),
+        lambda x: x.t().__setitem__(slice(1, 3), x[:, 2]),
+    ],
+)
+def test_a_part_becomes_the_value_of_the_whole(program):
+    """An assignment spreads its value first, as PyTorch's does; `copy_` of these operands is refused."""
+    results = []
+    for fw in (flow, torch):
+        x = fw.arange(1.0, 7.0).reshape(2, 3)
+        program(x)
+        results.append(x.tolist())
+    assert results[0] == results[1]

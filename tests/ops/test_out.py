@@ -37,6 +37,16 @@ NO_VALUES = ("linalg.eig", "linalg.eigh", "svd", "linalg.svd", "qr", "geqrf", "l
 NO_VALUES += ("multinomial", "normal", "randn", "rand", "randint", "bernoulli")
 
 
+# Four numbers each.
+RANGES = {
+    "arange": lambda fw, out: fw.arange(4, out=out),
+    "arange start": lambda fw, out: fw.arange(1, 9, 2, out=out),
+    "linspace": lambda fw, out: fw.linspace(0, 3, 4, out=out),
+    "logspace": lambda fw, out: fw.logspace(0, 3, 4, base=2, out=out),
+    "range": lambda fw, out: fw.range(0, 3, out=out),
+}
+
+
 def found(framework, name):
     try:
         return functools.reduce(getattr, name.split("."), framework)
@@ -265,6 +275,19 @@ def test_draws(call):
         place = make(fresh)
         assert call.run(oneflow, out=place) is place
         assert place.tolist() == fresh.tolist(), make.__name__
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4,), (1, 4), (4, 1, 1), (2, 3), (0,)])
+@pytest.mark.parametrize("call", RANGES)
+def test_ranges_fill_any_shape(call, shape):
+    """A range keeps an ``out`` that has as many elements as it, in its shape and layout; it resizes others."""
+    results = []
+    for fw in (oneflow, torch):
+        whole = fw.zeros([n + 1 for n in shape])
+        out = whole[tuple(slice(1, None) for _ in shape)]
+        again = RANGES[call](fw, out)
+        results.append((tuple(again.shape), again.stride(), again.tolist(), whole.tolist(), again is out))
+    assert results[0] == results[1]
 
 
 def test_the_neighbours_of_a_column_stay():

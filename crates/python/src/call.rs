@@ -6,7 +6,7 @@ use crate::old_order::old_order;
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answering, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
-use crate::{autograd, forms, placed, value};
+use crate::{autograd, forms, operators, placed, value};
 use oneflow_core::base::{Arg, DeviceType, Error, Result};
 use oneflow_core::{
     Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, Transfers, bit, dispatch, may_release, warn,
@@ -191,6 +191,19 @@ unsafe fn finish(py: Python<'_>, o: &Overload, form: Form, frame: &mut Frame<'_>
         }
         if let (Some(made_as), [out]) = (o.made_as, &dest[..]) {
             make_like_out(o, made_as, out, &mut frame.args)?;
+            if o.is_range && out.ndim() != 1 {
+                run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Fresh }, &mut outs)?;
+                if let [made] = outs.tensors()
+                    && made.numel() == out.numel()
+                {
+                    let made = operators::VIEW.one(py, &[Some(made)], &[Arg::Ints(out.sizes())])?;
+                    operators::COPY.inplace(&[Some(*out), Some(&made)], &[Arg::Bool(false)])?;
+                    let mut filled = Outs::new();
+                    filled.give((*out).clone());
+                    return results(py, o.op, filled);
+                }
+                outs = Outs::new();
+            }
         }
         run(py, &Call { op: o.op, ins: &frame.ins, args: &frame.args, dest: Dest::Into(&dest) }, &mut outs)?;
     } else {

@@ -174,6 +174,11 @@ unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyO
         let is_copied_array = copy == Some(true) && numpy::is_array(&Bound::from_borrowed_ptr(py, obj));
         let t = match if is_copied_array { None } else { aliased(py, obj, dtype)? } {
             None if copy == Some(false) => {
+                if numpy::is_scalar(&Bound::from_borrowed_ptr(py, obj)) {
+                    return Err(Error::runtime(
+                        "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.",
+                    ));
+                }
                 return Err(Error::value("can't alias arbitrary sequence into a tensor."));
             }
             None => from_data(py, obj, dtype, device)?,
@@ -182,7 +187,13 @@ unsafe fn asarray(py: Python<'_>, _: *mut PyObject, g: Given) -> Result<*mut PyO
                 match copy {
                     Some(true) => copied(py, &t, dtype, device)?,
                     Some(false) if is_other => {
-                        return Err(Error::value("can't alias tensor with another dtype or on another device"));
+                        return Err(Error::value(format!(
+                            "can't alias tensor with dtype '{}' into dtype '{}', on {} into {}",
+                            t.dtype(),
+                            dtype.unwrap_or(t.dtype()),
+                            t.device(),
+                            device.unwrap_or(t.device())
+                        )));
                     }
                     _ if is_other => convert::moved(py, &t, dtype, device)?,
                     _ => t,
@@ -239,8 +250,7 @@ pub unsafe fn from_data(
             }
         }
         let mut shape = Dims::new();
-        let kind = measure(py, data, &mut shape, dtype)?;
-        let found = kind.dtype.unwrap_or_else(default_dtype);
+        let found = measure(py, data, &mut shape)?.unwrap_or_else(default_dtype);
         let dtype = dtype.unwrap_or(found);
         let t = Tensor::empty(dtype, Device::CPU, &shape)?;
         let mut at = t.data_ptr();
@@ -259,23 +269,15 @@ fn copied(py: Python<'_>, t: &Tensor, dtype: Option<DType>, device: Option<Devic
     crate::operators::TO_COPY.one(py, &[Some(t)], &args)
 }
 
-/// The common type of the numbers of a sequence.
-struct Kind {
-    dtype: Option<DType>,
-    /// Numbers of 64 bits without a sign: they may be greater than an int64.
-    is_unsigned: bool,
-}
-
-impl Kind {
-    fn join(&mut self, d: DType) {
-        // Numbers of dtypes that have none in common are cast as they are read.
-        self.dtype = Some(self.dtype.map_or(d, |have| promote(have, d).unwrap_or(have)));
-    }
+/// The common type of the numbers of a sequence so far, with one more.
+fn join(kind: &mut Option<DType>, d: DType) {
+    // Numbers of dtypes that have none in common are cast as they are read.
+    *kind = Some(kind.map_or(d, |have| promote(have, d).unwrap_or(have)));
 }
 
 /// Sizes by the first element at each depth, and the dtype of all numbers.
-unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims, wanted: Option<DType>) -> Result<Kind> {
-    let mut kind = Kind { dtype: None, is_unsigned: wanted == Some(DType::U64) };
+unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims) -> Result<Option<DType>> {
+    let mut kind = None;
     // SAFETY: a live object.
     unsafe {
         let mut first = data;
@@ -288,7 +290,13 @@ unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims, wanted:
             if n == 0 {
                 break;
             }
-            let next = nth(py, first, 0)?;
+            let Ok(next) = nth(py, first, 0) else {
+                ffi::PyErr_Clear();
+                return Err(Error::value(format!(
+                    "could not determine the shape of object type '{}'",
+                    value::type_name(py, first)
+                )));
+            };
             first = next.as_ptr();
             held.push(next);
         }
@@ -297,7 +305,7 @@ unsafe fn measure(py: Python<'_>, data: *mut PyObject, shape: &mut Dims, wanted:
     Ok(kind)
 }
 
-/// Length of a list, tuple, array or tensor with dimensions, or other sequence; `None` for a number.
+/// Length of a list, tuple, array or other sequence; `None` for a number, and for a tensor, which counts as one.
 unsafe fn length(o: *mut PyObject) -> Result<Option<i64>> {
     // SAFETY: a live object.
     unsafe {
@@ -310,8 +318,8 @@ unsafe fn length(o: *mut PyObject) -> Result<Option<i64>> {
         if ffi::PyFloat_Check(o) != 0 || ffi::PyLong_Check(o) != 0 {
             return Ok(None);
         }
-        if let Some(t) = tensor_of(o) {
-            return Ok(t.sizes().first().copied());
+        if tensor_of(o).is_some() {
+            return Ok(None);
         }
         if ffi::PyUnicode_Check(o) != 0 || ffi::PyBytes_Check(o) != 0 || ffi::PySequence_Check(o) == 0 {
             return Ok(None);
@@ -323,6 +331,17 @@ unsafe fn length(o: *mut PyObject) -> Result<Option<i64>> {
             return Ok(None);
         }
         Ok(Some(n as i64))
+    }
+}
+
+/// The length of what stands where a sequence is: a tensor can.
+unsafe fn length_inside(o: *mut PyObject) -> Result<Option<i64>> {
+    // SAFETY: a live object.
+    unsafe {
+        match tensor_of(o) {
+            Some(t) => Ok(t.sizes().first().copied()),
+            None => length(o),
+        }
     }
 }
 
@@ -340,11 +359,11 @@ unsafe fn nth<'py>(py: Python<'py>, o: *mut PyObject, i: i64) -> Result<Bound<'p
     }
 }
 
-unsafe fn kinds(py: Python<'_>, o: *mut PyObject, shape: &[i64], depth: usize, kind: &mut Kind) -> Result<()> {
+unsafe fn kinds(py: Python<'_>, o: *mut PyObject, shape: &[i64], depth: usize, kind: &mut Option<DType>) -> Result<()> {
     // SAFETY: a live object.
     unsafe {
         if depth < shape.len() {
-            match length(o)? {
+            match length_inside(o)? {
                 Some(n) if n == shape[depth] => {}
                 Some(n) => {
                     return Err(Error::value(format!(
@@ -354,22 +373,25 @@ unsafe fn kinds(py: Python<'_>, o: *mut PyObject, shape: &[i64], depth: usize, k
                 }
                 None => return Err(Error::type_("not a sequence")),
             }
-            if let Some(t) = tensor_of(o) {
-                kind.join(t.dtype());
-                return Ok(());
-            }
             for i in 0..shape[depth] {
-                kinds(py, nth(py, o, i)?.as_ptr(), shape, depth + 1, kind)?;
+                let item = nth(py, o, i)?;
+                if item.as_ptr() == o {
+                    return Err(Error::type_("new(): self-referential lists are incompatible"));
+                }
+                kinds(py, item.as_ptr(), shape, depth + 1, kind)?;
             }
             return Ok(());
         }
-        if kind.is_unsigned && ffi::PyLong_Check(o) != 0 {
+        if is_int(o) {
+            // Whether it fits depends on the dtype of all.
+            join(kind, DType::I64);
             return Ok(());
         }
-        kind.join(match element(py, o)? {
+        let d = match element(py, o)? {
             (_, Some(d)) => d,
             (s, None) => s.natural_dtype(default_dtype()),
-        });
+        };
+        join(kind, d);
         Ok(())
     }
 }
@@ -384,7 +406,7 @@ unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DT
             }
             return Ok((scalar::read(t)?, Some(t.dtype())));
         }
-        if ffi::PyLong_Check(o) != 0 && ffi::Py_TYPE(o) != &raw mut ffi::PyBool_Type {
+        if is_int(o) {
             let i = value::int(py, o)?.unwrap_or(0);
             return Ok((Scalar::Int(i), None));
         }
@@ -393,16 +415,18 @@ unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DT
             let dtype = if exact { None } else { numpy::scalar_dtype(&Bound::from_borrowed_ptr(py, o)) };
             return Ok((s, dtype));
         }
-        if length(o)?.is_some() {
+        let b = Bound::from_borrowed_ptr(py, o);
+        let is_array = numpy::is_array(&b);
+        let is_one = is_array && b.getattr("size").and_then(|n| n.extract::<i64>()).pend(py)? == 1;
+        if !is_one && length(o)?.is_some() {
             return Err(Error::value(format!(
                 "expected a number at this depth, but found a sequence ('{}')",
                 value::type_name(py, o)
             )));
         }
-        let b = Bound::from_borrowed_ptr(py, o);
-        if numpy::is_array(&b) {
+        if is_array {
             let n = b.call_method0("item").pend(py)?;
-            return element(py, n.as_ptr());
+            return Ok((element(py, n.as_ptr())?.0, numpy::scalar_dtype(&b)));
         }
         if ffi::PyUnicode_Check(o) != 0 || ffi::PyBytes_Check(o) != 0 {
             return Err(Error::type_(format!("new(): invalid data type '{}'", value::type_name(py, o))));
@@ -412,6 +436,37 @@ unsafe fn element(py: Python<'_>, o: *mut PyObject) -> Result<(Scalar, Option<DT
             return element(py, f.as_ptr());
         }
         Err(Error::runtime(format!("Could not infer dtype of {}", value::type_name(py, o))))
+    }
+}
+
+/// Whether an integer of any size has a value in `d`, which then is rounded.
+fn converts_long(d: DType) -> bool {
+    d.is_float() || d.is_complex() || d == DType::Bool
+}
+
+/// An int that is no bool.
+unsafe fn is_int(o: *mut PyObject) -> bool {
+    // SAFETY: a live object.
+    unsafe { ffi::PyLong_Check(o) != 0 && ffi::Py_TYPE(o) != &raw mut ffi::PyBool_Type }
+}
+
+/// The value of an int in a dtype that has one for every integer.
+unsafe fn long(o: *mut PyObject, d: DType) -> Result<Scalar> {
+    // SAFETY: a live int.
+    unsafe {
+        if d == DType::Bool {
+            return Ok(Scalar::Bool(ffi::PyObject_IsTrue(o) != 0));
+        }
+        let mut overflow = 0;
+        let i = ffi::PyLong_AsLongLongAndOverflow(o, &mut overflow);
+        if overflow == 0 {
+            return Ok(Scalar::Int(i));
+        }
+        let f = ffi::PyLong_AsDouble(o);
+        if f == -1.0 && !ffi::PyErr_Occurred().is_null() {
+            return Err(pending_set());
+        }
+        Ok(Scalar::Float(f))
     }
 }
 
@@ -429,12 +484,12 @@ unsafe fn fill(py: Python<'_>, o: *mut PyObject, shape: &[i64], dtype: DType, at
                 *at = at.add(dtype.size());
                 return Ok(());
             }
-            let (s, _) = element(py, o)?;
+            let s = if is_int(o) && converts_long(dtype) { long(o, dtype)? } else { element(py, o)?.0 };
             scalar::store(*at, dtype, s)?;
             *at = at.add(dtype.size());
             return Ok(());
         };
-        if length(o)? != Some(*n) {
+        if length_inside(o)? != Some(*n) {
             return Err(Error::runtime("the data changed while it was read"));
         }
         for i in 0..*n {

@@ -465,6 +465,13 @@ unsafe fn copy(py: Python<'_>, to: &Tensor, v: *mut PyObject) -> Result<()> {
     } else {
         src
     };
+    // Spread first, so that a part of `to` may be the value of all of it.
+    let is_global = to.has_key(bit::GLOBAL) || src.has_key(bit::GLOBAL);
+    let spreads = src.sizes() != to.sizes() && src.device() == to.device() && !is_global;
+    let src = match spreads {
+        true => ops::EXPAND.one(py, &[Some(&src)], &[Arg::Ints(to.sizes()), Arg::Bool(false)])?,
+        false => src,
+    };
     ops::COPY.inplace(&[Some(to), Some(&src)], &[Arg::Bool(false)])
 }
 
@@ -597,7 +604,7 @@ pub unsafe extern "C" fn index_number(o: *mut PyObject) -> *mut PyObject {
 }
 
 /// The number that a tensor stands for.
-fn one(t: &Tensor) -> Result<Scalar> {
+pub fn one(t: &Tensor) -> Result<Scalar> {
     if t.numel() != 1 {
         return Err(Error::value("only one element tensors can be converted to Python scalars"));
     }

@@ -226,7 +226,7 @@ plain! {
         ag::retain_grad(t)?;
         Ok(none())
     };
-    complex = |_py, _o, t| match scalar::read(t)? {
+    complex = |_py, _o, t| match crate::index::one(t)? {
         Scalar::Complex(r, i) => checked(ffi::PyComplex_FromDoubles(r, i)),
         s => checked(ffi::PyComplex_FromDoubles(s.to_f64(), 0.0)),
     };

@@ -85,6 +85,12 @@ pub fn scalar_dtype(o: &Bound<'_, PyAny>) -> Option<DType> {
     dtype_of_typestr(&name.extract::<String>().ok()?)
 }
 
+/// Whether an object is a number of NumPy.
+pub fn is_scalar(o: &Bound<'_, PyAny>) -> bool {
+    let class = o.py().import("numpy").and_then(|numpy| numpy.getattr("generic"));
+    class.and_then(|class| o.is_instance(&class)).unwrap_or(false)
+}
+
 /// An array's description of its memory.
 struct Interface {
     ptr: *mut u8,
@@ -215,19 +221,16 @@ pub unsafe fn over_buffer(py: Python<'_>, buffer: *mut PyObject, d: DType, count
     unsafe {
         let numpy = py.import("numpy").pend(py)?;
         let b = Bound::from_borrowed_ptr(py, buffer);
-        let length: i64 = py
-            .import("builtins")
-            .and_then(|m| m.call_method1("memoryview", (&b,)))
-            .and_then(|v| v.getattr("nbytes"))
-            .and_then(|n| n.extract())
-            .map_err(|e| {
-                e.restore(py);
-                ffi::PyErr_Clear();
-                Error::value(format!(
-                    "could not retrieve buffer from object of type {}",
-                    crate::value::type_name(py, buffer)
-                ))
-            })?;
+        let view = py.import("builtins").and_then(|m| m.call_method1("memoryview", (&b,)));
+        let seen = view.and_then(|v| Ok((v.getattr("nbytes")?.extract()?, v.getattr("readonly")?.extract()?)));
+        let (length, is_readonly): (i64, bool) = seen.map_err(|e| {
+            e.restore(py);
+            ffi::PyErr_Clear();
+            Error::value(format!(
+                "object does not implement Python buffer protocol: {}",
+                crate::value::type_name(py, buffer)
+            ))
+        })?;
         let item = d.size() as i64;
         if length == 0 || count == 0 || count < -1 {
             return Err(Error::value(format!("both buffer length ({length}) and count ({count}) must not be 0")));
@@ -252,6 +255,12 @@ pub unsafe fn over_buffer(py: Python<'_>, buffer: *mut PyObject, d: DType, count
         let kwargs = PyDict::new(py);
         for (k, v) in [("count", n * item), ("offset", offset)] {
             kwargs.set_item(k, v).pend(py)?;
+        }
+        if is_readonly {
+            let text = c"The given buffer is not writable, and tensors can be written to: writing to this one has undefined results. You may want to copy the buffer, or the tensor before you write to it.";
+            if ffi::PyErr_WarnEx(ffi::PyExc_UserWarning, text.as_ptr(), 1) < 0 {
+                return Err(crate::gate::pending_set());
+            }
         }
         let bytes = numpy.call_method("frombuffer", (b, "uint8"), Some(&kwargs)).pend(py)?;
         let i = interface(&bytes)?;

@@ -83,6 +83,7 @@ pub static NONZERO: Named = Named::new("nonzero");
 pub static INDEX: Named = Named::new("index");
 pub static INDEX_PUT: Named = Named::new("index_put");
 pub static MASKED_FILL: Named = Named::new("masked_fill");
+pub static VIEW: Named = Named::new("view");
 pub static COPY: Named = Named::new("copy");
 pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");

@@ -70,6 +70,8 @@ pub struct Overload {
     pub made_on: Option<u8>,
     /// The arguments `dtype` and `device` of a factory: with `out=`, they are those of the tensor that is filled.
     pub made_as: Option<(u8, u8)>,
+    /// Creates the numbers up to an end: they fill an `out` of as many elements, whatever its shape.
+    pub is_range: bool,
     pub takes_out: bool,
     /// The plain case of two operands and defaults: position of the scalar among the arguments.
     pub binary: Option<u8>,
@@ -173,6 +175,7 @@ impl Overload {
             },
             made_as: find(Ty::DType).zip(find(Ty::Device)),
             non_blocking: params.iter().find(|p| p.name == "non_blocking").map(|p| p.arg),
+            is_range: has(Ty::DType) && has(Ty::Device) && params.iter().any(|p| p.name == "end"),
             requires_grad: params.iter().find(|p| p.name == "requires_grad").map(|p| p.arg),
             takes_out: form == Form::Function && (op.faces.has(oneflow_core::Faces::OUT) || named),
             binary,

@@ -45,6 +45,28 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return oneflow.outer(input, vec2) if out is None else oneflow.outer(input, vec2, out=out)
 
 
+def detach(input: Tensor) -> Tensor:
+    """:meth:`Tensor.detach` as a function.
+
+    Example::
+
+        >>> oneflow.detach(oneflow.ones(1, requires_grad=True))
+        tensor([1.])
+    """
+    return input.detach()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """:meth:`Tensor.detach_` as a function.
+
+    Example::
+
+        >>> oneflow.detach_(oneflow.ones(1, requires_grad=True))
+        tensor([1.])
+    """
+    return input.detach_()
+
+
 def range(
     start: float = 0,
     end: float | None = None,
@@ -81,4 +103,9 @@ def range(
         dtype, device = dtype or out.dtype, device or out.device
     numbers = oneflow.arange(count, device=device, dtype=oneflow.float64) * step + start
     numbers = numbers.to(dtype or oneflow.get_default_dtype())
-    return numbers.requires_grad_(requires_grad) if out is None else oneflow.alias_copy(numbers, out=out)
+    if out is None:
+        return numbers.requires_grad_(requires_grad)
+    if out.numel() == count:
+        # As many elements in another shape are filled where they are.
+        return out.copy_(numbers.reshape(out.shape))
+    return oneflow.alias_copy(numbers, out=out)

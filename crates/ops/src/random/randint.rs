@@ -17,6 +17,9 @@ pub(super) fn integers(c: &Call<'_>, dtype: DType, low: i64, high: i64) -> Resul
         DType::I8 => (i8::MIN.into(), i8::MAX.into()),
         DType::I16 => (i16::MIN.into(), i16::MAX.into()),
         DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::U16 => (0, u16::MAX.into()),
+        DType::U32 => (0, u32::MAX.into()),
+        DType::F16 => (-65504, 65504),
         _ => return Ok(()),
     };
     for (what, n) in [("from", low), ("to - 1", high - 1)] {

@@ -18,7 +18,27 @@ Example::
                 "uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
             )));
         }
-        super::draw::drawn(c, c.t(uniform::INPUT)?.dtype())?;
+        let dtype = c.t(uniform::INPUT)?.dtype();
+        // Half types hold less than a double; the largest of the others bound themselves.
+        let most = match dtype {
+            DType::F16 => 65504.0,
+            DType::BF16 => 3.389_531_389_251_535e38,
+            DType::F32 => f32::MAX.into(),
+            _ => f64::MAX,
+        };
+        for (what, end) in [("from", a), ("to", b)] {
+            if end.abs() > most {
+                return Err(Error::runtime(format!("uniform_(): {what} is out of bounds for {}", dtype.name())));
+            }
+        }
+        if b - a > most {
+            return Err(Error::runtime(format!(
+                "uniform_ expects to-from <= {most:e}, the largest {}, but found to={b:e} and from={a:e} which result in \
+                 to-from to exceed the limit",
+                dtype.name()
+            )));
+        }
+        super::draw::drawn(c, dtype)?;
         (super::draw::FILL_WITH.infer)(c, outs)
     },
     kernel: Kernel::Prim {

@@ -12,10 +12,11 @@ pub static OP: OpDef = OpDef {
             .ins
             .iter()
             .flatten()
-            .map(|t| {
+            .enumerate()
+            .map(|(i, t)| {
                 if t.ndim() > 2 {
                     let text = "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input";
-                    return Err(Error::runtime(format!("{text} has {} dimensions", t.ndim())));
+                    return Err(Error::runtime(format!("{text} {i} has {} dimensions", t.ndim())));
                 }
                 super::hstack::least_2d(t)
             })

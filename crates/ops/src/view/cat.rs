@@ -4,6 +4,23 @@ use crate::elementwise::channels_last;
 use crate::named::cat;
 use crate::prelude::*;
 
+/// Whether the strides are in the order of channels_last, of a whole tensor or of a part of one.
+fn has_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
+    let n = sizes.len();
+    if strides[1] == 0 {
+        return false;
+    }
+    // From the innermost: channels, then the last dimension to the first one after them, then the batch.
+    let mut least = 0;
+    for d in std::iter::once(1).chain((2..n).rev()).chain(std::iter::once(0)) {
+        if sizes[d] == 0 || strides[d] < least || (d == 0 && least == strides[1]) {
+            return false;
+        }
+        least = strides[d] * sizes[d].max(1);
+    }
+    true
+}
+
 /// The tensors that count: torch ignores 1-D empty ones.
 fn kept<'a>(c: &Call<'a>) -> Vec<(usize, &'a Tensor)> {
     c.ins.iter().enumerate().filter_map(|(i, t)| t.map(|t| (i, t))).filter(|(_, t)| t.sizes() != [0]).collect()
@@ -28,15 +45,17 @@ Example::
         if let Some((i, _)) = kept.iter().find(|k| k.1.ndim() == 0) {
             return Err(Error::runtime(format!("zero-dimensional tensor (at position {i}) cannot be concatenated")));
         }
-        let dim = wrap_dim(c.int(cat::DIM)?, shape.ndim())?;
-        let mut sizes = Dims::from_slice(shape.sizes());
-        if !kept.is_empty() {
-            sizes[dim] = 0;
-        }
         let mut dtype = first.dtype();
         for t in c.ins.iter().flatten() {
             dtype = oneflow_base::promote(dtype, t.dtype())?;
         }
+        if kept.is_empty() {
+            // Side by side along whatever dimension.
+            return outs.push(dtype, first.device(), &[0]);
+        }
+        let dim = wrap_dim(c.int(cat::DIM)?, shape.ndim())?;
+        let mut sizes = Dims::from_slice(shape.sizes());
+        sizes[dim] = 0;
         for (i, t) in &kept {
             let same = t.ndim() == shape.ndim() && (0..t.ndim()).all(|d| d == dim || t.sizes()[d] == shape.sizes()[d]);
             if !same {
@@ -50,26 +69,23 @@ Example::
         }
         // Channels stay last where they are last in all of them.
         let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
-        let is_last = |t: &Tensor| -> Result<bool> {
-            Ok(!t.is_contiguous() && channels_last(format, t.sizes())?.is_some_and(|s| s.as_slice() == t.strides()))
-        };
-        if matches!(sizes.len(), 4 | 5) && !kept.is_empty() {
-            let all = kept.iter().map(|(_, t)| is_last(t)).collect::<Result<Vec<_>>>()?;
-            if all.iter().all(|l| *l)
-                && let Some(strides) = channels_last(format, &sizes)?
-            {
-                return outs.push_strided(dtype, first.device(), sizes, strides);
-            }
+        if matches!(sizes.len(), 4 | 5)
+            && kept.iter().all(|(_, t)| has_channels_last(t.sizes(), t.strides()))
+            && let Some(strides) = channels_last(format, &sizes)?
+        {
+            return outs.push_strided(dtype, first.device(), sizes, strides);
         }
         outs.push(dtype, first.device(), &sizes)
     },
     kernel: Kernel::Prim {
         prim: &CONCAT,
         lower: |c, outs, l| {
-            for (i, _) in kept(c) {
-                l.input(cat::TENSORS.nth(c.args, i));
+            let kept = kept(c);
+            for (i, _) in &kept {
+                l.input(cat::TENSORS.nth(c.args, *i));
             }
-            l.output(cat::RESULT).with(DimParams { dim: wrap_dim(c.int(cat::DIM)?, outs[cat::RESULT].ndim())? });
+            let dim = if kept.is_empty() { 0 } else { wrap_dim(c.int(cat::DIM)?, outs[cat::RESULT].ndim())? };
+            l.output(cat::RESULT).with(DimParams { dim });
             Ok(())
         },
     },
@@ -78,7 +94,8 @@ Example::
         fix: Fix::Broadcast,
         f: |c, out| {
             let g = c.g()?;
-            let dim = wrap_dim(c.arg(cat::DIM).int().unwrap_or(0), g.ndim())?;
+            // Empty ones alone may name any dimension.
+            let dim = wrap_dim(c.arg(cat::DIM).int().unwrap_or(0), g.ndim()).unwrap_or(0);
             let mut at = 0;
             for i in cat::TENSORS.all(c.args) {
                 let m = c.in_meta(i)?;

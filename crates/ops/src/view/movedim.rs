@@ -41,8 +41,12 @@ Example::
         let mut used = vec![false; n];
         for (s, d) in from.iter().zip(to) {
             let (s, d) = (wrap_dim(*s, n)?, wrap_dim(*d, n)?);
-            if n > 0 && (used[s] || order[d].is_some()) {
-                return Err(Error::runtime("movedim: repeated dim in `source` or `destination`"));
+            for (is_again, what, dims) in
+                [(n > 0 && used[s], "source", from), (n > 0 && order[d].is_some(), "destination", to)]
+            {
+                if is_again {
+                    return Err(Error::runtime(format!("movedim: repeated dim in `{what}` ({dims:?})")));
+                }
             }
             if n > 0 {
                 used[s] = true;
