@@ -340,3 +340,28 @@ def test_generators():
     with pytest.raises(TypeError):
         flow.randn("a")
     assert flow.randn(3).tolist() == c.tolist()
+
+
+NUMPYS_NAMES = {
+    "linalg.norm": lambda fw, **names: fw.linalg.norm(x(fw), **names),
+    "linalg.vector_norm": lambda fw, **names: fw.linalg.vector_norm(x(fw), **names),
+    "sum": lambda fw, **names: fw.sum(x(fw), **names),
+    "amax": lambda fw, **names: x(fw).amax(**names),
+    "std_mean": lambda fw, **names: fw.std_mean(x(fw), **names)[0],
+    "logsumexp": lambda fw, **names: fw.logsumexp(x(fw), **names),
+}
+
+
+@pytest.mark.parametrize("name", NUMPYS_NAMES)
+def test_numpys_names_of_arguments(name):
+    """``axis`` and ``keepdims``, also where a function is compiled in PyTorch and written in Python here."""
+    call = NUMPYS_NAMES[name]
+    for names in ({"axis": 1}, {"axis": (0, 1)}, {"axis": 0, "keepdims": True}, {"dim": 1, "keepdims": True}):
+        ours, theirs = call(flow, **names), call(torch, **names)
+        assert tuple(ours.shape) == tuple(theirs.shape)
+        assert ours.flatten().tolist() == pytest.approx(theirs.flatten().tolist())
+    for fw in (flow, torch):
+        with pytest.raises(TypeError):
+            call(fw, axis=1, dim=1)
+        with pytest.raises(TypeError):
+            call(fw, axes=1)

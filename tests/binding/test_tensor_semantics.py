@@ -397,3 +397,12 @@ def test_operators_that_assign_write_where_pytorchs_do(name, dtype):
     theirs = result(torch)
     # Calls for which PyTorch has no kernel may work here.
     assert theirs is NotImplementedError or result(flow) == theirs
+
+
+def test_the_older_name_of_grad():
+    for fw in (flow, torch):
+        p = fw.nn.Parameter(fw.ones(2))
+        p._grad = fw.full((2,), 3.0)
+        assert p.grad.tolist() == [3, 3] and p._grad is p.grad
+        fw.nn.utils.clip_grad_value_([p], 2.0)
+        assert p._grad.tolist() == [2, 2]

@@ -299,6 +299,13 @@ def test_storages_outlive_the_file(tmp_path, zipped):
     assert loaded[0].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_an_open_file_can_be_read_by_its_name(tmp_path, zipped):
+    with open(tmp_path / "open.pt", "wb") as file:
+        oneflow.save(_values(), file, _use_new_zipfile_serialization=zipped)
+        _check(oneflow.load(tmp_path / "open.pt"))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "bytes"])
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_strings_of_python_2(encoding, weights_only):

@@ -36,6 +36,17 @@ def test_values_and_gradients(reduce, name):
         same(*results, (lengths, initial, by_offsets))
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "max", "min"])
+def test_of_no_elements(reduce):
+    results = []
+    for fw in (oneflow, torch):
+        x = fw.zeros(0, 3, dtype=fw.float64, requires_grad=True)
+        y = fw.segment_reduce(x, reduce, lengths=fw.tensor([0, 0]), initial=2)
+        y.sum().backward()
+        results.append((y.detach(), x.grad))
+    same(*results)
+
+
 def test_along_another_axis():
     for reduce in ("prod", "max"):
         results = []

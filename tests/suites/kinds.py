@@ -99,7 +99,12 @@ class PyTorch:
         importlib.import_module("torch.testing")
         if side == "oracle":
             _list_no_engine()
-        tools = ["torch.testing._internal", "torch.testing._comparison", "torch.testing._creation"]
+        tools = [
+            "torch.testing._internal",
+            "torch.testing._comparison",
+            "torch.testing._creation",
+            "torch.testing._utils",
+        ]
         if side == "ours":
             # Private modules by which the tools find packages and log failures.
             tools += ["torch.utils._import_utils", "torch._logging.scribe"]

@@ -25,6 +25,8 @@ FUNCTION_MODULES = (
     "oneflow.nn.functional",
     "oneflow._base.symbols",
 )
+_COMPILED_IN_PYTORCH = ("oneflow.linalg", "oneflow._linalg.", "oneflow._functions.")
+_NUMPYS = {"axis": "dim", "keepdims": "keepdim"}
 # Arguments that PyTorch's functions lack: they are passed on only if they were given.
 _OURS = ("addend", "generator")
 # The shapes of signatures met so far; each is compiled once.
@@ -95,15 +97,29 @@ def overridable_method(function: Any, special: bool = False) -> Any:
     return made
 
 
+def _numpys_names(function: FunctionType) -> dict[str, str]:
+    """NumPy's names of arguments that ``function`` has under PyTorch's, where PyTorch's compiled one takes both."""
+    if not function.__module__.startswith(_COMPILED_IN_PYTORCH):
+        return {}
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {theirs: ours for theirs, ours in _NUMPYS.items() if ours in names and theirs not in names}
+
+
 def _as_given(function: FunctionType) -> Any:
-    any_answers = _any_answers
+    any_answers, numpys = _any_answers, _numpys_names(function)
 
     def public(*args: Any, **kwargs: Any) -> Any:
         # Without keywords neither call builds a dictionary: nearly all calls are such.
         if not kwargs:
             if not any_answers(*args):
                 return function(*args)
-        elif not any_answers(*args, *kwargs.values()):
+            return overrides._ask(public, args, kwargs, _who(args))
+        if numpys and not numpys.keys().isdisjoint(kwargs):
+            kwargs = {
+                name if numpys.get(name, name) in kwargs else numpys[name]: value for name, value in kwargs.items()
+            }
+        if not any_answers(*args, *kwargs.values()):
             return function(*args, **kwargs)
         return overrides._ask(public, args, kwargs, _who((*args, *kwargs.values())))
 

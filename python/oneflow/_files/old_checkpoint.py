@@ -57,10 +57,11 @@ def write(obj: Any, file: IO[bytes], protocol: int, pickler_class: Any) -> None:
     pickler.dump(obj)
     stored = {key: (tensor, n_elements) for key, tensor, n_elements in pickler.storages.values()}
     pickle.dump(list(stored), file, protocol=protocol)
-    file.flush()
     for tensor, n_elements in stored.values():
         file.write(struct.pack("<q", n_elements))
         file.write(storage.storage_bytes(tensor, n_elements))
+    # The caller may read it by its name before closing it.
+    file.flush()
 
 
 # ---- reading

@@ -84,6 +84,9 @@ def segment_reduce(
         if reduce in _GRADIENTS and data.requires_grad and oneflow.is_grad_enabled():
             return _Chosen.apply(data, index, axis, reduce, start, result)
         result = result.scatter_reduce(axis, index, data, _SCATTER[reduce])
+    elif data.requires_grad:
+        # Of no element, and yet a function of them.
+        result = result + data.sum()
     if reduce == "mean":
         counts = lengths.reshape(*lengths.shape, *tail)
         mean = result / counts

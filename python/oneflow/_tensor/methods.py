@@ -505,6 +505,8 @@ METHODS: dict[str, Any] = {
     "record_stream": record_stream,
     "is_distributed": is_distributed,
     "_is_view": lambda self: self._base is not None,
+    # Older programs assign it.
+    "_grad": property(lambda self: self.grad, lambda self, value: setattr(self, "grad", value)),
     "is_view": is_view,
     "is_conj": lambda self: False,
     "is_neg": lambda self: False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import oneflow
@@ -13,46 +13,92 @@ from oneflow.nn.modules.module import Module
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
+_ABSENT = object()
+
+
 @contextlib.contextmanager
 def replaced(module: Module, tensors: Mapping[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """Within the context the module holds ``tensors`` in the place of its parameters and buffers of those names."""
-    places: dict[str, tuple[dict[str, Any], str]] = {}
-    owners: dict[int, list[str]] = {}
-    for prefix, part in module.named_modules(remove_duplicate=False):
-        for held in (part._parameters, part._buffers):
-            for key, value in held.items():
-                name = f"{prefix}.{key}" if prefix else key
-                places[name] = (held, key)
-                if value is not None:
-                    owners.setdefault(id(value), []).append(name)
-    unexpected = [name for name in tensors if name not in places]
-    missing = [name for name in places if name not in tensors and places[name][0][places[name][1]] is not None]
-    wanted = dict(tensors)
-    if tie_weights:
-        for names in owners.values():
-            given = {id(tensors[name]): tensors[name] for name in names if name in tensors}
-            if len(given) > 1:
-                raise ValueError(f"functional_call got multiple values for keys {names}, which are tied.")
-            wanted |= {name: value for value in given.values() for name in names}
-        missing = [name for name in missing if name not in wanted]
-    if strict and (unexpected or missing):
-        parts = []
-        if unexpected:
-            parts.append("Unexpected key(s): " + ", ".join(unexpected) + ".")
-        if missing:
-            parts.append("Missing key(s): " + ", ".join(missing) + ".")
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(parts))
-    wanted = {name: value for name, value in wanted.items() if name in places}
-    before = {name: places[name][0][places[name][1]] for name in wanted}
+    """Within the context the module holds ``tensors`` in the place of what has those names.
+
+    Names are paths to parameters, buffers or tensors that are plain attributes, also ones that are not there yet. What
+    the module holds there at the end is written back into ``tensors``.
+    """
+    wanted = _with_ties(module, tensors) if tie_weights else dict(tensors)
+    if strict:
+        _check_names(module, wanted)
+    places = {name: _place(module, name) for name in wanted}
+    before: dict[str, Any] = {}
     try:
         for name, value in wanted.items():
-            held, key = places[name]
-            held[key] = value
+            before[name] = _swap(*places[name], value)
         yield
     finally:
-        for name, value in before.items():
-            held, key = places[name]
-            held[key] = value
+        # Backwards: two paths may lead to one place.
+        held = {name: _swap(*places[name], value) for name, value in reversed(before.items())}
+        if isinstance(tensors, MutableMapping):
+            for name in [name for name in tensors if held.get(name, _ABSENT) is not _ABSENT]:
+                tensors[name] = held[name]
+
+
+def _named(module: Module) -> dict[str, Tensor]:
+    named = dict(module.named_parameters(remove_duplicate=False))
+    return {**named, **dict(module.named_buffers(remove_duplicate=False))}
+
+
+def _with_ties(module: Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, each under all names of the one that it replaces."""
+    owners: dict[int, list[str]] = {}
+    for name, value in _named(module).items():
+        owners.setdefault(id(value), []).append(name)
+    wanted = dict(tensors)
+    for names in owners.values():
+        given = {id(tensors[name]): tensors[name] for name in names if name in tensors}
+        if len(given) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(names)}, which are tied. "
+                "Consider using tie_weights=False"
+            )
+        wanted |= {name: value for value in given.values() for name in names}
+    return wanted
+
+
+def _check_names(module: Module, wanted: Mapping[str, Tensor]) -> None:
+    known = _named(module)
+    parts = []
+    for what, names in (
+        ("Unexpected", [name for name in wanted if name not in known]),
+        ("Missing", [name for name in known if name not in wanted]),
+    ):
+        if names:
+            parts.append(f"{what} key(s): " + ", ".join(map(repr, sorted(names))) + ".")
+    if parts:
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(parts))
+
+
+def _place(module: Module, name: str) -> tuple[Module, str]:
+    path, _, key = name.rpartition(".")
+    return module.get_submodule(path), key
+
+
+def _swap(owner: Module, key: str, value: Any) -> Any:
+    """Put ``value`` where ``owner`` has ``key``, and return what was there; ``_ABSENT`` for nothing."""
+    for held in (owner._parameters, owner._buffers):
+        if key in held:
+            old = held[key]
+            if value is _ABSENT:
+                del held[key]
+            else:
+                held[key] = value
+            return old
+    old = getattr(owner, key, _ABSENT)
+    if old is not _ABSENT and not isinstance(old, Tensor):
+        raise TypeError(f"attribute `{key}`: {old} is not an instance of Tensor")
+    if value is _ABSENT:
+        if old is not _ABSENT:
+            delattr(owner, key)
+    else:
+        setattr(owner, key, value)
+    return old
 
 
 def functional_call(
@@ -67,7 +113,9 @@ def functional_call(
     """Call a module with other parameters and buffers; the module keeps its own.
 
     Args:
-        parameter_and_buffer_dicts: tensors by name, or several such dictionaries. Tensors that are not named stay.
+        parameter_and_buffer_dicts: tensors by name, or several such dictionaries. Tensors that are not named stay. A
+            name may be that of a plain attribute, or of one that is there for this call alone. What the module assigns
+            to a name during the call is afterwards in the dictionary, if it is one.
         args: the arguments; a tuple, or the only one.
         kwargs: the arguments by name.
         tie_weights: a tensor that the module holds under several names is replaced under all of them.
@@ -76,6 +124,8 @@ def functional_call(
     Raises:
         RuntimeError: with ``strict``, names are missing or unexpected.
         ValueError: a name is in two dictionaries, or tied names get different tensors.
+        TypeError: a name is that of an attribute that is no tensor.
+        AttributeError: a name leads through a module that is not there.
 
     Example::
 
@@ -85,8 +135,9 @@ def functional_call(
         ... )
         tensor([[2.]])
     """
+    tensors: Any
     if isinstance(parameter_and_buffer_dicts, Mapping):
-        tensors = dict(parameter_and_buffer_dicts)
+        tensors = parameter_and_buffer_dicts
     elif not isinstance(parameter_and_buffer_dicts, (list, tuple)):
         raise ValueError(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
