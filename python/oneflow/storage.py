@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -243,7 +244,8 @@ class TypedStorage:
         self.dtype = type(self).dtype or dtype or oneflow.get_default_dtype()
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
-        elif isinstance(size, int):
+        elif isinstance(size, int) or (hasattr(size, "__index__") and not hasattr(size, "__len__")):
+            size = operator.index(size)
             item = oneflow.empty((), dtype=self.dtype).element_size()
             self._untyped_storage = UntypedStorage(size * item, device=device)
         else:

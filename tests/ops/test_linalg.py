@@ -213,3 +213,10 @@ def test_linalg_error_is_a_runtime_error():
     assert issubclass(oneflow.linalg.LinAlgError, RuntimeError)
     _, info = oneflow.linalg.inv_ex(oneflow.zeros(2, 2))
     assert info.item() == 1
+
+
+def test_norms_refuse_complex_orders():
+    for fw in (oneflow, torch):
+        for call in (fw.linalg.vector_norm, fw.linalg.matrix_norm):
+            with pytest.raises(RuntimeError, match="Expected a non-complex scalar"):
+                call(fw.ones(2, 2), 1 + 2j)

@@ -3,6 +3,7 @@
 import io
 import itertools
 
+import numpy as np
 import oneflow
 import pytest
 import torch
@@ -146,3 +147,18 @@ def test_an_order_that_is_not_the_only_one():
         assert x.dim_order(ambiguity_check=[fw.contiguous_format, fw.channels_last]) == (0, 2, 3, 1)
         with pytest.raises(TypeError):
             x.dim_order(ambiguity_check="all")
+
+
+def test_the_storage_type_of_the_default_dtype():
+    """``Storage`` follows the default dtype; a size may be any integer, a number of NumPy too."""
+    before = oneflow.get_default_dtype()
+    try:
+        for dtype, name in ((oneflow.float64, "DoubleStorage"), (oneflow.float16, "HalfStorage")):
+            oneflow.set_default_dtype(dtype)
+            assert oneflow.Storage is getattr(oneflow, name)
+    finally:
+        oneflow.set_default_dtype(before)
+    assert oneflow.Storage is oneflow.FloatStorage
+    for size in (3, np.int64(3), np.uint8(3)):
+        assert len(oneflow.Storage(size)) == 3
+    assert oneflow.Storage([5.0]).tolist() == oneflow.Storage(np.array([5.0])).tolist() == [5.0]

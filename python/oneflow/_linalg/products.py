@@ -30,9 +30,15 @@ def vector_norm(
     >>> oneflow.linalg.vector_norm(oneflow.tensor([3.0, 4.0]))
     tensor(5.)
     """
+    _need_real_order("linalg.vector_norm", ord)
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
     return given(_C.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
+
+
+def _need_real_order(name: str, ord: Any) -> None:
+    if isinstance(ord, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm, got {ord}.")
 
 
 def matrix_norm(
@@ -54,6 +60,7 @@ def matrix_norm(
     name = "linalg.matrix_norm"
     need_matrix(A, name)
     need_float(A, name)
+    _need_real_order(name, ord)
     if isinstance(dim, int) or len(dim) != 2:
         raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {dim}")
     rows, columns = (_wrap(d, A.ndim) for d in dim)

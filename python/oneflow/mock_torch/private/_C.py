@@ -23,6 +23,7 @@ from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
 
 # Which libraries PyTorch was built with: decompositions are always there, the layout of oneDNN never is.
 has_lapack = True
+has_spectral = True
 has_mkldnn = False
 
 # The class of the class Tensor.
