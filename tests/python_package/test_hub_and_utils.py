@@ -222,3 +222,20 @@ def test_event_files_hold_what_was_written(tmp_path):
     assert [d.size for d in nodes[linear.input[1]].attr["_output_shapes"].list.shape[0].dim] == [2, 3]
     assert [node.op for node in nodes.values()].count("Output") == 2
     assert any(name.endswith(":1") for node in nodes.values() for name in node.input)
+
+
+def test_questions_about_leaves():
+    tree = [1, {"a": (2.5, 3)}, "x"]
+    results = []
+    for fw in (oneflow, torch):
+        trees = importlib.import_module(f"{fw.__name__}.utils._pytree")
+        results.append(
+            (
+                trees.tree_all_only(int, lambda leaf: leaf > 0, tree),
+                trees.tree_all_only((int, float), lambda leaf: leaf > 1, tree),
+                trees.tree_any_only(float, lambda leaf: leaf > 2, tree),
+                trees.tree_any_only(bytes, lambda leaf: True, tree),
+                list(trees.tree_iter(tree)),
+            )
+        )
+    assert results[0] == results[1] == (True, False, True, False, [1, 2.5, 3, "x"])

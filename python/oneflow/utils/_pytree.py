@@ -6,7 +6,7 @@ Which classes are nests is said in ``_base/nests.py``.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +23,12 @@ __all__ = [
     "keystr",
     "register_pytree_node",
     "tree_all",
+    "tree_all_only",
     "tree_any",
+    "tree_any_only",
     "tree_flatten",
     "tree_flatten_with_path",
+    "tree_iter",
     "tree_leaves",
     "tree_leaves_with_path",
     "tree_map",
@@ -230,6 +233,21 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
     """Return whether ``pred`` holds for a leaf."""
     return any(map(pred, tree_leaves(tree)))
+
+
+def tree_all_only(kind: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Return whether ``pred`` holds for every leaf of the class or classes ``kind``."""
+    return all(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
+def tree_any_only(kind: Any, pred: Callable[[Any], bool], tree: Any) -> bool:
+    """Return whether ``pred`` holds for a leaf of the class or classes ``kind``."""
+    return any(pred(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, kind))
+
+
+def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    """Iterate over the leaves of ``tree``."""
+    return iter(tree_leaves(tree, is_leaf))
 
 
 # ---- paths
