@@ -52,6 +52,7 @@ CALLS = {
     "one that is not there": ("", lambda fw: {"extra": t(fw, [6.0])}, {}),
     "a parameter that is not there": ("", lambda fw: {"l1.extra": fw.nn.Parameter(t(fw, [6.0]))}, {}),
     "a number": ("", lambda fw: {"number": t(fw, [6.0])}, {}),
+    "no tensor": ("", lambda fw: {"l1.weight": "words"}, {}),
     "a module that is not there": ("", lambda fw: {"l3.weight": t(fw, [6.0])}, {}),
     "strict and all": (
         "",
@@ -97,7 +98,7 @@ def test_a_call_and_what_is_left(name):
         except Exception as error:
             found = type(error).__name__
         dictionaries = tensors if isinstance(tensors, tuple) else (tensors,)
-        given = [{key: value.tolist() for key, value in part.items()} for part in dictionaries]
+        given = [{k: v if isinstance(v, str) else v.tolist() for k, v in part.items()} for part in dictionaries]
         left = [module.l1.weight.tolist(), module.l1.bias.tolist(), module.count.tolist(), module.plain.tolist()]
         return found, given, left, module.number, hasattr(module, "extra"), hasattr(module.l1, "extra")
 

@@ -82,6 +82,8 @@ def _place(module: Module, name: str) -> tuple[Module, str]:
 
 def _swap(owner: Module, key: str, value: Any) -> Any:
     """Put ``value`` where ``owner`` has ``key``, and return what was there; ``_ABSENT`` for nothing."""
+    if value is not None and value is not _ABSENT and not isinstance(value, Tensor):
+        raise TypeError(f"functional_call: {value} for the name {key!r} is not an instance of oneflow.Tensor")
     for held in (owner._parameters, owner._buffers):
         if key in held:
             old = held[key]
