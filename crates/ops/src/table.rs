@@ -201,6 +201,7 @@ pub static TABLE: &[&OpDef] = &[
     &matmul::linear::FUSED,
     &matmul::linear::FUSED_ADD,
     &matmul::linear::FUSED_KEEP,
+    &matmul::linear_backward_weight::OP,
     &matmul::matmul::FUSED_ADD,
     &random::standard_gamma::GAMMA_DOUBLES,
     &index::gather::OP,

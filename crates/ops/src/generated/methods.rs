@@ -856,6 +856,8 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor>;
+    /// `linear_backward_weight(Tensor grad_output, Tensor input, Tensor? residual=None) -> Tensor`
+    fn linear_backward_weight(&self, input: &Tensor, residual: Option<&Tensor>) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
     fn log(&self) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
@@ -4961,6 +4963,17 @@ impl TensorOps for Tensor {
         let call = Call {
             op: &crate::matmul::linear::OP,
             ins: &[Some(self), Some(weight), bias],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn linear_backward_weight(&self, input: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::matmul::linear_backward_weight::OP,
+            ins: &[Some(self), Some(input), residual],
             args: &[],
             dest: Dest::Fresh,
         };

@@ -2588,6 +2588,15 @@ pub mod linear {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `linear_backward_weight(Tensor grad_output, Tensor input, Tensor? residual=None) -> Tensor`
+pub mod linear_backward_weight {
+    use super::*;
+    pub const GRAD_OUTPUT: In = In::nth(0);
+    pub const INPUT: In = In::nth(1);
+    pub const RESIDUAL: In = In::nth(2);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `linspace(Scalar start, Scalar end, int steps, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
 pub mod linspace {
     use super::*;

@@ -103,7 +103,13 @@ fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
         return out.set(linear::BIAS, || Ok(g.clone()));
     }
     out.set(linear::INPUT, || g.matmul(&conj(c.x(linear::WEIGHT)?)?))?;
-    out.set(linear::WEIGHT, || as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(&conj(c.x(linear::INPUT)?)?)?))?;
+    out.set(linear::WEIGHT, || {
+        let x = conj(c.x(linear::INPUT)?)?;
+        if x.ndim() > 2 {
+            return g.linear_backward_weight(&x, None);
+        }
+        as_rows(g)?.transpose(0, 1)?.matmul(&as_rows(&x)?)
+    })?;
     out.set(linear::BIAS, || Ok(g.clone()))
 }
 

@@ -37,6 +37,7 @@ pub use oneflow_ops::index::scatter::SCATTER_ADD;
 pub use oneflow_ops::matmul::linear::FUSED as FUSED_LINEAR;
 pub use oneflow_ops::matmul::linear::FUSED_KEEP as FUSED_LINEAR_KEEP;
 pub use oneflow_ops::matmul::linear::OP as LINEAR;
+pub use oneflow_ops::matmul::linear_backward_weight::OP as LINEAR_BACKWARD_WEIGHT;
 pub use oneflow_ops::matmul::matmul::OP as MATMUL;
 pub use oneflow_ops::nn::batch_norm::INFERENCE as BATCH_NORM_INFERENCE;
 pub use oneflow_ops::nn::cross_entropy::BACKWARD as CROSS_ENTROPY_BACKWARD;

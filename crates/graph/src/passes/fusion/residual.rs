@@ -37,7 +37,10 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         // The later product first: the other summand is there by then.
         let mut found: Option<(usize, ValueId)> = None;
         for (mine, other) in [(n.ins[0], n.ins[1]), (n.ins[1], n.ins[0])] {
-            let p = uses.maker(g, mine, &ops::LINEAR).or_else(|| uses.maker(g, mine, &ops::MATMUL));
+            let p = [&ops::LINEAR, &ops::MATMUL, &ops::LINEAR_BACKWARD_WEIGHT]
+                .into_iter()
+                .find_map(|op| uses.maker(g, mine, op))
+                .filter(|p| !is(&g.nodes[*p], &ops::LINEAR_BACKWARD_WEIGHT) || g.nodes[*p].ins[2].is_none());
             let (Some(p), Some(v), Some(other)) = (p, mine, other) else { continue };
             // It runs where the sum did: no update of what it reads may lie between.
             let moved = g.nodes[p].again == n.again && g.nodes[p..at].iter().all(|n| n.updates.is_empty());
@@ -47,9 +50,14 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         }
         let Some((p, residual)) = found else { continue };
         let product = &g.nodes[p];
-        let op = if is(product, &ops::LINEAR) { &linear::FUSED_ADD } else { &matmul::FUSED_ADD };
         let mut ins = product.ins.clone();
-        ins.push(Some(residual));
+        let op = if is(product, &ops::LINEAR_BACKWARD_WEIGHT) {
+            ins[2] = Some(residual);
+            &ops::LINEAR_BACKWARD_WEIGHT
+        } else {
+            ins.push(Some(residual));
+            if is(product, &ops::LINEAR) { &linear::FUSED_ADD } else { &matmul::FUSED_ADD }
+        };
         let fused = Node { kind: Kind::Op { op, attrs: Attrs::new(&[]) }, ins, ..n.clone() };
         edits.replace(p, Vec::new());
         edits.replace(at, vec![fused]);
