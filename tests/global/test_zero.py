@@ -84,6 +84,63 @@ def test_losses_slices_and_bytes(n: int, stage: int) -> None:
             assert found["sent"].get("reduce_scatter", 0) == pytest.approx(whole, rel=0.15)
 
 
+class Tied(nn.Module):
+    """A head that is the embedding's table, which another module looks up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.token, self.hidden = nn.Embedding(16, 8), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits = nn.functional.linear(self.hidden(self.token(x)).tanh(), self.token.weight)
+        return nn.functional.log_softmax(logits, -1).square().mean()
+
+
+def train_tied(stage: int | None, n_micro_batches: int) -> tuple[list[float], dict[str, int]]:
+    model = Tied().double().to_global(torch.placement.all("cpu"), sbp.broadcast)
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+            self.add_optimizer(torch.optim.AdamW(model.parameters(), lr=1e-2))
+            self.config.set_gradient_accumulation_steps(n_micro_batches)
+            if stage is not None:
+                self.config.enable_zero(stage=stage, shard_min_size=0)
+
+        def build(self, x: torch.Tensor) -> torch.Tensor:
+            loss = self.model(x)
+            loss.backward()
+            return loss
+
+    step, losses = Step(), []
+    x = torch.arange(64).reshape(8, 8) % 16
+    whole = x.to_global(torch.placement.all("cpu"), sbp.broadcast)
+    for _ in range(3):
+        # Micro-batches are cut from the whole batch, so that inputs are not moved.
+        torch.distributed.reset_wire_counters()
+        losses.append(step(whole.to_global(sbp=sbp.split(1))).mean().item())
+        sent = dict(torch.distributed.wire_bytes())
+    return losses, sent
+
+
+@pytest.mark.parametrize("n_micro_batches", [1, 2])
+@pytest.mark.parametrize("stage", [2, 3])
+def test_a_tied_weight_is_gathered_for_every_module(stage: int, n_micro_batches: int) -> None:
+    n, reference = 2, torch.testing.run_ranks(1, train_tied, None, n_micro_batches)[0][0]
+    table, hidden = 16 * 8, 8 * 8 + 8
+    for losses, sent in torch.testing.run_ranks(n, train_tied, stage, n_micro_batches):
+        assert losses == pytest.approx(reference, rel=1e-9)
+        # Stage 3: the embedding and the hidden layer in both directions, and the head, whose weight stays for its backward.
+        gathered = n_micro_batches * (3 * table + 2 * hidden) if stage == 3 else table + hidden
+        assert sent["all_gather"] == 8 * gathered * (n - 1) // n
+        # Stage 3 adds the gradients of the table's two uses before it reduces them.
+        reduced = (table if stage == 3 else 2 * table) + hidden
+        assert sent["reduce_scatter"] == n_micro_batches * 8 * reduced * (n - 1) // n
+        assert sent.get("all_to_all", 0) == 0
+
+
 def test_options() -> None:
     expected = torch.testing.run_ranks(2, train, None, 2, False)[0]
     for zero in ({}, {"stage": 1}, {"stage": 3}, {"stage": 3, "shard_restore_level": 0}):

@@ -37,6 +37,8 @@ class Zero:
         self.stage, least, level = options
         self.gathers = level > 0
         self._optimizers = list(optimizers)
+        # Of the calls of modules under way, the innermost last: the parameters that they have looked up, by id.
+        self._calls: list[dict[int, Tensor]] = []
         params = [p for o in self._optimizers for g in o.param_groups for p in g["params"] if p.requires_grad]
         if oneflow.env.get_world_size() > 1 and params and not any(p.is_global for p in params):
             raise RuntimeError(
@@ -84,43 +86,48 @@ class Zero:
         if self.stage == 1 or (self.stage == 3 and not self.gathers):
             yield
             return
-        undo: list[Callable[[], Any]] = []
+        modules = list({id(m): m for m in modules}.values())
+        before = [(m, m._parameters, m.__dict__.get("forward")) for m in modules]
         try:
             for module in modules:
-                own = {n: p for n, p in module._parameters.items() if p is not None and id(p) in self.plan}
-                if own:
-                    undo.append(self._swap_in_calls(module, own))
+                self._watch_calls(module)
+                if any(id(p) in self.plan for p in module._parameters.values()):
+                    module.__dict__["_parameters"] = _Seen(module._parameters, self._look_up)
             yield
         finally:
-            for each in undo:
-                each()
+            for module, parameters, forward in before:
+                module.__dict__["_parameters"] = parameters
+                module.__dict__.pop("forward", None)
+                if forward is not None:
+                    module.__dict__["forward"] = forward
 
-    def _swap_in_calls(self, module: Module, own: dict[str, Any]) -> Callable[[], Any]:
-        """Let the module's forward use other tensors in place of its parameters; return what ends that."""
-        before = module.__dict__.get("forward")
+    def _watch_calls(self, module: Module) -> None:
+        """Let what the module's forward looks up, its own or another module's parameters, be what ops are to see."""
         forward = module.forward
+        own = [p for p in module._parameters.values() if p is not None and id(p) in self.plan]
 
-        def swapped(*args: Any, **kwargs: Any) -> Any:
-            for name, p in own.items():
-                module._parameters[name] = self._seen(p)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            self._calls.append({id(p): self._seen(p) for p in own})
             try:
                 return forward(*args, **kwargs)
             finally:
-                module._parameters.update(own)
+                self._calls.pop()
 
         def gathered_again(*args: Any, **kwargs: Any) -> Any:
             # What only the module's result needs is dead code in the backward: the gathering is what remains.
-            return checkpoint(swapped, *args, use_reentrant=False, **kwargs)
+            return checkpoint(called, *args, use_reentrant=False, **kwargs)
 
-        alone = self.stage == 3 and not module._modules
-        module.__dict__["forward"] = gathered_again if alone else swapped
+        alone = self.stage == 3 and own and not module._modules
+        module.__dict__["forward"] = gathered_again if alone else called
 
-        def undo() -> None:
-            del module.__dict__["forward"]
-            if before is not None:
-                module.__dict__["forward"] = before
-
-        return undo
+    def _look_up(self, p: Tensor) -> Tensor:
+        """A parameter as the forward under way sees it, once for each call of a module; itself outside of all calls."""
+        if not self._calls or id(p) not in self.plan:
+            return p
+        known = self._calls[-1]
+        if id(p) not in known:
+            known[id(p)] = self._seen(p)
+        return known[id(p)]
 
     def _seen(self, p: Tensor) -> Tensor:
         """A parameter as its module sees it."""
@@ -181,6 +188,18 @@ def _split(p: Tensor) -> list[Any] | None:
                     layout[axis] = sbp.split(dim)
                     return layout
     return None
+
+
+class _Seen(dict[str, Any]):
+    """A module's parameters during a trace: one that is looked up is what ops are to see, one that is listed is itself."""
+
+    def __init__(self, own: dict[str, Any], look_up: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(own)
+        self._look_up = look_up
+
+    def __getitem__(self, name: str) -> Any:
+        p = super().__getitem__(name)
+        return p if p is None else self._look_up(p)
 
 
 class _GradInSlices(Function):
