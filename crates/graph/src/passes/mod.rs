@@ -7,6 +7,7 @@ mod common;
 mod dead_code;
 pub(crate) mod fold;
 mod fusion;
+mod merge_reductions;
 pub(crate) mod order;
 pub(crate) mod pipeline;
 mod precompute;
@@ -44,6 +45,8 @@ const fn also_before_split(name: &'static str, run: fn(&mut Graph, &Config) -> R
 
 /// Everything that changes a graph, in the order in which it runs.
 pub static PASSES: &[Pass] = &[
+    // Positions of micro-batches are still those of the trace.
+    rewrite("merge_reductions", merge_reductions::run),
     rewrite("pipeline", pipeline::run),
     // Masks of attention are found by their constants.
     also_before_split("fold", fold::run),

@@ -11,6 +11,6 @@ mod layout;
 pub mod loss;
 pub mod norm;
 mod ops;
-mod pattern;
+pub mod pattern;
 pub mod residual;
 pub mod update;
