@@ -33,7 +33,9 @@ fn from_bytes(name: &str, want: &Meta, found: &TensorView<'_>) -> Result<Tensor>
         let all: Vec<T> = b.as_chunks::<N>().0.iter().map(|c| f(*c)).collect();
         tensor(&all, sizes)
     }
-    let (b, sizes) = (found.data(), want.sizes.as_slice());
+    // The sizes of the file: the program may take many.
+    let sizes: Vec<i64> = found.shape().iter().map(|n| *n as i64).collect();
+    let (b, sizes) = (found.data(), sizes.as_slice());
     match (want.dtype, found.dtype()) {
         (DType::F32, Dtype::F32) => read(b, sizes, f32::from_le_bytes),
         (DType::F64, Dtype::F64) => read(b, sizes, f64::from_le_bytes),

@@ -33,7 +33,8 @@ impl Plan {
                 self.check_lifetimes(p)?;
             }
         }
-        self.check_sharing()
+        self.check_sharing()?;
+        self.check_dynamic()
     }
 
     fn check_memory(&self) -> Result<()> {

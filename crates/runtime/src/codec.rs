@@ -4,11 +4,13 @@
 //! is checked afterwards (`check`).
 
 use crate::plan::*;
+use crate::sizes::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
 use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
 
 const MAGIC: &[u8; 8] = b"ONEFPLAN";
-/// Files of another version are refused.
-pub const VERSION: u32 = 3;
+/// Files of a later version are refused, and those before `OLDEST`.
+pub const VERSION: u32 = 4;
+const OLDEST: u32 = 3;
 
 trait Coded: Sized {
     fn put(&self, w: &mut Vec<u8>);
@@ -52,6 +54,16 @@ macro_rules! numbers {
     )*};
 }
 numbers!(u8 u16 u32 u64 i64 f64);
+
+impl<A: Coded, B: Coded> Coded for (A, B) {
+    fn put(&self, w: &mut Vec<u8>) {
+        self.0.put(w);
+        self.1.put(w);
+    }
+    fn get(r: &mut Reader<'_>) -> Result<Self> {
+        Ok((A::get(r)?, B::get(r)?))
+    }
+}
 
 impl Coded for bool {
     fn put(&self, w: &mut Vec<u8>) {
@@ -155,7 +167,11 @@ fields! {
     Instr { steps, ins, outs, origin }
     Step { op, args, ins, outs }
     Operand { buffer, offset, dtype, sizes, strides }
-    Plan { name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng, input_names, output_names }
+    Dynamic { dims, numbers }
+    NamedDim { name, min, max, step, start, read }
+    Read { input, axis, factor, constant }
+    Polynomial { terms, denominator }
+    Term { factor, dims }
 }
 
 /// An enum: a tag, then the fields of the variant.
@@ -186,17 +202,38 @@ macro_rules! variants {
 }
 variants!(Home { 0 => Arena { arena, offset }, 1 => Input(i), 2 => Variable(i), 3 => Output(i), 4 => Register { register, piece, offset } });
 variants!(Work { 0 => HostIn, 1 => HostOut, 2 => Compute(p), 3 => Source { kind, config } });
+variants!(Formula { 0 => Value(p), 1 => Quotient(c, p) });
 variants!(Ref { 0 => In(i), 1 => Out(i), 2 => Temp(i, d) });
 variants!(PlanArg {
     0 => None, 1 => Bool(b), 2 => Int(i), 3 => Float(f), 4 => Complex(re, im), 5 => DType(d), 6 => Ints(v), 7 => Floats(v),
     8 => Len(n), 9 => Str(s), 10 => Device(d), 11 => Rng(s), 12 => RngAt(s, window),
 });
 
+/// The fields that plans of every version have.
+macro_rules! plan {
+    ($($f:ident),*) => {
+        fn put_plan(p: &Plan, w: &mut Vec<u8>) {
+            $(p.$f.put(w);)*
+        }
+        fn get_plan(r: &mut Reader<'_>) -> Result<Plan> {
+            Ok(Plan {
+                $($f: Coded::get(r).map_err(|e| e.context(concat!(".", stringify!($f))))?,)*
+                dynamic: None,
+            })
+        }
+    };
+}
+plan!(name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng, input_names, output_names);
+
 impl Plan {
+    /// A plan for one size is written as version 3, which older programs read.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut w = MAGIC.to_vec();
-        VERSION.put(&mut w);
-        self.put(&mut w);
+        if self.dynamic.is_some() { VERSION } else { OLDEST }.put(&mut w);
+        put_plan(self, &mut w);
+        if let Some(dynamic) = &self.dynamic {
+            dynamic.as_ref().put(&mut w);
+        }
         w
     }
 
@@ -206,11 +243,15 @@ impl Plan {
         let head = bytes.split_first_chunk().and_then(|(magic, rest)| Some((magic, rest.split_first_chunk()?)));
         let Some((MAGIC, (version, left))) = head else { return Err(bad("it does not begin as a plan does")) };
         let version = u32::from_le_bytes(*version);
-        if version != VERSION {
-            return Err(bad(&format!("version {version}; this program reads version {VERSION}")));
+        if !(OLDEST..=VERSION).contains(&version) {
+            return Err(bad(&format!("version {version}; this program reads versions {OLDEST} to {VERSION}")));
         }
         let mut r = Reader { left, whole: bytes.len() };
-        let plan = Plan::get(&mut r).map_err(|e| e.context("plan"))?;
+        let mut plan = get_plan(&mut r).map_err(|e| e.context("plan"))?;
+        if version > OLDEST {
+            let dynamic = Dynamic::get(&mut r).map_err(|e| e.context("plan.dynamic"))?;
+            plan.dynamic = Some(std::sync::Arc::new(dynamic));
+        }
         if !r.left.is_empty() {
             return Err(bad(&format!("{} bytes after its end", r.left.len())));
         }

@@ -1,6 +1,6 @@
 //! A plan as rows for display: what runs in which order, what it reads, and where each buffer lies in memory for how long.
 
-use crate::plan::{Home, Instr, Operand, Plan, Work};
+use crate::plan::{Home, Operand, Plan};
 use std::collections::HashMap;
 
 /// One instruction.
@@ -29,13 +29,6 @@ pub struct Held {
 }
 
 impl Plan {
-    fn instrs(&self) -> impl Iterator<Item = &Instr> {
-        self.tasks.iter().flat_map(|t| match &t.work {
-            Work::Compute(p) => p.as_slice(),
-            _ => &[],
-        })
-    }
-
     /// Every instruction in order.
     pub fn rows(&self) -> Vec<Row> {
         let mut writer: HashMap<u32, usize> = HashMap::new();

@@ -25,6 +25,7 @@ mod program;
 mod progress;
 mod saved;
 mod session;
+mod sizes;
 mod sources;
 mod sync;
 
@@ -42,6 +43,7 @@ pub use pool::{Lent, Pool};
 pub use program::Program;
 pub use progress::{Piece, Progress};
 pub use session::Session;
+pub use sizes::{Dynamic, Formula, NamedDim, Number as PlanNumber, Polynomial, Read, Term};
 pub use sources::{MakeSource, make as make_source, register_source};
 
 // What the calls of a service take and give: it needs no other crate of the framework.

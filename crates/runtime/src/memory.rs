@@ -90,6 +90,13 @@ pub fn place(lives: &[Life], effort: Effort) -> Layout {
     layout
 }
 
+/// Places buffers in one pass, the largest first: the offsets, and the bytes of the arena. For what is placed between runs.
+pub fn place_once(lives: &[Life]) -> (Vec<u64>, u64) {
+    let mut order: Vec<usize> = (0..lives.len()).collect();
+    order.sort_by_key(|i| (std::cmp::Reverse(align(lives[*i].bytes)), lives[*i].from));
+    fit(lives, &order, false)
+}
+
 /// Places those first that end at the top, again and again: what is left has smaller gaps to fill.
 fn compress(lives: &[Life], mut order: Vec<usize>, layout: &mut Layout) {
     let rounds = 8 + 100 * (layout.peak - layout.bound) / layout.bound.max(1);

@@ -4,7 +4,9 @@
 //! program that runs is built from it by the ops' own rules (`program`), so a plan read from a file is checked by the very
 //! code that checks eager calls.
 
+use crate::sizes::Dynamic;
 use oneflow_base::{Arg, Attrs, DType, Device, Dims, Error, Meta, Result, intern, sym_name};
+use std::sync::Arc;
 
 /// A compiled program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +24,8 @@ pub struct Plan {
     /// The names of inputs and results, in their order; those beyond have a number only.
     pub input_names: Vec<String>,
     pub output_names: Vec<String>,
+    /// Of a plan for many sizes: the numbers that depend on them.
+    pub dynamic: Option<Arc<Dynamic>>,
 }
 
 /// One allocation of device memory, cut into buffers at compile time.

@@ -44,7 +44,13 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// Launches of one run.
     n_launches: usize,
+    /// Of a plan for many sizes: a session for each of the sizes that were used last, the latest first. They share
+    /// variables and arenas, and one runs at a time; this one has no network of its own.
+    sized: Vec<(Vec<i64>, Session)>,
 }
+
+/// Sizes whose sessions are kept: each holds its launches.
+const KEPT_SIZES: usize = 16;
 
 impl Drop for Session {
     fn drop(&mut self) {
@@ -91,8 +97,9 @@ impl Session {
                 variables.len()
             )));
         }
+        let dynamic = plan.dynamic.is_some();
         let fresh = || plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>();
-        let arenas = arenas.map_or_else(fresh, Ok)?;
+        let arenas = if dynamic { Vec::new() } else { arenas.map_or_else(fresh, Ok)? };
         let n_outputs = plan.output_buffers()?.len();
         let taken = plan.tasks.iter().filter(|t| t.work == Work::HostOut).flat_map(|t| &t.consumes);
         let n_results = taken.map(|p| plan.registers[p.register as usize].slots / p.pieces).min().unwrap_or(1) as usize;
@@ -108,8 +115,18 @@ impl Session {
             network: None,
             cancel: Arc::new(AtomicBool::new(false)),
             n_launches: 0,
+            sized: Vec::new(),
         };
         s.check_variables()?;
+        if dynamic {
+            // The ops' own rules see the plan now, not at the first run.
+            let programs = s.plan.tasks.iter().map(|t| match &t.work {
+                Work::Compute(p) => Program::new(p, &s.plan.buffers, compute_device(&s.plan, p)).map(|p| p.len()),
+                _ => Ok(0),
+            });
+            s.n_launches = programs.sum::<Result<usize>>()?;
+            return Ok(s);
+        }
         s.start()?;
         Ok(s)
     }
@@ -240,6 +257,10 @@ impl Session {
 
     /// Runs the plan once; while it waits it calls `poll`, whose error ends the run.
     pub fn run_polled(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        if self.plan.dynamic.is_some() {
+            let sizes = self.plan.sizes_of(inputs)?;
+            return self.run_at(&sizes, inputs, poll);
+        }
         if !self.pending.is_empty() {
             return Err(Error::runtime(format!(
                 "{}: runs are under way whose results were not collected",
@@ -250,9 +271,94 @@ impl Session {
         self.collect(poll)
     }
 
+    /// Runs a plan for many sizes at these sizes of its named dimensions.
+    pub fn run_at(
+        &mut self,
+        sizes: &[i64],
+        inputs: &[Tensor],
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Tensor>> {
+        self.at(sizes, inputs)?.run_polled(inputs, poll)
+    }
+
+    /// Plans the memory and the launches of a run at these sizes of the named dimensions, which the first run at them does
+    /// otherwise.
+    pub fn prepare(&mut self, sizes: &[i64]) -> Result<()> {
+        match self.plan.dynamic.is_some() {
+            true => self.at(sizes, &[]).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// The session of these sizes; it is made if it was not among those used last.
+    fn at(&mut self, sizes: &[i64], inputs: &[Tensor]) -> Result<&mut Session> {
+        if let Some((other, _)) = self.sized.iter().find(|(s, x)| !x.pending.is_empty() && s != sizes) {
+            return Err(Error::runtime(format!(
+                "{}: a run at sizes {other:?} is under way, collect its results before one at {sizes:?} starts",
+                self.plan.name
+            )));
+        }
+        match self.sized.iter().position(|s| s.0 == sizes) {
+            Some(k) => {
+                if k > 0 {
+                    self.sized[0].1.release_results();
+                    self.sized[..=k].rotate_right(1);
+                }
+                if !self.sized[0].1.fits(inputs) {
+                    return Err(self.plan.misfit(inputs, sizes));
+                }
+            }
+            None => {
+                let plan = self.plan.at(sizes)?;
+                if inputs.iter().zip(&plan.inputs).any(|(t, i)| t.sizes() != i.meta.sizes.as_slice()) {
+                    return Err(self.plan.misfit(inputs, sizes));
+                }
+                if let Some((_, last)) = self.sized.first_mut() {
+                    last.release_results();
+                }
+                self.grow(&plan)?;
+                let made = Session::with_arenas(plan, self.variables.clone(), Some(self.arenas.clone()));
+                let session = made.map_err(|e| self.plan.with_sizes(e, sizes))?;
+                self.sized.truncate(KEPT_SIZES - 1);
+                self.sized.insert(0, (sizes.to_vec(), session));
+            }
+        }
+        Ok(&mut self.sized[0].1)
+    }
+
+    /// Makes the arenas large enough. Sessions of other sizes end with the memory that they had.
+    fn grow(&mut self, plan: &Plan) -> Result<()> {
+        let enough = self.arenas.len() == plan.arenas.len()
+            && self.arenas.iter().zip(&plan.arenas).all(|(s, a)| s.bytes() as u64 >= a.bytes);
+        if !enough {
+            self.sized.clear();
+            self.arenas.clear();
+            self.arenas =
+                plan.arenas.iter().map(|a| Storage::new(a.device, a.bytes as usize)).collect::<Result<_>>()?;
+        }
+        Ok(())
+    }
+
+    fn fits(&self, inputs: &[Tensor]) -> bool {
+        let fits = |(t, i): (&Tensor, &Input)| {
+            let m = &i.meta;
+            t.sizes() == m.sizes.as_slice() && t.dtype() == m.dtype && t.device() == m.device
+        };
+        inputs.len() != self.plan.inputs.len() || inputs.iter().zip(&self.plan.inputs).all(fits)
+    }
+
+    /// Frees the memory of results that nobody holds.
+    fn release_results(&mut self) {
+        self.outputs.iter_mut().for_each(|ring| ring.retain(|s| s.use_count() > 1));
+    }
+
     /// Starts a run whose results `collect` returns. As many may be under way as the plan has slots for results; inputs
     /// must not be written until theirs is collected.
     pub fn submit(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        if self.plan.dynamic.is_some() {
+            let sizes = self.plan.sizes_of(inputs)?;
+            return self.at(&sizes, inputs)?.submit(inputs, poll);
+        }
         if self.pending.len() >= self.n_results {
             return Err(Error::runtime(format!(
                 "{}: {} runs are under way, collect the first one's results before the next starts",
@@ -292,6 +398,9 @@ impl Session {
 
     /// Waits until the data of sources for the next run are ready. Other threads may use the variables meanwhile.
     pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        if self.plan.dynamic.is_some() {
+            return Ok(());
+        }
         self.network()?.wait_for_data(poll).map_err(|e| self.stop(e))
     }
 
@@ -300,6 +409,7 @@ impl Session {
     pub fn close(&mut self, limit: Option<Duration>, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let done = self.network.take().map_or(Ok(()), |mut n| n.stop(limit, poll));
         self.pending.clear();
+        self.sized.clear();
         done
     }
 
@@ -329,6 +439,9 @@ impl Session {
 
     /// The results of the run that was started first.
     pub fn collect(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
+        if let Some((_, sized)) = self.sized.iter_mut().find(|s| !s.1.pending.is_empty()) {
+            return sized.collect(poll);
+        }
         let Some(network) = self.network.as_mut().filter(|_| !self.pending.is_empty()) else {
             return Err(Error::runtime(format!("{}: no run is under way", self.plan.name)));
         };
