@@ -46,13 +46,13 @@ fn main() {
         let grads = vec![0.5f32; N_IDS * dim];
         for first in (0..N_ROWS).step_by(N_IDS) {
             let ids: Vec<u64> = (first..first + N_IDS as u64).map(id).collect();
-            let batch = Batch::from_ids(&ids, None, 1, None).expect("ids");
+            let batch = Batch::from_ids(ids, None, 1, None).expect("ids");
             store.update(&batch, &grads, &adam, &at).expect("an update");
         }
         let mut state = 1;
         let mut batch = || {
             let ids: Vec<u64> = (0..N_IDS).map(|_| id(random(&mut state) % N_ROWS)).collect();
-            Batch::from_ids(&ids, None, 1, None).expect("ids")
+            Batch::from_ids(ids, None, 1, None).expect("ids")
         };
         let mut rows = vec![0f32; N_IDS * dim];
         let of: Vec<u32> = (0..N_IDS).map(|p| (p / BAG) as u32).collect();

@@ -187,7 +187,7 @@ impl Batch {
     }
 
     /// From ids and the table of each; without tables, those of `n_tables` tables alternate. `padding` is no key.
-    pub fn from_ids(ids: &[u64], tables: Option<&[u64]>, n_tables: u32, padding: Option<u64>) -> Result<Batch> {
+    pub fn from_ids(ids: Vec<u64>, tables: Option<&[u64]>, n_tables: u32, padding: Option<u64>) -> Result<Batch> {
         let (last, tables) = match tables {
             Some(tables) if tables.len() != ids.len() => {
                 return Err(Error::value(format!("embedding: {} tables for {} ids", tables.len(), ids.len())));
@@ -198,7 +198,7 @@ impl Batch {
             }
             None => (n_tables.checked_sub(1), Tables::Alternate(n_tables.max(1))),
         };
-        Batch::of(ids.len(), last, Positions::Ids { ids: ids.to_vec(), tables, padding })
+        Batch::of(ids.len(), last, Positions::Ids { ids, tables, padding })
     }
 
     /// The key of a position; None is padding.
