@@ -207,3 +207,43 @@ fn a_block_that_another_stream_used_is_given_back_after_the_capture() {
         assert_eq!(stats.all(cuda::Kind::Active).current, stats.all(cuda::Kind::Allocation).current);
     }
 }
+
+#[test]
+fn kernels_of_a_graph_see_how_far_random_numbers_have_moved() {
+    let Some((cuda, _alone)) = start() else { return };
+    let (own, side) = (cuda.own_queue(0), cuda.new_queue(0).unwrap());
+    let words = |block: Block| -> [u64; 3] {
+        let mut words = [0u64; 3];
+        // SAFETY: both hold three words.
+        unsafe { cuda.copy(own, Copy::DeviceToHost, words.as_mut_ptr().cast(), block.ptr, 24).unwrap() };
+        words
+    };
+    assert!(cuda.drawn(own).is_null());
+    for seed in 1..=SEEDS {
+        emulator::reseed(seed);
+        let y = cuda.alloc(0, BYTES).unwrap();
+        let read_words = |queue: Queue| {
+            let from = cuda.drawn(queue);
+            // SAFETY: the words are on the device, as the block is.
+            unsafe { cuda.copy(queue, Copy::DeviceToDevice, y.ptr, from.cast(), 24).unwrap() };
+        };
+        let capture = begin(cuda, side);
+        read_words(side);
+        let drawn = capture.drawn().clone();
+        let mut graph = capture.end().unwrap();
+        assert!(graph.draws());
+        // One that follows sees the words of the other's last launch.
+        let capture = cuda.begin_capture(side, cuda.new_private_pool(), Mode::Global, Some(drawn)).unwrap();
+        read_words(side);
+        let mut follower = capture.end().unwrap();
+        for k in 1..4 {
+            graph.launch(own, Some([k, 5, 6])).unwrap();
+            assert_eq!(words(y), [k, 5, 6], "seed {seed}");
+            fill(cuda, own, y, 0);
+            follower.launch(own, None).unwrap();
+            assert_eq!(words(y), [k, 5, 6], "seed {seed}");
+        }
+        cuda.synchronize(0).unwrap();
+        cuda.free_on(own, y);
+    }
+}
