@@ -225,8 +225,15 @@ def test_a_node_without_an_input_or_with_a_wrong_attribute_is_named():
         helper.make_node("Slice", ["x", "", ""], ["y"], name="flat"),
         helper.make_node("If", ["x"], ["y"], name="flat", then_branch=[1, 2], else_branch=b"no"),
         helper.make_node("Transpose", ["x"], ["y"], name="flat", perm="no"),
+        helper.make_node("MaxPool", ["r"], ["y"], name="flat", kernel_shape=[-(2**31)]),
+        helper.make_node("Trilu", ["x", "inf"], ["y"], name="flat"),
+        helper.make_node("LSTM", ["r", "w", "w"], ["y"], name="flat", direction="no", hidden_size=1),
     ]
     for node in nodes:
-        proto = model_of([node], [value("x", [2, 2])], [value("y", None)])
+        tensors = [("inf", np.float32(np.inf)), ("r", np.ones((1, 1, 1), "f4")), ("w", np.ones((1, 4, 1), "f4"))]
+        proto = model_of([node], [value("x", [2, 2])], [value("y", None)], tensors)
         with pytest.raises((ValueError, TypeError, RuntimeError, IndexError), match="'flat'"):
             flow.onnx.load(proto)(x)
+    proto = model_of([helper.make_node("Relu", ["x"], ["y", "z"])], [value("x", [2, 2])], [value("z", None)])
+    with pytest.raises(ValueError, match="nothing has made the output 'z'"):
+        flow.onnx.load(proto)(x)

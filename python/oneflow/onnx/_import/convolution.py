@@ -152,6 +152,9 @@ def _windows(c: Call, x: Any, fill: Any) -> tuple[Any, Any, list[int]]:
     kernel = list(c.need("kernel_shape"))
     n, sizes = len(kernel), list(x.shape[2:])
     strides, dilations = spatial(c.get("strides"), n, 1), spatial(c.get("dilations"), n, 1)
+    given = {"kernel_shape": kernel, "strides": strides, "dilations": dilations}
+    if any(len(numbers) != len(sizes) or min(numbers, default=1) < 1 for numbers in given.values()):
+        raise ValueError(f"{c.op}: {given} do not fit an input of sizes {list(x.shape)}")
     pads = _pads(c, sizes, kernel, strides, dilations)
     out = []
     for i in range(n):

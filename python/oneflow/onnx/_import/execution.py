@@ -116,7 +116,10 @@ class Interpreter:
                     scope.values[name] = value
             for name in node.last:
                 scope.values.pop(name, None)
-        return [scope.get(info.name) for info in graph.outputs]
+        try:
+            return [scope.get(info.name) for info in graph.outputs]
+        except KeyError as error:
+            raise ValueError(f"ONNX: nothing has made the output {error.args[0]!r} of graph {graph.name!r}") from None
 
     def _static(self, node: Node, scope: Scope) -> Any:
         with untraced():
@@ -168,7 +171,7 @@ def _resolved(value: Any, scope: Scope) -> Any:
 
 
 # What a handler raises where an input or an attribute is not there, or not of the kind that the op takes.
-_MISFITS = (AttributeError, AssertionError, UnboundLocalError, ZeroDivisionError)
+_MISFITS = (AttributeError, AssertionError, KeyError, OverflowError, UnboundLocalError, ZeroDivisionError)
 
 
 def _noted(error: Exception, node: Node) -> Exception:
