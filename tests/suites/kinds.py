@@ -6,6 +6,7 @@ under test, or PyTorch if PyTorch is the reference.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -96,6 +97,7 @@ class PyTorch:
 
             oneflow.mock_torch.enable()
             placeholders.before_start.append(_forget_backends())
+            _provide_no_dispatch()
         importlib.import_module("torch.testing")
         if side == "oracle":
             _list_no_engine()
@@ -111,7 +113,19 @@ class PyTorch:
         for name in [n for n in sys.modules if n.startswith(tuple(tools))]:
             del sys.modules[name]
         sys.meta_path.insert(0, _FromSource(source, tools))
+        if (source / "torch/testing/_utils.py").is_file():
+            # PyTorch's own package has imported it already.
+            importlib.import_module("torch.testing._utils")
         placeholders.roots[:] = [str(source)]
+
+
+def _provide_no_dispatch() -> None:
+    """What the tools put around a change of random state: it switches off layers that this package does not have."""
+    mode_utils: Any = ModuleType("torch.utils._mode_utils")
+    mode_utils.no_dispatch = contextlib.nullcontext
+    sys.modules[mode_utils.__name__] = mode_utils
+    importlib.import_module("torch.utils")._mode_utils = mode_utils  # type: ignore[attr-defined]
+    importlib.import_module("torch")._C._DisableFuncTorch = contextlib.nullcontext  # type: ignore[attr-defined]
 
 
 def _list_no_engine() -> None:
