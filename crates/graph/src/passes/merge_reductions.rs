@@ -11,29 +11,31 @@ use crate::ir::{Graph, Kind, Node, ValueId};
 use oneflow_base::{Result, Sbp};
 use oneflow_core::{Call, Tensor};
 use oneflow_global::boxing::{Wire, wire};
-use oneflow_ops::elementwise::add;
 use oneflow_runtime::shell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     let mut removed: BTreeSet<usize> = BTreeSet::new();
-    // A merged reduction may be added to the next one: sums of several micro-batches are merged from the first on.
-    let mut at = 0;
-    let mut uses = Uses::of(g);
-    while at < g.nodes.len() {
-        if let Some((first, second)) = reduced_summands(g, &uses, at)? {
+    // A merged reduction may be added to the next one: sums of several micro-batches are merged from the first on. It makes
+    // the value that the sum made, so makers and readers of what is looked at later stay the same.
+    let uses = Uses::of(g);
+    // What a write may change must not be read later than it was.
+    let written: HashSet<ValueId> = (g.nodes.iter())
+        .flat_map(|n| n.updates.iter().filter_map(|(i, _)| n.ins[*i as usize]))
+        .map(|v| g.root(v))
+        .collect();
+    for at in 0..g.nodes.len() {
+        if let Some((first, second)) = reduced_summands(g, &uses, &written, at)? {
             merge(g, first, second, at)?;
             removed.insert(first);
-            uses = Uses::of(g);
         }
-        at += 1;
     }
     remove(g, &removed);
     Ok(!removed.is_empty())
 }
 
 /// The all-reduces, in order, whose results this node adds, where nobody else reads them.
-fn reduced_summands(g: &Graph, uses: &Uses, at: usize) -> Result<Option<(usize, usize)>> {
+fn reduced_summands(g: &Graph, uses: &Uses, written: &HashSet<ValueId>, at: usize) -> Result<Option<(usize, usize)>> {
     let n = &g.nodes[at];
     if n.ins.len() != 2 || n.ins[0] == n.ins[1] || !is_plain_add(g, n) {
         return Ok(None);
@@ -43,9 +45,8 @@ fn reduced_summands(g: &Graph, uses: &Uses, at: usize) -> Result<Option<(usize, 
     let (first, second) = (a.min(b), a.max(b));
     let (x, y) = (&g.nodes[first], &g.nodes[second]);
     let (Kind::Op { attrs: left, .. }, Kind::Op { attrs: right, .. }) = (&x.kind, &y.kind) else { return Ok(None) };
-    // What a write may change must not be read later than it was.
     let inputs = [x, y].map(|n| n.ins.first().copied().flatten());
-    let steady = inputs.iter().flatten().all(|v| !g.is_external(g.root(*v)) && !g.is_updated(g.root(*v)));
+    let steady = inputs.iter().flatten().all(|v| !g.is_external(g.root(*v)) && !written.contains(&g.root(*v)));
     let alike = left == right && inputs[0].zip(inputs[1]).is_some_and(|(a, b)| g.meta(a) == g.meta(b));
     let plain = [x, y, n].iter().all(|n| n.again == 0);
     let merges = alike && plain && steady && is_all_reduce(g, x)? && is_all_reduce(g, y)?;
@@ -67,12 +68,12 @@ fn is_all_reduce(g: &Graph, n: &Node) -> Result<bool> {
 /// The second reduction's place gets the sum, the sum's place the reduction; the first reduction's place stays empty.
 fn merge(g: &mut Graph, first: usize, second: usize, at: usize) -> Result<()> {
     let (sum, reduction) = (g.nodes[at].clone(), g.nodes[second].clone());
-    let args = match &sum.kind {
-        Kind::Op { attrs, .. } => attrs.clone(),
+    let (op, args) = match &sum.kind {
+        Kind::Op { op, attrs } => (*op, attrs.clone()),
         Kind::Chain(_) => return Ok(()),
     };
     let ins = [g.nodes[first].ins[0], reduction.ins[0]];
-    let added = node(g, &add::OP, &ins, &args.args(), &sum)?;
+    let added = node(g, op, &ins, &args.args(), &sum)?;
     let reduced = Node { ins: added.outs.iter().map(|v| Some(*v)).collect(), outs: sum.outs.clone(), ..reduction };
     g.nodes[first].ins.clear();
     g.nodes[first].outs.clear();

@@ -87,10 +87,10 @@ fn by_table(g: &Graph, turns: &[Turn]) -> Result<Vec<usize>> {
     let first = g.micro_batches.first().copied().unwrap_or(0);
     let last = g.micro_batches.last().copied().unwrap_or(0);
     let mut units: HashMap<(usize, u32, bool), Vec<usize>> = HashMap::new();
-    for (m, w) in g.micro_batches.windows(2).enumerate() {
-        units_of(g, m, w[0]..w[1], &own, &mut units);
-    }
     let before = waits(g, false);
+    for (m, w) in g.micro_batches.windows(2).enumerate() {
+        units_of(g, m, w[0]..w[1], &own, &before, &mut units);
+    }
     let mut wanted: Vec<usize> = (0..first).collect();
     for t in turns {
         let unit = units.get(&(t.micro_batch, t.stage, t.half != Half::Forward));
@@ -114,8 +114,10 @@ fn units_of(
     m: usize,
     part: Range<usize>,
     own: &BTreeSet<u32>,
+    before: &[BTreeSet<usize>],
     units: &mut HashMap<(usize, u32, bool), Vec<usize>>,
 ) {
+    let mut unit_of: HashMap<usize, (usize, u32, bool)> = HashMap::new();
     let mut sections = g.sections.iter().filter(|s| s.micro_batch == m).peekable();
     // What precedes the first stage prepares inputs.
     let first = sections.clone().find(|s| own.contains(&s.stage));
@@ -131,9 +133,15 @@ fn units_of(
         let op = g.nodes[i].op();
         let sends = op.is_some_and(|o| o.traits.has(Traits::SENDS));
         let receives = op.is_some_and(|o| o.traits.has(Traits::RECEIVES));
-        // What this rank sends while another's stage is traced was made by its own stage before.
-        if !receives && (here || sends) {
-            units.entry(unit).or_default().push(i);
+        if receives {
+            continue;
+        }
+        // What this rank sends while another's stage is traced was made by its own stage before. Gradients may be
+        // accumulated as late: with the stage that made them, whose activations they would keep.
+        let later = || before[i].iter().rev().find_map(|j| unit_of.get(j)).copied();
+        if let Some(at) = if here || sends { Some(unit) } else { later() } {
+            units.entry(at).or_default().push(i);
+            unit_of.insert(i, at);
         }
     }
 }
@@ -270,6 +278,8 @@ mod tests {
             node(&mut g, &SEND, "S", m, &[b3]);
             node(&mut g, &WORK, "V", m, &[w3]);
             begin(&mut g, 2, true);
+            // What accumulates a gradient of the last stage comes while another one is traced.
+            node(&mut g, &WORK, "A", m, &[w3]);
             begin(&mut g, 1, true);
             let r = node(&mut g, &RECEIVE, "R", m, &[]);
             begin(&mut g, 0, true);
@@ -293,7 +303,7 @@ mod tests {
     fn a_row_of_a_table_orders_stages_and_weights() {
         let whole =
             [(0, 0, "F"), (0, 1, "F"), (3, 0, "F"), (3, 0, "B"), (3, 1, "F"), (3, 1, "B"), (0, 0, "B"), (0, 1, "B")];
-        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 r1 F1 W1 B1 S1 V1 R0 w0 R1 w1 u9 ");
+        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 A0 r1 F1 W1 B1 S1 V1 A1 R0 w0 R1 w1 u9 ");
         let split = [
             (0, 0, "F"),
             (0, 1, "F"),
@@ -306,7 +316,7 @@ mod tests {
             (3, 0, "W"),
             (0, 0, "B"),
         ];
-        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 R1 w1 W0 V0 R0 w0 u9 ");
+        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 R1 w1 W0 V0 A0 R0 w0 u9 ");
     }
 
     #[test]
