@@ -381,8 +381,11 @@ impl<'a> Sim<'a> {
         let across = self.job.cluster.crosses_hosts(members);
         let mut links: Vec<(u32, f64)> = Vec::with_capacity(members.len());
         for (place, r) in members.iter().enumerate() {
-            let at = self.job.cluster.resource(*r, across, false);
-            match links.iter_mut().rev().find(|l| l.0 == at) {
+            // In a ring only the last rank of a host sends to another one.
+            let next = members[(place + 1) % members.len()];
+            let leaves = across && (!c.ring || self.job.cluster.crosses_hosts(&[*r, next]));
+            let at = self.job.cluster.resource(*r, leaves, false);
+            match links.iter_mut().find(|l| l.0 == at) {
                 Some(l) => l.1 += 1.0,
                 None => links.push((at, 1.0)),
             }

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::memory::Memory;
-use oneflow_base::{Arg, Device, Error, Result};
+use oneflow_base::{Arg, Device, Error, Result, Sbp};
 use oneflow_core::{Call, OpDef, Tensor, op_by_name};
 use oneflow_global::boxing::{AxisMove, CrossMove, Wire, wire};
 use oneflow_runtime::{Instr, Plan, Port, Ref, Register, Task, Work, price, shell};
@@ -68,6 +68,8 @@ pub struct Collective {
     pub label: String,
     /// Messages that follow one another.
     pub rounds: f64,
+    /// Each rank sends to the next of its group alone; else parts go to all others.
+    pub ring: bool,
     /// Bytes that the ranks of a group send, by their places.
     pub sent: Vec<u64>,
 }
@@ -253,6 +255,7 @@ impl Catalog {
             groups,
             label,
             rounds: m.transfer().rounds,
+            ring: !matches!((m.from, m.to), (Sbp::S(_), Sbp::S(_))),
             sent: (0..m.n()).map(|c| m.sent(c)).collect(),
         })
     }

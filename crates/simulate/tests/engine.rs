@@ -32,7 +32,7 @@ fn moved(number: u32, messages: &[(u32, u32, u64)]) -> (String, Item) {
 
 fn collective(catalog: &mut Catalog, label: &str, ranks: &[u32], rounds: f64, bytes: u64) -> (String, Item) {
     let groups = catalog.groups((ranks[0], ranks.len()), || vec![ranks.to_vec()]);
-    let collective = Collective { groups, label: label.into(), rounds, sent: vec![bytes; ranks.len()] };
+    let collective = Collective { groups, label: label.into(), rounds, ring: true, sent: vec![bytes; ranks.len()] };
     ("collective".into(), Item::Collective { seconds: 0.0, collective: Arc::new(collective) })
 }
 
@@ -58,6 +58,27 @@ fn a_collective_waits_for_its_last_rank_and_takes_its_bytes() {
     assert_eq!(run(&cluster(true, 0.5), rows.clone(), Scenario::default()).step, 19.0);
     let slow = Scenario { slow: vec![(0, 2.0)], ..Scenario::default() };
     assert_eq!(run(&cluster(false, 0.5), rows, slow).step, 15.0);
+}
+
+#[test]
+fn a_ring_leaves_each_host_once() {
+    let links = |shared| Cluster {
+        hosts: 2,
+        devices_per_host: 2,
+        inside: Link { latency: 0.0, bandwidth: 100.0, shared: false },
+        between: Link { latency: 0.0, bandwidth: 1.0, shared },
+        ..cluster(false, 0.0)
+    };
+    let mut catalog = Catalog::default();
+    let mut ring = |ranks: &[u32], label: &str| collective(&mut catalog, label, ranks, 2.0, 8);
+    // One ring over both hosts: one rank of each host sends through what the host's ranks share.
+    let all = [0, 1, 2, 3];
+    let rows = all.map(|_| vec![ring(&all, "all")]);
+    assert_eq!(run(&links(true), rows.into(), Scenario::default()).step, 8.0);
+    // Two rings, each with a rank of each host: they share it.
+    let rows = [[0, 2], [1, 3], [0, 2], [1, 3]].map(|own| vec![ring(&own, "pair")]);
+    assert_eq!(run(&links(true), rows.clone().into(), Scenario::default()).step, 16.0);
+    assert_eq!(run(&links(false), rows.into(), Scenario::default()).step, 8.0);
 }
 
 #[test]
