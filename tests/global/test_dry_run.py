@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from oneflow import _oneflow, nn
 from oneflow.auto_parallel import Cluster, Link
 from oneflow.distributed.pipelining import PipelineTable, make_table
 from oneflow.dryrun import described, dry_run, measure, simulate_schedule, sweep
+from oneflow.dryrun._job import Plans
 from oneflow.testing import run_ranks
 
 B, S0, S1 = torch.sbp.broadcast, torch.sbp.split(0), torch.sbp.split(1)
@@ -177,6 +179,64 @@ def test_a_pipeline_of_a_graph_has_a_bubble() -> None:
     slow = dry_run(pipelined, "1F1B", cluster=busy, slow={1: 10.0})
     assert slow.step_seconds > 5 * report.step_seconds
     assert slow.ranks[0]["wait_message"] > waits[0] and slow.ranks[1]["compute"] > 9 * report.ranks[1]["compute"]
+
+
+def programs(job: Any, n: int, share: bool) -> list[str]:
+    """The programs of a job's classes of ranks, with values numbered in the order in which they appear."""
+    with described(cluster(n)):
+        graph, *inputs = job()
+        plans = Plans(graph, tuple(inputs), {}, cluster(n), share)
+    return [renumbered(compiled.text(False).partition("\n")[2]) for compiled in plans.compiled]
+
+
+def renumbered(text: str) -> str:
+    numbers: dict[str, str] = {}
+    text = re.sub(r"; \d{6,}\)", ")", re.sub(r"  #.*", "", text))
+    return re.sub(r"%\d+", lambda m: numbers.setdefault(m[0], f"%v{len(numbers)}"), text)
+
+
+@pytest.mark.parametrize(
+    ("n", "job"),
+    [
+        (4, lambda: pipelined("1F1B", (0, 1, 2, 3))),
+        (2, lambda: pipelined("ZB-V", (0, 1, 1, 0))),
+        (4, data_and_pipeline),
+    ],
+)
+def test_stages_of_other_ranks_are_traced_once(n: int, job: Any) -> None:
+    calls: list[int] = []
+    forward = nn.GELU.forward
+
+    def counted(self: Any, x: torch.Tensor) -> torch.Tensor:
+        calls.append(id(self))
+        return forward(self, x)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nn.GELU, "forward", counted)
+        alone = programs(job, n, False)
+        every, calls[:] = len(calls), []
+        assert programs(job, n, True) == alone
+    assert len(calls) < every
+
+
+def test_memory_of_a_pipeline_does_not_grow_with_micro_batches() -> None:
+    def job(micro_batches: int) -> tuple[Any, ...]:
+        torch.manual_seed(0)
+        places = [torch.placement("cpu", [2 * k, 2 * k + 1]) for k in range(3)]
+        parts = [nn.Sequential(nn.Linear(32, 256), nn.GELU(), nn.Linear(256, 32)) for _ in places]
+        for number, (stage, place) in enumerate(zip(parts, places, strict=True)):
+            stage.to_global(place, B).to(nn.graph.GraphModule).set_stage(number, place)
+        x = torch.ones(64 * micro_batches, 32, placement=places[0], sbp=S0)
+        return Step(nn.Sequential(*parts), 0, micro_batches, "1F1B"), x
+
+    peaks = []
+    for micro_batches in (6, 24):
+        with described(cluster(6)):
+            graph, x = job(micro_batches)
+            peaks.append([c.memory()["peak"] for c in Plans(graph, (x,), {}, cluster(6)).compiled])
+    # The first stage cuts micro-batches of the whole batch. Activations of all would be four times as much.
+    few, many = (p[1:] for p in peaks)
+    assert len(few) == 2 and all(b <= 1.2 * a for a, b in zip(few, many, strict=True)), peaks
 
 
 def test_what_does_not_fit_is_named() -> None:

@@ -14,6 +14,7 @@ from oneflow._trace.structure import flatten_call
 from oneflow._trace.tracing import slices, trace_program
 from oneflow.auto_parallel.cluster import Cluster
 from oneflow.dryrun._report import Report
+from oneflow.dryrun._stages import Stages
 from oneflow.dryrun._world import as_rank, cluster_numbers, cluster_of, described
 
 __all__ = ["dry_run"]
@@ -87,36 +88,56 @@ def dry_run(
 def _run(
     graph: Any, args: Any, kwargs: Any, cluster: Cluster, options: dict[str, Any], seconds: dict[str, float]
 ) -> Report:
-    start = time.perf_counter()
-    tensors: list[Tensor] = []
-    flatten_call(args, kwargs, tensors)
-    for optimizer in graph._stepping():
-        optimizer.prepare()
-    n = oneflow.distributed.get_world_size()
-    if n > cluster.n_devices:
-        raise ValueError(f"dry_run(): a job of {n} ranks on {cluster.name}, which has {cluster.n_devices} devices")
-    zero = slices(graph)
-    held = _held(graph, tensors)
-    classes = _classes(held, n)
-    here = oneflow.distributed.get_rank()
-    compiled, tracing = [], 0.0
-    for ranks in classes:
-        with _seen_by(ranks[0], n, held if ranks[0] != here else []):
-            program, *took = trace_program(graph, args, kwargs, tensors, zero)
-            tracing += sum(took)
-            compiled.append(program.compiled)
-    kinds = {name: "buffers" for name, _ in graph._parameters()}
-    for name, module in graph._modules.items():
-        kinds.update((f"{name}.{child}", "parameters") for child, _ in module.named_parameters())
-    simulation = _oneflow._Simulation(compiled, cluster_numbers(cluster), seconds)
-    of_rank = [0] * n
-    for k, ranks in enumerate(classes):
-        for rank in ranks:
-            of_rank[rank] = k
-    watch = sorted({ranks[0] for ranks in classes} | {rank for rank, _ in options["slow"]})[:64]
-    found = simulation.run(of_rank, {**options, "watch": watch})
-    times = {"trace_seconds": tracing, "simulate_seconds": time.perf_counter() - start - tracing}
-    return Report.of(graph._name, cluster, classes, simulation.programs(), found, kinds, times)
+    return Plans(graph, args, kwargs, cluster).run(cluster, options, seconds)
+
+
+class Plans:
+    """The plans of all ranks of a graph, one for each class of ranks with equal shards, for many simulations.
+
+    With ``share_stages`` each trace runs its rank's pipeline stages alone, once all have been traced.
+    """
+
+    def __init__(self, graph: Any, args: Any, kwargs: Any, cluster: Cluster, share_stages: bool = True) -> None:
+        start = time.perf_counter()
+        tensors: list[Tensor] = []
+        flatten_call(args, kwargs, tensors)
+        for optimizer in graph._stepping():
+            optimizer.prepare()
+        self.n = oneflow.distributed.get_world_size()
+        if self.n > cluster.n_devices:
+            raise ValueError(
+                f"dry_run(): a job of {self.n} ranks on {cluster.name}, which has {cluster.n_devices} devices"
+            )
+        zero = slices(graph)
+        held = _held(graph, tensors)
+        self.classes = _classes(held, self.n)
+        here = oneflow.distributed.get_rank()
+        self.compiled, self.tracing = [], 0.0
+        stages = Stages(graph if share_stages else None)
+        for ranks in self.classes:
+            with _seen_by(ranks[0], self.n, held if ranks[0] != here else []), stages.of_rank(ranks[0]):
+                program, *took = trace_program(graph, args, kwargs, tensors, zero)
+                self.tracing += sum(took)
+                self.compiled.append(program.compiled)
+        self.name = graph._name
+        self.kinds = {name: "buffers" for name, _ in graph._parameters()}
+        for name, module in graph._modules.items():
+            self.kinds.update((f"{name}.{child}", "parameters") for child, _ in module.named_parameters())
+        self.prepared = time.perf_counter() - start - self.tracing
+
+    def run(self, cluster: Cluster, options: dict[str, Any], seconds: dict[str, float]) -> Report:
+        """Simulate the plans on a cluster."""
+        start = time.perf_counter()
+        simulation = _oneflow._Simulation(self.compiled, cluster_numbers(cluster), seconds)
+        of_rank = [0] * self.n
+        for k, ranks in enumerate(self.classes):
+            for rank in ranks:
+                of_rank[rank] = k
+        watch = sorted({ranks[0] for ranks in self.classes} | {rank for rank, _ in options["slow"]})[:64]
+        found = simulation.run(of_rank, {**options, "watch": watch})
+        took = self.prepared + time.perf_counter() - start
+        times = {"trace_seconds": self.tracing, "simulate_seconds": took}
+        return Report.of(self.name, cluster, self.classes, simulation.programs(), found, self.kinds, times)
 
 
 # ---- ranks
