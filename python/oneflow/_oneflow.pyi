@@ -175,14 +175,25 @@ class _Layouts:
     def variables(self) -> list[tuple[_int, str, list[_int], str, _int, _bool]]: ...
     def inputs(self) -> list[tuple[_int, list[_int]]]: ...
     def n_nodes(self) -> _int: ...
+    def calls(self) -> list[tuple[_int, str, _int, str]]: ...
+    def offers(self, node: _int, mesh: dict[str, Any]) -> list[tuple[list[list[str]], list[list[str]]]]: ...
+    def solve(
+        self,
+        groups: list[tuple[list[_int], list[list[_int]]]],
+        start: list[_int],
+        mesh: dict[str, Any],
+        memory_weight: _float,
+    ) -> tuple[list[_int], list[tuple[_int, tuple[list[list[str]], list[list[str]]]]], _bool]: ...
+    @staticmethod
+    def begin_pins(pins: list[tuple[str, _int, tuple[list[list[str]], list[list[str]]]]]) -> None: ...
+    @staticmethod
+    def end_pins(met: _bool) -> None: ...
     def estimate(
         self,
         layouts: dict[_int, list[_int]],
-        hierarchy: list[_int],
-        latency: list[_float],
-        bandwidth: list[_float],
-        flops: _float,
-        memory_bandwidth: _float,
+        mesh: dict[str, Any],
+        pins: dict[_int, tuple[list[list[str]], list[list[str]]]] | None = None,
+        zero: tuple[_int, _int] | None = None,
     ) -> dict[str, Any]: ...
 
 class _CompiledGraph:

@@ -132,7 +132,7 @@ def test_a_tied_weight_is_gathered_for_every_module(stage: int, n_micro_batches:
     table, hidden = 16 * 8, 8 * 8 + 8
     for losses, sent in torch.testing.run_ranks(n, train_tied, stage, n_micro_batches):
         assert losses == pytest.approx(reference, rel=1e-9)
-        # Stage 3: the embedding and the hidden layer in both directions, and the head, whose weight stays for its backward.
+        # Stage 3: the embedding and the hidden layer in both directions; the head's weight stays for its backward.
         gathered = n_micro_batches * (3 * table + 2 * hidden) if stage == 3 else table + hidden
         assert sent["all_gather"] == 8 * gathered * (n - 1) // n
         # Stage 3 adds the gradients of the table's two uses before it reduces them.

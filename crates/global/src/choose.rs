@@ -8,7 +8,7 @@ use crate::boxing::{UNSUPPORTED, axis_cost};
 use crate::rows::{Candidate, candidates, later_candidates};
 use crate::tensor::Spread;
 use oneflow_base::{Attrs, DType, Dims, Error, NdSbpId, PlacementId, Result, Sbp, balanced_split};
-use oneflow_core::{Call, OpDef, Tensor};
+use oneflow_core::{Call, OpDef, Row, Tensor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -92,6 +92,84 @@ pub fn rule(c: &Call<'_>, now: &[Option<&[Sbp]>], outs: &[Tensor], hierarchy: &[
     decide(c, now, outs, hierarchy, &[], 0)?.ok_or_else(|| Error::runtime(format!("{}(): no layout fits", c.name())))
 }
 
+/// All layouts that the op's rows offer for a call over a mesh of these sizes, each once.
+pub fn choices(c: &Call<'_>, outs: &[Tensor], hierarchy: &[i64]) -> Result<Vec<Choice>> {
+    let mut found: Vec<Choice> = Vec::new();
+    offer(c, outs, hierarchy, Sizes::of(c, outs), &[], &mut |rows| {
+        let ids = |k: usize, of: fn(&Row) -> &[Sbp]| NdSbpId::of(&rows.iter().map(|r| of(r)[k]).collect::<Vec<_>>());
+        let choice = Choice {
+            ins: (0..c.ins.len()).map(|k| ids(k, |r| &r.ins)).collect(),
+            outs: (0..outs.len()).map(|k| ids(k, |r| &r.outs)).collect(),
+        };
+        if !found.iter().any(|f| f.ins == choice.ins && f.outs == choice.outs) {
+            found.push(choice);
+        }
+    })?;
+    Ok(found)
+}
+
+/// Every sequence of rows, one an axis, behind those of the first axes.
+fn offer(
+    c: &Call<'_>,
+    outs: &[Tensor],
+    hierarchy: &[i64],
+    sizes: Sizes,
+    before: &[Row],
+    each: &mut dyn FnMut(&[Row]),
+) -> Result<()> {
+    let Some(&n) = hierarchy.get(before.len()) else {
+        each(before);
+        return Ok(());
+    };
+    for cand in sizes.candidates(c, outs, before.len())? {
+        if sizes.fit(&cand, n) {
+            let rows: Vec<Row> = before.iter().chain([&cand.row]).cloned().collect();
+            offer(c, outs, hierarchy, sizes.after(&cand.row, n), &rows, each)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sizes of inputs and outputs as some axes leave them, on the smallest shard.
+#[derive(Clone)]
+struct Sizes {
+    ins: Vec<Dims>,
+    outs: Vec<Dims>,
+}
+
+impl Sizes {
+    fn of(c: &Call<'_>, outs: &[Tensor]) -> Sizes {
+        Sizes {
+            ins: c.ins.iter().map(|t| t.map_or(Dims::new(), |t| Dims::from_slice(t.sizes()))).collect(),
+            outs: outs.iter().map(|t| Dims::from_slice(t.sizes())).collect(),
+        }
+    }
+
+    /// The rows that an op offers to a mesh axis.
+    fn candidates(&self, c: &Call<'_>, outs: &[Tensor], axis: usize) -> Result<Vec<Candidate>> {
+        if axis > 0
+            && let (Some(from), Some(to)) = (self.ins.first(), self.outs.first())
+            && let Some(later) = later_candidates(c, outs, from, to)?
+        {
+            return Ok(later);
+        }
+        candidates(c, outs)
+    }
+
+    fn fit(&self, cand: &Candidate, n: i64) -> bool {
+        let fits = |s: &Sbp, sizes: &Dims| splits(*s, sizes, n, cand.even);
+        cand.row.ins.iter().zip(&self.ins).all(|(s, z)| fits(s, z))
+            && cand.row.outs.iter().zip(&self.outs).all(|(s, z)| fits(s, z))
+    }
+
+    fn after(&self, row: &Row, n: i64) -> Sizes {
+        let mut next = self.clone();
+        next.ins.iter_mut().zip(&row.ins).for_each(|(z, s)| shrink(z, *s, n));
+        next.outs.iter_mut().zip(&row.outs).for_each(|(z, s)| shrink(z, *s, n));
+        next
+    }
+}
+
 /// The layout of each input, where there is one.
 type Layouts<'a> = SmallVec<[Option<&'a [Sbp]>; 4]>;
 
@@ -105,18 +183,12 @@ fn decide(
 ) -> Result<Option<Choice>> {
     let mut rows = candidates(c, outs)?;
     let dest: Vec<&[Sbp]> = dest.iter().map(|d| d.get().unwrap_or(&[])).collect();
-    // Sizes as the axes before this one leave them, on the smallest shard.
-    let mut in_sizes: Vec<Dims> =
-        c.ins.iter().map(|t| t.map_or(Dims::new(), |t| Dims::from_slice(t.sizes()))).collect();
-    let mut out_sizes: Vec<Dims> = outs.iter().map(|t| Dims::from_slice(t.sizes())).collect();
+    let mut sizes = Sizes::of(c, outs);
     let mut ins: Vec<Vec<Sbp>> = vec![Vec::new(); c.ins.len()];
     let mut to: Vec<Vec<Sbp>> = vec![Vec::new(); outs.len()];
     for (axis, &n) in hierarchy.iter().enumerate() {
-        if axis > 0
-            && let (Some(from), Some(to)) = (in_sizes.first(), out_sizes.first())
-            && let Some(later) = later_candidates(c, outs, from, to)?
-        {
-            rows = later;
+        if axis > 0 {
+            rows = sizes.candidates(c, outs, axis)?;
         }
         let now = |i: usize| layouts[i].map_or(Sbp::B, |s| s[axis]);
         // On one rank nothing costs anything: it chooses as two do, so that results have the layouts they have on many.
@@ -128,10 +200,7 @@ fn decide(
                 || (row.outs.iter().zip(&dest).all(|(o, d)| *o == d[axis])
                     && (0..row.ins.len())
                         .all(|i| fixed.checked_shr(i as u32).unwrap_or(0) & 1 == 0 || row.ins[i] == now(i)));
-            let fits = |s: &Sbp, sizes: &Dims| splits(*s, sizes, n, cand.even);
-            let fits_shape = row.ins.iter().zip(&in_sizes).all(|(s, z)| fits(s, z))
-                && row.outs.iter().zip(&out_sizes).all(|(s, z)| fits(s, z));
-            if !fits_dest || !fits_shape {
+            if !fits_dest || !sizes.fit(cand, n) {
                 continue;
             }
             let mut cost = 0.0;
@@ -139,13 +208,13 @@ fn decide(
             for (i, t) in c.ins.iter().enumerate() {
                 if let Some(t) = t {
                     split_in |= matches!(now(i), Sbp::S(_));
-                    cost += axis_cost(now(i), row.ins[i], bytes(t.dtype(), &in_sizes[i]), of);
+                    cost += axis_cost(now(i), row.ins[i], bytes(t.dtype(), &sizes.ins[i]), of);
                 }
             }
             if dest.is_empty() && !split_in {
                 for (o, s) in row.outs.iter().enumerate() {
                     if matches!(s, Sbp::S(_)) {
-                        cost += axis_cost(*s, Sbp::B, bytes(outs[o].dtype(), &out_sizes[o]), of);
+                        cost += axis_cost(*s, Sbp::B, bytes(outs[o].dtype(), &sizes.outs[o]), of);
                     }
                 }
             }
@@ -159,14 +228,9 @@ fn decide(
             }
             return Err(nothing_fits(c, layouts, &rows));
         };
-        for (i, s) in cand.row.ins.iter().enumerate() {
-            shrink(&mut in_sizes[i], *s, n);
-            ins[i].push(*s);
-        }
-        for (o, s) in cand.row.outs.iter().enumerate() {
-            shrink(&mut out_sizes[o], *s, n);
-            to[o].push(*s);
-        }
+        sizes = sizes.after(&cand.row, n);
+        ins.iter_mut().zip(&cand.row.ins).for_each(|(own, s)| own.push(*s));
+        to.iter_mut().zip(&cand.row.outs).for_each(|(own, s)| own.push(*s));
     }
     Ok(Some(Choice {
         ins: ins.iter().map(|s| NdSbpId::of(s)).collect(),

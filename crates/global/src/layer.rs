@@ -223,7 +223,8 @@ fn localize(
 }
 
 fn fresh(c: &Call<'_>, spreads: &Spreads, home: Spread, outs: &mut Outs) -> Result<()> {
-    let choice = match choose(c, spreads, outs.tensors(), home, &[], 0)? {
+    let planned = crate::pinned::choice(c, outs.tensors(), home)?;
+    let choice = match planned.map_or_else(|| choose(c, spreads, outs.tensors(), home, &[], 0), |p| Ok(Some(p)))? {
         Some(choice) => choice,
         None => return Err(Error::runtime(format!("{}(): no SBP signature fits", c.name()))),
     };
@@ -267,6 +268,7 @@ fn into(c: &Call<'_>, dest: &[&Tensor], spreads: &Spreads, home: Spread, outs: &
     let fixed = c.ins.iter().enumerate().fold(0u64, |m, (i, t)| m | (same(*t) as u64) << i.min(63));
     match choose(c, spreads, outs.tensors(), home, &layouts, fixed)? {
         Some(choice) => {
+            crate::pinned::skip(c)?;
             let ins = box_inputs(c, spreads, &choice)?;
             let shards: SmallVec<[Option<&Tensor>; 2]> =
                 dest.iter().map(|d| global_of(d).and_then(|g| g.local.as_ref())).collect();

@@ -13,11 +13,12 @@ mod host;
 mod layer;
 mod mesh;
 pub mod ops;
+pub mod pinned;
 mod rows;
 mod tensor;
 mod update;
 
-pub use choose::{Choice, rule};
+pub use choose::{Choice, choices, rule};
 pub(crate) use generated::named;
 pub use host::copy_to_host;
 pub use layer::run_row;

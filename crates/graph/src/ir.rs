@@ -29,6 +29,9 @@ pub struct Graph {
     pub writes: Vec<Write>,
     /// Variables that are computed from other variables, not by runs.
     pub derived: Vec<Derived>,
+    /// In traces whose layouts are searched: the nodes that are calls with fresh results, each with the call's key and its number
+    /// among equal ones (`oneflow_global::pinned`).
+    pub calls: HashMap<usize, (String, usize)>,
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,

@@ -41,10 +41,11 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
         })?;
         return done;
     }
+    let call = with_trace(|t| Ok(t.count_call(c)))?;
     match c.op.kernel {
         Kernel::None => return compose(c, outs),
-        Kernel::Host(_) if c.op.compose.is_some() => return compose(c, outs),
-        Kernel::Host(f) => return host(c, f, outs),
+        Kernel::Host(_) if c.op.compose.is_some() => return within_call(|| compose(c, outs)),
+        Kernel::Host(f) => return within_call(|| host(c, f, outs)),
         Kernel::Layer(f) => return f(c, outs),
         Kernel::View => {
             (c.op.infer)(c, outs)?;
@@ -53,6 +54,7 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
                 return compose(c, outs);
             };
             let base = c.t(In::nth(i))?;
+            // Not noted: a view of a view may be the first tensor again here, so views follow their inputs by the rule.
             with_trace(|t| t.record_view(c.op, c.args, base, c.ins, outs.tensors()))?;
             outs.tensors().iter().for_each(|t| t.set_base(base));
             return Ok(());
@@ -70,11 +72,25 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     if c.op.traits.has(Traits::NEEDS_CONTIGUOUS) && c.ins.iter().flatten().any(|t| !t.is_contiguous()) {
         let _guard = with_tls(this_and_below());
         let ins: SmallVec<[Option<Tensor>; 4]> =
-            c.ins.iter().map(|t| t.map(|t| t.contiguous()).transpose()).collect::<Result<_>>()?;
+            within_call(|| c.ins.iter().map(|t| t.map(|t| t.contiguous()).transpose()).collect::<Result<_>>())?;
         let ins: SmallVec<[Option<&Tensor>; 4]> = ins.iter().map(Option::as_ref).collect();
-        return node(&Call { ins: &ins, ..*c }, outs);
+        return node(&Call { ins: &ins, ..*c }, call, outs);
     }
-    node(c, outs)
+    node(c, call, outs)
+}
+
+/// Runs what a call that layouts are chosen for does inside: its own calls are not counted.
+fn within_call<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
+    with_trace(|t| {
+        t.inside_calls += 1;
+        Ok(())
+    })?;
+    let done = f();
+    with_trace(|t| {
+        t.inside_calls -= 1;
+        Ok(())
+    })?;
+    done
 }
 
 /// The thread's state in which this layer is the highest: those above have had their turn.
@@ -84,12 +100,16 @@ fn this_and_below() -> Tls {
 }
 
 /// Records one node, or the composition where no kernel takes these layouts.
-fn node(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+fn node(c: &Call<'_>, call: Option<(String, usize)>, outs: &mut Outs) -> Result<()> {
     if !can_lower(c, outs)? {
         outs.clear();
-        return compose(c, outs);
+        return within_call(|| compose(c, outs));
     }
-    with_trace(|t| t.record(c.op, c.args, c.ins, outs.tensors()))?;
+    with_trace(|t| {
+        t.record(c.op, c.args, c.ins, outs.tensors())?;
+        t.note_call(call.filter(|_| matches!(c.dest, Dest::Fresh)));
+        Ok(())
+    })?;
     into_dest(c, outs)
 }
 

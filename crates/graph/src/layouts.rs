@@ -2,14 +2,15 @@
 //!
 //! The trace is that of one rank with the whole model, and has the ops that global tensors run (`Tracer::expand_as_global`).
 //! Each op takes the layouts that the rule of eager execution chooses, so what is estimated here is what runs with these
-//! layouts. An update brings everything of a parameter to its layout. Counts time, bytes on the wire and memory; searches
-//! nothing, and knows nothing of overlap.
+//! layouts; a plan may say otherwise for single calls (pins). An update brings everything of a parameter to its layout. Counts
+//! time, bytes on the wire and memory; searches nothing (`solve` does), and knows nothing of overlap.
 
 use crate::ir::{Graph, Kind, Node, ValueId};
-use oneflow_base::{NdSbp, Result, Sbp};
+use oneflow_base::{NdSbp, NdSbpId, Result, Sbp};
 use oneflow_core::{Call, Outs, Tensor, Ty};
 use oneflow_global::boxing::{Transfer, cheapest_path};
-use oneflow_global::rule;
+use oneflow_global::pinned::Pin;
+use oneflow_global::{Choice, choices, rule};
 use oneflow_runtime::shell;
 use std::collections::HashMap;
 
@@ -52,40 +53,139 @@ pub struct Estimate {
     pub peak: f64,
 }
 
-/// The estimate for these layouts of variables and inputs; those that are not named are replicated.
-pub fn estimate(g: &Graph, mesh: &Mesh, given: &HashMap<ValueId, NdSbp>) -> Result<Estimate> {
-    let whole: NdSbp = mesh.hierarchy.iter().map(|_| Sbp::B).collect();
-    let mut w = Walk {
-        g,
-        mesh,
-        layouts: given.clone(),
-        whole,
-        found: Estimate { bytes: vec![0.0; mesh.hierarchy.len()], ..Estimate::default() },
-    };
+/// What is laid out: variables and inputs by value (those that are not named are replicated), calls by their nodes (the rule
+/// decides for the others), and what an optimizer keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Laid {
+    pub values: HashMap<ValueId, NdSbp>,
+    pub pins: HashMap<usize, Pin>,
+    pub zero: Option<Zero>,
+}
+
+/// Slices in place of replicas, as `GraphConfig.enable_zero` makes them.
+#[derive(Clone, Copy, Debug)]
+pub struct Zero {
+    pub stage: u8,
+    /// Parameters of fewer elements stay whole.
+    pub least: i64,
+}
+
+/// The estimate for these layouts.
+pub fn estimate(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Estimate> {
+    walk(g, mesh, laid, false).map(|(found, _)| found)
+}
+
+/// The layouts of each call under the rule and the pins.
+pub(crate) fn chosen(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<HashMap<usize, Pin>> {
+    walk(g, mesh, laid, true).map(|(_, chosen)| chosen)
+}
+
+/// Of the layouts that calls are to have, those that the rule would not choose: pins for calls that can be pinned.
+pub(crate) fn pins_for(
+    g: &Graph,
+    mesh: &Mesh,
+    values: HashMap<ValueId, NdSbp>,
+    wanted: &HashMap<usize, Pin>,
+) -> Result<HashMap<usize, Pin>> {
+    let laid = Laid { values, ..Laid::default() };
+    let mut w = Walk { wanted: Some((wanted, HashMap::new())), ..Walk::over(g, mesh, &laid) };
     for n in &g.nodes {
-        w.share(n);
+        w.share(n)?;
+    }
+    for (at, n) in g.nodes.iter().enumerate() {
+        w.node(at, n)?;
+    }
+    Ok(w.wanted.map(|(_, pins)| pins).unwrap_or_default())
+}
+
+fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, HashMap<usize, Pin>)> {
+    let mut w = Walk { chosen: keep.then(HashMap::new), ..Walk::over(g, mesh, laid) };
+    for n in &g.nodes {
+        w.share(n)?;
     }
     for (at, n) in g.nodes.iter().enumerate() {
         w.node(at, n)?;
     }
     for write in &g.writes {
         let (from, to) = (w.layout(write.value), w.layout(write.target));
-        w.change(g.nodes.len(), write.value, &from, &to)?;
+        w.change(g.nodes.len(), write.value, &from, &to, 1.0)?;
     }
     w.memory();
-    Ok(w.found)
+    Ok((w.found, w.chosen.unwrap_or_default()))
+}
+
+impl Mesh {
+    /// The bytes that a rank sends on each axis for a change of layout of a tensor of so many bytes, and the seconds.
+    pub(crate) fn moved(&self, from: &NdSbp, to: &NdSbp, whole: f64) -> Result<(Vec<f64>, f64)> {
+        let (path, _) = cheapest_path(from, to, whole, &self.hierarchy)?;
+        let mut state = from.clone();
+        let (mut sent, mut seconds) = (vec![0.0; self.hierarchy.len()], 0.0);
+        for step in path {
+            let others = self.hierarchy.iter().enumerate().filter(|(k, _)| *k != step.axis);
+            let parts: f64 = others.filter(|(k, _)| matches!(state[*k], Sbp::S(_))).map(|(_, n)| *n as f64).product();
+            let transfer = Transfer::of(&step, whole / parts, self.hierarchy[step.axis]);
+            seconds += transfer.seconds(self.latency[step.axis], self.bandwidth[step.axis]);
+            sent[step.axis] += transfer.bytes;
+            state[step.axis] = step.to;
+        }
+        Ok((sent, seconds))
+    }
+}
+
+/// The layouts that a node's call could have, each with the seconds that a rank computes.
+pub fn offers(g: &Graph, mesh: &Mesh, n: &Node) -> Result<Vec<(Pin, f64)>> {
+    let laid = Laid::default();
+    let w = Walk::over(g, mesh, &laid);
+    w.called(n, |c, outs| {
+        let all = choices(c, outs.tensors(), &mesh.hierarchy)?;
+        Ok(all
+            .iter()
+            .map(pin_of)
+            .map(|pin| (w.share_of_work(n, c, outs, &pin), pin))
+            .map(|(s, pin)| (pin, s))
+            .collect())
+    })
+}
+
+/// The layouts that the rule gives a node of one input whose layout this is.
+pub(crate) fn by_rule(g: &Graph, mesh: &Mesh, n: &Node, from: &NdSbp) -> Result<Pin> {
+    let laid = Laid::default();
+    let w = Walk::over(g, mesh, &laid);
+    w.called(n, |c, outs| {
+        let now: Vec<Option<&[Sbp]>> = n.ins.iter().map(|v| v.map(|_| from.as_slice())).collect();
+        Ok(pin_of(&rule(c, &now, outs.tensors(), &mesh.hierarchy)?))
+    })
+}
+
+/// A choice in words.
+pub(crate) fn pin_of(choice: &Choice) -> Pin {
+    let layout = |id: &NdSbpId| -> NdSbp { id.get().map(NdSbp::from_slice).unwrap_or_default() };
+    Pin { ins: choice.ins.iter().map(layout).collect(), outs: choice.outs.iter().map(layout).collect() }
+}
+
+pub(crate) fn whole_bytes(g: &Graph, v: ValueId) -> f64 {
+    let m = g.meta(v);
+    m.sizes.iter().product::<i64>() as f64 * m.dtype.size() as f64
 }
 
 struct Walk<'a> {
     g: &'a Graph,
     mesh: &'a Mesh,
     layouts: HashMap<ValueId, NdSbp>,
+    pins: &'a HashMap<usize, Pin>,
+    zero: Option<Zero>,
+    /// Where a value is kept in another layout than ops use.
+    held: HashMap<ValueId, NdSbp>,
     whole: NdSbp,
+    /// The layouts of each call, where somebody asks for them.
+    chosen: Option<HashMap<usize, Pin>>,
+    /// The layouts that calls are to have, and those of them that the rule did not choose.
+    wanted: Option<(&'a HashMap<usize, Pin>, HashMap<usize, Pin>)>,
     found: Estimate,
 }
 
 /// The lists of an update: everything of the parameter at one position.
-fn lists(n: &Node) -> Vec<Vec<usize>> {
+pub(crate) fn lists(n: &Node) -> Vec<Vec<usize>> {
     let Kind::Op { op, attrs } = &n.kind else { return Vec::new() };
     let args = attrs.args();
     let ins: Vec<Option<&Tensor>> = vec![None; n.ins.len()];
@@ -103,32 +203,125 @@ fn lists(n: &Node) -> Vec<Vec<usize>> {
     found
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn over(g: &'a Graph, mesh: &'a Mesh, laid: &'a Laid) -> Walk<'a> {
+        Walk {
+            g,
+            mesh,
+            layouts: laid.values.clone(),
+            pins: &laid.pins,
+            zero: laid.zero,
+            held: HashMap::new(),
+            whole: mesh.hierarchy.iter().map(|_| Sbp::B).collect(),
+            chosen: None,
+            wanted: None,
+            found: Estimate { bytes: vec![0.0; mesh.hierarchy.len()], ..Estimate::default() },
+        }
+    }
+
     fn layout(&self, v: ValueId) -> NdSbp {
         self.layouts.get(&v).unwrap_or(&self.whole).clone()
     }
 
-    /// States have the layouts of their parameters.
-    fn share(&mut self, n: &Node) {
+    /// States have the layouts of their parameters, or of the slices that a rank keeps.
+    fn share(&mut self, n: &Node) -> Result<()> {
         if n.updates.is_empty() {
-            return;
+            return Ok(());
         }
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
-            let layout = self.layout(home);
+            let slice = self.slice(home);
+            let stage = self.zero.map_or(0, |z| z.stage);
+            let layout = slice.clone().unwrap_or_else(|| self.layout(home));
+            if let (Some(slice), 3..) = (&slice, stage) {
+                self.held.insert(home, slice.clone());
+            }
             for v in own.iter().skip(1).filter_map(|i| n.ins[*i]) {
-                if self.g.variables.of(v).is_some() && self.g.meta(v).sizes == self.g.meta(home).sizes {
+                if self.g.meta(v).sizes != self.g.meta(home).sizes {
+                    continue;
+                }
+                if self.g.variables.of(v).is_some() {
                     self.layouts.insert(v, layout.clone());
+                } else if let (Some(slice), 2..) = (&slice, stage) {
+                    self.held.insert(v, slice.clone());
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The layout of a rank's slice of a parameter: along the first dimension that a replicating axis can split, those that no
+    /// axis splits first. `None` where all of it stays.
+    fn slice(&self, home: ValueId) -> Option<NdSbp> {
+        let zero = self.zero?;
+        let (mut layout, h) = (self.layout(home), &self.mesh.hierarchy);
+        let mut sizes = self.g.meta(home).sizes.clone();
+        if self.g.meta(home).numel() < zero.least {
+            return None;
+        }
+        for (axis, s) in layout.iter().enumerate() {
+            if let Sbp::S(d) = s {
+                sizes[*d as usize] /= h[axis];
+            }
+        }
+        let is_split = |d: &usize| layout.contains(&Sbp::S(*d as u8));
+        let mut dims: Vec<usize> = (0..sizes.len()).collect();
+        dims.sort_by_key(is_split);
+        let free = (0..layout.len()).filter(|axis| layout[*axis] == Sbp::B && h[*axis] > 1);
+        let (axis, dim) = free.flat_map(|a| dims.iter().map(move |d| (a, *d))).find(|(a, d)| sizes[*d] >= h[*a])?;
+        layout[axis] = Sbp::S(dim as u8);
+        Some(layout)
     }
 
     fn node(&mut self, at: usize, n: &Node) -> Result<()> {
-        let Kind::Op { op, attrs } = &n.kind else { return Ok(()) };
+        if n.op().is_none() {
+            return Ok(());
+        }
         if !n.updates.is_empty() {
             return self.update(at, n);
         }
+        let now: Vec<Option<NdSbp>> = n.ins.iter().map(|v| v.map(|v| self.layout(v))).collect();
+        let (chosen, work) = self.called(n, |c, outs| {
+            let seen: Vec<Option<&[Sbp]>> = now.iter().map(|s| s.as_deref()).collect();
+            let chosen = match self.pins.get(&at) {
+                Some(pin) => pin.clone(),
+                None => pin_of(&rule(c, &seen, outs.tensors(), &self.mesh.hierarchy)?),
+            };
+            let work = self.share_of_work(n, c, outs, &chosen);
+            Ok((chosen, work))
+        })?;
+        let chosen = self.as_wanted(at, chosen);
+        for (i, v) in n.ins.iter().enumerate() {
+            if let (Some(v), Some(from)) = (v, &now[i]) {
+                self.change(at, *v, from, &chosen.ins[i], 1.0)?;
+            }
+        }
+        self.found.compute_seconds += work;
+        for (v, s) in n.outs.iter().zip(&chosen.outs) {
+            self.layouts.insert(*v, s.clone());
+        }
+        if let Some(all) = &mut self.chosen {
+            all.insert(at, chosen);
+        }
+        Ok(())
+    }
+
+    fn as_wanted(&mut self, at: usize, by_rule: Pin) -> Pin {
+        let Some((wanted, pins)) = &mut self.wanted else { return by_rule };
+        match wanted.get(&at).filter(|w| **w != by_rule && self.g.calls.contains_key(&at)) {
+            Some(pin) => {
+                pins.insert(at, pin.clone());
+                pin.clone()
+            }
+            None => by_rule,
+        }
+    }
+
+    /// Runs `f` on a node's call, as eager execution would make it, and its results.
+    fn called<R>(&self, n: &Node, f: impl FnOnce(&Call<'_>, &Outs) -> Result<R>) -> Result<R> {
+        let Kind::Op { op, attrs } = &n.kind else {
+            return Err(oneflow_base::Error::runtime("layouts: a fused node in a logical graph"));
+        };
         let shells: Vec<Option<Tensor>> = n
             .ins
             .iter()
@@ -139,44 +332,48 @@ impl Walk<'_> {
         let c = Call::new(op, &refs, &args);
         let mut outs = Outs::new();
         (op.infer)(&c, &mut outs)?;
-        let now: Vec<Option<NdSbp>> = n.ins.iter().map(|v| v.map(|v| self.layout(v))).collect();
-        let seen: Vec<Option<&[Sbp]>> = now.iter().map(|s| s.as_deref()).collect();
-        let chosen = rule(&c, &seen, outs.tensors(), &self.mesh.hierarchy)?;
-        let layout = |id: oneflow_base::NdSbpId| -> NdSbp { id.get().map(NdSbp::from_slice).unwrap_or_default() };
-        let ins: Vec<NdSbp> = chosen.ins.iter().map(|s| layout(*s)).collect();
-        let to: Vec<NdSbp> = chosen.outs.iter().map(|s| layout(*s)).collect();
-        for (i, v) in n.ins.iter().enumerate() {
-            if let (Some(v), Some(from)) = (v, &now[i]) {
-                self.change(at, *v, from, &ins[i])?;
-            }
+        f(&c, &outs)
+    }
+
+    /// Seconds that a rank computes in a call with these layouts: axes on which one is split share the work.
+    fn share_of_work(&self, n: &Node, c: &Call<'_>, outs: &Outs, chosen: &Pin) -> f64 {
+        if n.is_view() {
+            return 0.0;
         }
-        // Axes on which ranks share the work.
-        let splits = |k: usize| ins.iter().chain(&to).any(|s| matches!(s.get(k), Some(Sbp::S(_))));
-        let share: f64 =
-            self.mesh.hierarchy.iter().enumerate().filter(|(k, _)| splits(*k)).map(|(_, n)| *n as f64).product();
-        if !n.is_view() {
-            let metas: Vec<_> = outs.tensors().iter().map(Tensor::meta).collect();
-            let cost = (op.cost)(&c, &metas);
-            self.work(cost.flops / share, cost.bytes / share);
-        }
-        for (v, s) in n.outs.iter().zip(to) {
-            self.layouts.insert(*v, s);
-        }
-        Ok(())
+        let splits = |k: usize| chosen.ins.iter().chain(&chosen.outs).any(|s| matches!(s.get(k), Some(Sbp::S(_))));
+        let axes = self.mesh.hierarchy.iter().enumerate().filter(|(k, _)| splits(*k));
+        let share: f64 = axes.map(|(_, n)| *n as f64).product();
+        let metas: Vec<_> = outs.tensors().iter().map(Tensor::meta).collect();
+        let cost = (c.op.cost)(c, &metas);
+        self.seconds_of_work(cost.flops / share, cost.bytes / share)
     }
 
     /// Optimizers: element by element, on the slices that the layout of the parameter leaves.
     fn update(&mut self, at: usize, n: &Node) -> Result<()> {
+        let stage = self.zero.map_or(0, |z| z.stage);
+        // A slice of a gradient is made of each micro-batch's.
+        let times = self.g.micro_batches.len().saturating_sub(1).max(1) as f64;
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
-            let to = self.layout(home);
+            let (whole, slice) = (self.layout(home), self.slice(home));
+            let to = slice.clone().unwrap_or_else(|| whole.clone());
             let mut bytes = 0.0;
             for v in own.iter().filter_map(|i| n.ins[*i]).filter(|v| self.g.meta(*v).sizes == self.g.meta(home).sizes) {
                 let from = self.layout(v);
-                self.change(at, v, &from, &to)?;
+                let outlives = self.g.variables.of(v).is_some();
+                match &slice {
+                    Some(_) if stage == 1 && !outlives => self.change(at, v, &from, &whole, 1.0)?,
+                    Some(_) if !outlives => self.change(at, v, &from, &to, times)?,
+                    Some(_) => {}
+                    None => self.change(at, v, &from, &to, 1.0)?,
+                }
                 bytes += self.local(v, &to);
             }
-            self.work(bytes, 2.0 * bytes);
+            if slice.is_some() {
+                // After the step; or for a module's call, and once more for its backward.
+                self.change(at, home, &to, &whole, if stage == 3 { 2.0 * times } else { 1.0 })?;
+            }
+            self.found.compute_seconds += self.seconds_of_work(bytes, 2.0 * bytes);
         }
         for (i, o) in &n.updates {
             if let Some(v) = n.ins[*i as usize] {
@@ -187,8 +384,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn work(&mut self, flops: f64, bytes: f64) {
-        self.found.compute_seconds += (flops / self.mesh.flops).max(bytes / self.mesh.memory_bandwidth);
+    fn seconds_of_work(&self, flops: f64, bytes: f64) -> f64 {
+        (flops / self.mesh.flops).max(bytes / self.mesh.memory_bandwidth)
+    }
+
+    /// Bytes of a value on one rank, as it is kept.
+    fn kept(&self, v: ValueId) -> f64 {
+        self.held.get(&v).map_or_else(|| self.local(v, &self.layout(v)), |s| self.local(v, s))
     }
 
     /// Bytes of a value on one rank.
@@ -199,27 +401,18 @@ impl Walk<'_> {
         whole / axes.map(|(n, _)| *n as f64).product::<f64>()
     }
 
-    fn change(&mut self, node: usize, value: ValueId, from: &NdSbp, to: &NdSbp) -> Result<()> {
+    /// A change of layout that happens this many times a step.
+    fn change(&mut self, node: usize, value: ValueId, from: &NdSbp, to: &NdSbp, times: f64) -> Result<()> {
         if from == to {
             return Ok(());
         }
-        let m = self.g.meta(value);
-        let whole = m.sizes.iter().product::<i64>() as f64 * m.dtype.size() as f64;
-        let (path, _) = cheapest_path(from, to, whole, &self.mesh.hierarchy)?;
-        let mut state = from.clone();
-        let (mut sent, mut seconds) = (0.0, 0.0);
-        for step in path {
-            let n = self.mesh.hierarchy[step.axis];
-            let others = self.mesh.hierarchy.iter().enumerate().filter(|(k, _)| *k != step.axis);
-            let parts: f64 = others.filter(|(k, _)| matches!(state[*k], Sbp::S(_))).map(|(_, n)| *n as f64).product();
-            let transfer = Transfer::of(&step, whole / parts, n);
-            seconds += transfer.seconds(self.mesh.latency[step.axis], self.mesh.bandwidth[step.axis]);
-            self.found.bytes[step.axis] += transfer.bytes;
-            sent += transfer.bytes;
-            state[step.axis] = step.to;
-        }
-        self.found.move_seconds += seconds;
-        self.found.moves.push(Move { node, value, from: from.clone(), to: to.clone(), bytes: sent, seconds });
+        let whole = whole_bytes(self.g, value);
+        let (by_axis, seconds) = self.mesh.moved(from, to, whole)?;
+        self.found.bytes.iter_mut().zip(&by_axis).for_each(|(n, own)| *n += times * own);
+        self.found.move_seconds += times * seconds;
+        let bytes = times * by_axis.iter().sum::<f64>();
+        let (from, to, seconds) = (from.clone(), to.clone(), times * seconds);
+        self.found.moves.push(Move { node, value, from, to, bytes, seconds });
         Ok(())
     }
 
@@ -241,17 +434,20 @@ impl Walk<'_> {
             *moved.entry(m.node).or_default() += self.local(m.value, &m.to);
         }
         let outside = |v: &ValueId| self.g.variables.of(*v).is_some();
-        let fixed: f64 = self.g.variables.iter().map(|x| self.local(x.value, &self.layout(x.value))).sum();
-        let mut now = fixed + self.g.inputs.iter().map(|v| self.local(*v, &self.layout(*v))).sum::<f64>();
+        let fixed: f64 = self.g.variables.iter().map(|x| self.kept(x.value)).sum();
+        let mut now = fixed + self.g.inputs.iter().map(|v| self.kept(*v)).sum::<f64>();
         let mut peak = now;
         for (at, n) in self.g.nodes.iter().enumerate() {
             let updated = |v: &ValueId| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == *v);
             let fresh = n.outs.iter().filter(|v| self.g.is_root(**v) && !updated(v));
-            now += fresh.map(|v| self.local(*v, &self.layout(*v))).sum::<f64>();
-            peak = peak.max(now + moved.get(&at).copied().unwrap_or(0.0));
+            now += fresh.map(|v| self.kept(*v)).sum::<f64>();
+            // Of parameters in slices, what the op reads is gathered.
+            let sliced = n.ins.iter().flatten().filter(|v| self.held.contains_key(v) && n.updates.is_empty());
+            let gathered: f64 = sliced.map(|v| self.local(*v, &self.layout(*v))).sum();
+            peak = peak.max(now + gathered + moved.get(&at).copied().unwrap_or(0.0));
             let gone = ends.get(&at).into_iter().flatten().filter(|v| !outside(v) && !self.g.inputs.contains(v));
             let made = |v: &&ValueId| !self.is_update(**v);
-            now -= gone.filter(made).map(|v| self.local(*v, &self.layout(*v))).sum::<f64>();
+            now -= gone.filter(made).map(|v| self.kept(*v)).sum::<f64>();
         }
         self.found.fixed = fixed;
         self.found.peak = peak;

@@ -11,18 +11,20 @@ mod layouts;
 mod lowering;
 mod passes;
 mod print;
+mod solve;
 mod split;
 mod trace;
 
 pub use flops::model_flops;
 pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use known::known;
-pub use layouts::{Estimate, Mesh, Move, estimate};
+pub use layouts::{Estimate, Laid, Mesh, Move, Zero, estimate, offers};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::order::Straighten;
 pub use passes::pipeline::{Half, Turn};
 pub use passes::{PASSES, Pass, Stage};
+pub use solve::{Group, Solution, solve};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
 

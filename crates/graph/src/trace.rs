@@ -7,7 +7,10 @@
 use crate::ir::{Graph, Kind, Node, Section, Value, ValueId, Variable, Write};
 use oneflow_base::{Arg, Attrs, Dims, Error, Meta, Result, contiguous_strides};
 use oneflow_core::kernels::mt19937;
-use oneflow_core::{Ext, OpDef, Rows, Storage, Tensor, bit, default_generator, ops, tls, with_tls};
+use oneflow_core::{
+    Call, Ext, Kernel, OpDef, Rows, Storage, Tensor, Traits, bit, default_generator, ops, tls, with_tls,
+};
+use oneflow_global::pinned::call_key;
 use oneflow_ops::creation;
 use oneflow_ops::view::as_strided;
 use smallvec::{SmallVec, smallvec};
@@ -76,6 +79,10 @@ pub(crate) struct Trace {
     /// Ops whose calls are traced as their compositions.
     expanded: HashSet<String>,
     expanding: Vec<&'static str>,
+    /// Of calls that global tensors choose layouts for, how many there were of a key; none is counted without `expand_as_global`.
+    calls: Option<HashMap<String, usize>>,
+    /// Not zero inside such a call.
+    pub inside_calls: u32,
 }
 
 /// The user's source location, as text.
@@ -218,6 +225,8 @@ impl Tracer {
             captures_are_constant: false,
             expanded: HashSet::new(),
             expanding: Vec::new(),
+            calls: None,
+            inside_calls: 0,
         };
         TRACE.set(Some(trace));
         set_lazy(true);
@@ -293,6 +302,10 @@ impl Tracer {
 
     /// From now on calls are traced as global tensors run them: as compositions where an op has no layouts of its own.
     pub fn expand_as_global(&self) -> Result<()> {
+        self.with(|t| {
+            t.calls = Some(HashMap::new());
+            Ok(())
+        })?;
         let placed = ops().into_iter().filter(|op| matches!(op.sbp.rows, Rows::Compose));
         self.expand(placed.map(|op| op.name().to_owned()).collect())
     }
@@ -401,6 +414,26 @@ impl Trace {
 
     pub(crate) fn end_expansion(&mut self) {
         self.expanding.pop();
+    }
+
+    /// Counts a call that global tensors choose layouts for; its key, and how many such calls came before.
+    pub(crate) fn count_call(&mut self, c: &Call<'_>) -> Option<(String, usize)> {
+        let chosen = !c.op.traits.has(Traits::MUTATES) && !matches!(c.op.kernel, Kernel::None | Kernel::Layer(_));
+        // Copies are made where memory is shared, which is elsewhere for global tensors.
+        let copies = std::ptr::eq(c.op, &creation::contiguous::COPY_OP);
+        let counted = chosen && !copies && self.inside_calls == 0 && c.ins.iter().any(Option::is_some);
+        let calls = self.calls.as_mut().filter(|_| counted)?;
+        let key = call_key(c.op.name(), c.ins.iter().map(|t| t.map(|t| t.sizes().to_vec())));
+        let n = calls.entry(key.clone()).or_default();
+        *n += 1;
+        Some((key, *n - 1))
+    }
+
+    /// Says that the latest node is that of a counted call.
+    pub(crate) fn note_call(&mut self, call: Option<(String, usize)>) {
+        if let Some(call) = call {
+            self.graph.calls.insert(self.graph.nodes.len() - 1, call);
+        }
     }
 
     fn add_value(&mut self, meta: Meta, offset: i64, root: Option<ValueId>) -> ValueId {

@@ -2,7 +2,8 @@
 
 use crate::gate::run;
 use oneflow_core::base::{NdSbp, Sbp};
-use oneflow_graph::{Graph, Mesh, estimate};
+use oneflow_global::pinned::{self, Pin};
+use oneflow_graph::{Graph, Group, Laid, Mesh, Zero, estimate, solve};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -30,6 +31,61 @@ fn layout(numbers: &[i64]) -> PyResult<NdSbp> {
         n => Err(PyValueError::new_err(format!("{n} is no dimension that a mesh axis splits"))),
     };
     numbers.iter().map(one).collect()
+}
+
+/// A layout as it is printed: "S(0)", "B", "P".
+fn parse(words: &[String]) -> PyResult<NdSbp> {
+    let one = |w: &String| match w.as_str() {
+        "B" => Ok(Sbp::B),
+        "P" => Ok(Sbp::P_SUM),
+        w => w
+            .strip_prefix("S(")
+            .and_then(|w| w.strip_suffix(')'))
+            .and_then(|d| d.parse::<u8>().ok())
+            .filter(|d| *d < 8)
+            .map(Sbp::S)
+            .ok_or_else(|| PyValueError::new_err(format!("{w:?} is not a layout: expected 'B', 'P' or 'S(dim)'"))),
+    };
+    words.iter().map(one).collect()
+}
+
+fn words(s: &[Sbp]) -> Vec<String> {
+    s.iter().map(|s| format!("{s:?}")).collect()
+}
+
+/// The layouts of the inputs and results of a call.
+type Words = (Vec<Vec<String>>, Vec<Vec<String>>);
+
+fn pin(of: &Words) -> PyResult<Pin> {
+    let all = |l: &[Vec<String>]| l.iter().map(|w| parse(w)).collect::<PyResult<Vec<_>>>();
+    Ok(Pin { ins: all(&of.0)?, outs: all(&of.1)? })
+}
+
+fn unpin(of: &Pin) -> Words {
+    let all = |l: &[NdSbp]| l.iter().map(|s| words(s)).collect();
+    (all(&of.ins), all(&of.outs))
+}
+
+/// A mesh as Python says it: sizes, and for each axis seconds and bytes a second; operations and bytes a second of a rank.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Hardware {
+    hierarchy: Vec<i64>,
+    latency: Vec<f64>,
+    bandwidth: Vec<f64>,
+    flops: f64,
+    memory_bandwidth: f64,
+}
+
+impl Hardware {
+    fn mesh(self) -> PyResult<Mesh> {
+        let n = self.hierarchy.len();
+        if self.hierarchy.iter().any(|n| *n <= 0) || self.latency.len() != n || self.bandwidth.len() != n {
+            return Err(PyValueError::new_err("a mesh needs a size, a latency and a bandwidth for each axis"));
+        }
+        let Hardware { hierarchy, latency, bandwidth, flops, memory_bandwidth } = self;
+        Ok(Mesh { hierarchy, latency, bandwidth, flops, memory_bandwidth })
+    }
 }
 
 fn text(s: &[Sbp]) -> String {
@@ -67,26 +123,87 @@ impl Layouts {
     fn n_nodes(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes.len()
     }
-    /// What a step costs one rank with these layouts, by value; the others are replicated.
+    /// Of each node that is a call whose layouts can be chosen: its number, key, number among equal calls, and line of Python.
+    fn calls(&self) -> Vec<(usize, String, usize, String)> {
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = g
+            .calls
+            .iter()
+            .map(|(at, (key, n))| (*at, key.clone(), *n, g.nodes[*at].stack.as_deref().unwrap_or_default().to_owned()))
+            .collect();
+        all.sort();
+        all
+    }
+    /// The layouts that the op of a node offers over a mesh.
+    fn offers(&self, node: usize, mesh: Hardware) -> PyResult<Vec<Words>> {
+        let mesh = mesh.mesh()?;
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = g.nodes.get(node).ok_or_else(|| PyValueError::new_err(format!("there is no node {node}")))?;
+        Ok(run(|| oneflow_graph::offers(&g, &mesh, n))?.iter().map(|(pin, _)| unpin(pin)).collect())
+    }
+    /// The layouts of groups of values (one of the options of each) and of calls with which a step takes the fewest seconds:
+    /// options by number, calls that the rule would lay out otherwise, and whether nothing can be better.
+    fn solve(
+        &self,
+        groups: Vec<(Vec<u32>, Vec<Vec<i64>>)>,
+        start: Vec<usize>,
+        mesh: Hardware,
+        memory_weight: f64,
+    ) -> PyResult<(Vec<usize>, Vec<(usize, Words)>, bool)> {
+        let mesh = mesh.mesh()?;
+        let groups = groups
+            .into_iter()
+            .map(|(members, options)| {
+                let options = options.iter().map(|l| layout(l)).collect::<PyResult<Vec<_>>>()?;
+                match options.iter().all(|o| o.len() == mesh.hierarchy.len()) {
+                    true => Ok(Group { members, options }),
+                    false => Err(PyValueError::new_err("a layout has one entry for each axis of the mesh")),
+                }
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = run(|| solve(&g, &mesh, &groups, &start, memory_weight))?;
+        let mut pins: Vec<_> = found.pins.iter().map(|(at, pin)| (*at, unpin(pin))).collect();
+        pins.sort();
+        Ok((found.groups, pins, found.optimal))
+    }
+    /// From now on this thread's calls on global tensors have the layouts of a plan: by key and number of the call.
+    #[staticmethod]
+    fn begin_pins(pins: Vec<(String, usize, Words)>) -> PyResult<()> {
+        let all = pins.into_iter().map(|(key, n, words)| Ok(((key, n), pin(&words)?))).collect::<PyResult<_>>()?;
+        pinned::begin(all);
+        Ok(())
+    }
+    /// Ends what `begin_pins` began; with `met`, raises where a call did not come.
+    #[staticmethod]
+    fn end_pins(met: bool) -> PyResult<()> {
+        if met {
+            return run(pinned::end);
+        }
+        pinned::abort();
+        Ok(())
+    }
+    /// What a step costs one rank with these layouts, by value (the others are replicated) and by node (the rule chooses the
+    /// others); with `zero`, its stage and the least elements of what it splits.
+    #[pyo3(signature = (layouts, mesh, pins=None, zero=None))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
         layouts: HashMap<u32, Vec<i64>>,
-        hierarchy: Vec<i64>,
-        latency: Vec<f64>,
-        bandwidth: Vec<f64>,
-        flops: f64,
-        memory_bandwidth: f64,
+        mesh: Hardware,
+        pins: Option<HashMap<usize, Words>>,
+        zero: Option<(u8, i64)>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let n = hierarchy.len();
-        let sound = hierarchy.iter().all(|n| *n > 0) && latency.len() == n && bandwidth.len() == n;
-        if !sound || layouts.values().any(|l| l.len() != n) {
-            return Err(PyValueError::new_err("a mesh needs a size, a latency and a bandwidth for each axis"));
+        let mesh = mesh.mesh()?;
+        if layouts.values().any(|l| l.len() != mesh.hierarchy.len()) {
+            return Err(PyValueError::new_err("a layout has one entry for each axis of the mesh"));
         }
-        let given = layouts.iter().map(|(v, l)| Ok((*v, layout(l)?))).collect::<PyResult<HashMap<_, _>>>()?;
-        let mesh = Mesh { hierarchy, latency, bandwidth, flops, memory_bandwidth };
+        let values = layouts.iter().map(|(v, l)| Ok((*v, layout(l)?))).collect::<PyResult<HashMap<_, _>>>()?;
+        let pins = pins.unwrap_or_default();
+        let pins = pins.iter().map(|(at, words)| Ok((*at, pin(words)?))).collect::<PyResult<HashMap<_, _>>>()?;
+        let laid = Laid { values, pins, zero: zero.map(|(stage, least)| Zero { stage, least }) };
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = run(|| estimate(&g, &mesh, &given))?;
+        let found = run(|| estimate(&g, &mesh, &laid))?;
         let d = PyDict::new(py);
         d.set_item("compute_seconds", found.compute_seconds)?;
         d.set_item("move_seconds", found.move_seconds)?;

@@ -37,6 +37,17 @@ class GraphConfig:
         self._cudnn_search = True
         # Stage, least elements and level of `enable_zero`.
         self._zero: tuple[int, int, int] | None = None
+        self._searches = False
+        # What the search of `enable_auto_parallel` is about.
+        self._search: dict[str, Any] = {
+            "cluster": None,
+            "memory": None,
+            "zero": None,
+            "recompute": None,
+            "ignore": False,
+            "ratio": 1.0,
+            "wait": 0.0,
+        }
         # The name of a pipeline schedule, or a table.
         self._schedule: str | PipelineTable | None = None
 
@@ -136,6 +147,65 @@ class GraphConfig:
                 f"set_pipeline_schedule(): expected a name or a PipelineTable, got {type(schedule).__name__}"
             )
         self._schedule = find(schedule) if isinstance(schedule, str) else schedule
+
+    def enable_auto_parallel(
+        self,
+        mode: bool = True,
+        *,
+        cluster: Any = None,
+        memory: float | None = None,
+        zero: Any = None,
+        recompute: Any = None,
+    ) -> None:
+        """Let the first call of the graph search the layouts of parameters, inputs and ops over all ranks of the job.
+
+        Modules may be local, with the same values on all ranks, or global; inputs of the whole batch too. Layouts of
+        tensors that are global already are kept (see :meth:`enable_auto_parallel_ignore_user_sbp_config`), all others
+        are chosen by ``oneflow.auto_parallel.plan``: rank 0 searches, and all ranks lay their parameters and states
+        out. The plan is ``graph.parallel_plan``. On one rank nothing changes.
+
+        Args:
+            mode: whether to.
+            cluster: an ``auto_parallel.Cluster``, or the name of one; by default the ranks of the job as devices of the
+                kind that the package describes for their type.
+            memory: bytes that a device may hold; by default what the cluster's devices have.
+            zero: the stages of ZeRO to try; by default 1 to 3 where the fastest plan does not fit in the memory.
+            recompute: whether blocks may run again in the backward; by default where the fastest plan does not fit.
+
+        Micro-batches and pipeline stages are those that the graph was given.
+        """
+        self._search = {**self._search, "cluster": cluster, "memory": memory, "zero": zero, "recompute": recompute}
+        self._searches = bool(mode)
+
+    def enable_auto_parallel_ignore_user_sbp_config(self, mode: bool = True) -> None:
+        """Let the search choose the layouts of tensors that are global already, too (default: they are kept)."""
+        self._search = {**self._search, "ignore": bool(mode)}
+
+    def set_auto_parallel_computation_cost_ratio(self, ratio: float = 1.0) -> None:
+        """Multiply the seconds of ops, but not those of moves, in the search's cost model (default: 1).
+
+        OneFlow's numbers, such as 0.05, weigh operations against bytes; here both are seconds on the described cluster.
+
+        Raises:
+            ValueError: it is not a positive number.
+        """
+        if not isinstance(ratio, (int, float)) or not 0 < ratio < float("inf"):
+            raise ValueError(f"set_auto_parallel_computation_cost_ratio(): expected a positive number, got {ratio!r}")
+        self._search = {**self._search, "ratio": float(ratio)}
+
+    def set_auto_parallel_wait_time(self, cost: float = 0.0) -> None:
+        """Let each move cost the time of so many bytes more in the search's cost model (default: none).
+
+        Raises:
+            ValueError: it is negative.
+        """
+        if not isinstance(cost, (int, float)) or not 0 <= cost < float("inf"):
+            raise ValueError(f"set_auto_parallel_wait_time(): expected a number of bytes, got {cost!r}")
+        self._search = {**self._search, "wait": float(cost)}
+
+    @property
+    def _auto_parallel(self) -> dict[str, Any] | None:
+        return self._search if self._searches else None
 
     def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
         """Choose the order of independent ops.
@@ -252,6 +322,7 @@ class GraphConfig:
             "enable_fused_model_update_cast": self._update_cast,
             "allow_precompute": self._precompute,
             "enable_zero": self._zero,
+            "enable_auto_parallel": self._searches,
             "set_outputs_buffer_size": self._outputs,
             "enable_cudnn_conv_heuristic_search_algo": self._cudnn_search,
         }
@@ -274,21 +345,16 @@ def _refuse(name: str, off: tuple[Any, ...], why: str) -> Any:
     return method
 
 
-_SOLVER = (
-    "layouts are those that the eager rule chooses, and no search runs inside a graph: search with "
-    "oneflow.auto_parallel.plan(), or lay tensors out with to_global()"
-)
+_TRUNK = "the cost model knows no overlap of moves with the work of other ops, which OneFlow's algorithm subtracts"
+_COLLECTOR = "moves of one tensor to several consumers are not shared"
 _MEMORY = (
     "memory is saved by module.to(nn.graph.GraphModule).activation_checkpointing and by "
     'enable_straighten_algorithm("MemoryFirst")'
 )
 for _name, _off, _why in (
-    ("enable_auto_parallel", (False,), _SOLVER),
-    ("enable_auto_parallel_ignore_user_sbp_config", (False,), _SOLVER),
-    ("set_auto_parallel_computation_cost_ratio", (), _SOLVER),
-    ("set_auto_parallel_wait_time", (), _SOLVER),
-    ("enable_auto_parallel_trunk_algo", (False,), _SOLVER),
-    ("enable_auto_parallel_sbp_collector", (False,), _SOLVER),
+    ("enable_auto_parallel_trunk_algo", (False,), _TRUNK),
+    ("enable_auto_parallel_mainstem_algo", (False,), _TRUNK),
+    ("enable_auto_parallel_sbp_collector", (False,), _COLLECTOR),
     ("enable_auto_memory", ("Disable",), _MEMORY),
 ):
     setattr(GraphConfig, _name, _refuse(_name, _off, _why))

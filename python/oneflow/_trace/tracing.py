@@ -84,6 +84,8 @@ def trace_program(
             trace.name(tensor, name)
         for i, optimizer in enumerate(graph._stepping()):
             name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
+        if finish is None and (pins := _pins(graph, tensors)):
+            _oneflow._Layouts.begin_pins(pins)
         inputs = list(map(wanting, placeholders(trace, tensors), tensors))
         lookups = Lookups(trace)
         with lookups, _precision(graph, tensors), _scaled(graph):
@@ -106,6 +108,8 @@ def trace_program(
                     zero.step(optimizer, functools.partial(traced_step, optimizer, graph._scaler))
         if graph._scaler is not None:
             graph._scaler.update()
+        if finish is None:
+            _oneflow._Layouts.end_pins(True)
         # One program creates such state, the next one updates it.
         n_places = len(building.kept.places)
         outputs += [made for state in states.values() for made in state.settle(building.kept)]
@@ -124,6 +128,7 @@ def trace_program(
             state.restore()
         raise
     finally:
+        _oneflow._Layouts.end_pins(False)
         trace.abort()
         for p, grad in grads:
             p.grad = grad
@@ -133,6 +138,12 @@ def trace_program(
         compiled, structure, building.kept, met, memory, graph._stepping(), once, lookups if lookups.all else None
     )
     return program, traced - start, time.perf_counter() - traced
+
+
+def _pins(graph: Graph, tensors: list[Tensor]) -> list[Any]:
+    """The layouts of calls that a plan has for inputs of these sizes."""
+    sizes, pins = graph._pins or (None, [])
+    return pins if sizes == [list(t.shape) for t in tensors] else []
 
 
 def _steps_in_build(graph: Graph, states: dict[int, States], optimizer: Any) -> None:

@@ -191,7 +191,7 @@ def _split(p: Tensor) -> list[Any] | None:
 
 
 class _Seen(dict[str, Any]):
-    """A module's parameters during a trace: one that is looked up is what ops are to see, one that is listed is itself."""
+    """A module's parameters during a trace: looked up, one is what ops are to see; listed, it is itself."""
 
     def __init__(self, own: dict[str, Any], look_up: Callable[[Tensor], Tensor]) -> None:
         super().__init__(own)

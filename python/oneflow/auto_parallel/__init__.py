@@ -1,7 +1,11 @@
 """Layouts chosen by cost: a graph's step is traced on one rank; its parameters and inputs are laid out on a cluster.
 
-The planner searches meshes of the cluster's devices, and for each the splits of parameters and inputs. Ops follow by
-the rule that also runs them, so a plan runs as it was estimated. It chooses no pipeline stages, recomputation or ZeRO.
+The planner searches meshes of the cluster's devices, and for each the splits of parameters, inputs and ops; where the
+fastest does not fit in the memory, stages of ZeRO and blocks that run again in the backward. A plan runs as it was
+estimated: what a call needs other layouts for than the rule of eager execution chooses is written in it. It chooses no
+pipeline stages, and micro-batches only among numbers that it is given.
+
+``graph.config.enable_auto_parallel()`` plans in the first call of a graph.
 
 Example::
 
@@ -20,6 +24,7 @@ Example::
     ('S(0)',)
 """
 
+from oneflow.auto_parallel import _graphs as _graphs
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel._search import plan
 from oneflow.auto_parallel.cluster import Cluster, Link

@@ -11,15 +11,19 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, sbp
+from oneflow.auto_parallel._problem import ZERO_LEAST, modules_of
+from oneflow.nn.graph import GraphModule
 
 __all__ = ["Plan"]
 
-_VERSION = 1
+_VERSION = 2
+_CALL_HEADS = ("call", "number", "inputs", "results", "the rule adds", "where")
+_OTHER_HEADS = ("mesh", "ZeRO", "blocks run again", "micro-batches", "ms a step", "over the limit: peak MB")
 
 
 @dataclass
 class Plan:
-    """Layouts of a graph's parameters and inputs over a mesh, with their costs.
+    """Layouts of a graph's parameters, inputs and calls over a mesh, with their costs.
 
     Attributes:
         mesh: the number of devices on each axis.
@@ -29,8 +33,16 @@ class Plan:
         peak: the estimated peak memory of a device in bytes; ``memory`` is the limit.
         bytes: the bytes that a device sends in a step, for each axis.
         moves: the changes of layout, each with op, line of Python, sizes, from, to, bytes and seconds.
-        others: the meshes that were tried, each with its sizes, and the seconds and peak of its best layouts.
+        others: what else was tried: mesh, stage of ZeRO, whether blocks run again, micro-batches, the seconds of the
+            best layouts, and their peak where it is over the limit.
         reasons: by groups of parameters of one shape: their layout, the next best and the seconds that it would add.
+        calls: those that the rule of eager execution would lay out otherwise: the op with the sizes of its inputs, its
+            number among equal calls, the layouts of inputs and results, the line of Python, and the seconds that the
+            rule would add (None where it would need too much memory).
+        zero: the stage of ZeRO, 0 for none.
+        recompute: the modules whose forward runs again in the backward.
+        micro_batches: their number; None leaves that of the graph.
+        input_sizes: of the inputs that the plan was made for; calls of other sizes are laid out by the rule.
 
     Example::
 
@@ -51,9 +63,14 @@ class Plan:
     moves: list[Any] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
     reasons: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    zero: int = 0
+    recompute: list[str] = field(default_factory=list)
+    micro_batches: int | None = None
+    input_sizes: list[list[int]] = field(default_factory=list)
 
     def table(self) -> str:
-        """Return the plan as text: layouts with their reasons, the costliest moves, other meshes.
+        """Return the plan as text: layouts with their reasons, calls, the costliest moves, what else was tried.
 
         Example::
 
@@ -63,8 +80,10 @@ class Plan:
         """
         lines = [self._head()]
         lines += ["", *_columns(("parameters", "layout", "next best", "adds"), self._reason_rows())]
+        if self.calls:
+            lines += ["", *_columns(_CALL_HEADS, self._call_rows())]
         lines += ["", *_columns(("move", "sizes", "from", "to", "MB", "ms", "where"), self._move_rows(12))]
-        lines += ["", *_columns(("mesh", "ms a step", "peak MB"), self._other_rows())]
+        lines += ["", *_columns(_OTHER_HEADS, self._other_rows())]
         return "\n".join(line.rstrip() for line in lines)
 
     def html(self, path: str | os.PathLike[str]) -> None:
@@ -83,10 +102,12 @@ class Plan:
             f"<h1>{html.escape(self._head())}</h1>",
             "<h2>Layouts, and what the next best would add</h2>",
             table(("parameters", "layout", "next best", "adds"), self._reason_rows()),
+            "<h2>Calls that the rule would lay out otherwise, and what that would add</h2>",
+            table(_CALL_HEADS, self._call_rows()),
             "<h2>Changes of layout</h2>",
             table(("move", "sizes", "from", "to", "MB", "ms", "where"), self._move_rows(len(self.moves))),
-            "<h2>Meshes</h2>",
-            table(("mesh", "ms a step", "peak MB"), self._other_rows()),
+            "<h2>What else was tried</h2>",
+            table(_OTHER_HEADS, self._other_rows()),
         ]
         page = f"<!doctype html><meta charset=utf-8><title>Plan</title><style>{style}</style>" + "".join(parts)
         Path(path).write_text(page, encoding="utf-8")
@@ -106,15 +127,29 @@ class Plan:
             text = json.loads(Path(path).read_text(encoding="utf-8"))
             if text.pop("version") != _VERSION:
                 raise ValueError("of another version")
-            plan = cls(**text)
-            plan.layouts = {str(name): tuple(layout) for name, layout in plan.layouts.items()}
-            plan.inputs = [tuple(layout) for layout in plan.inputs]
-            for layout in [*plan.layouts.values(), *plan.inputs]:
-                if len(layout) != len(plan.mesh):
-                    raise ValueError(f"layout {layout} on a mesh of {len(plan.mesh)} axes")
-                plan._sbp(layout)
+            return cls.from_dict(text)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is not a plan: {error}") from None
+
+    @classmethod
+    def from_dict(cls, text: dict[str, Any]) -> Plan:
+        """Return the plan of what ``dataclasses.asdict`` made of one.
+
+        Raises:
+            ValueError: a layout in it is not valid.
+        """
+        plan = cls(**text)
+        plan.layouts = {str(name): tuple(layout) for name, layout in plan.layouts.items()}
+        plan.inputs = [tuple(layout) for layout in plan.inputs]
+        for layout in [*plan.layouts.values(), *plan.inputs]:
+            if len(layout) != len(plan.mesh):
+                raise ValueError(f"layout {layout} on a mesh of {len(plan.mesh)} axes")
+            plan._sbp(layout)
+        for _, number, ins, outs, _, _ in plan.calls:
+            if not isinstance(number, int) or any(len(s) not in (0, len(plan.mesh)) for s in [*ins, *outs]):
+                raise ValueError(f"a call's layouts {ins} -> {outs} on a mesh of {len(plan.mesh)} axes")
+        if plan.zero not in (0, 1, 2, 3):
+            raise ValueError(f"stage {plan.zero!r} of ZeRO")
         return plan
 
     # ---- use
@@ -132,23 +167,42 @@ class Plan:
         return oneflow.placement(device_type, ranks)
 
     def apply(self, graph: Any, device_type: str = "cpu") -> None:
-        """Lay out the parameters and buffers of a graph. Call it on every rank, before the graph's first call.
+        """Lay out the parameters, buffers and states of a graph, and let its next calls follow the plan.
+
+        Call it on every rank, before the graph's first call.
 
         Args:
             graph: an ``nn.Graph`` whose modules have the same values on all ranks.
 
         Raises:
-            ValueError: its parameters are not those of the plan.
+            ValueError: its parameters or modules are not those of the plan.
         """
         place = self.placement(device_type)
         tensors = dict(graph._parameters())
         if set(tensors) != set(self.layouts):
             names = sorted(set(tensors) ^ set(self.layouts))
             raise ValueError(f"the plan and the graph differ in {names[:5]}")
+        modules = dict(modules_of(graph))
+        if missing := [name for name in self.recompute if name not in modules]:
+            raise ValueError(f"the plan and the graph differ in the modules {missing[:5]}")
         whole = [sbp.broadcast] * len(self.mesh)
+        layouts: dict[int, list[Any]] = {}
         for name, tensor in tensors.items():
-            layout = self._sbp(self.layouts[name])
+            layouts[id(tensor)] = layout = self._sbp(self.layouts[name])
             tensor.data = tensor.detach().to_global(place, whole).to_global(sbp=layout, copy=True)
+        for optimizer in graph._stepping():
+            for param, state in optimizer.state.items():
+                for key, value in state.items():
+                    if isinstance(value, Tensor) and value.shape == param.shape and id(param) in layouts:
+                        state[key] = value.to_global(place, whole).to_global(sbp=layouts[id(param)], copy=True)
+        for name in self.recompute:
+            GraphModule(modules[name]).activation_checkpointing = True
+        if self.zero:
+            graph.config.enable_zero(True, stage=self.zero, shard_min_size=ZERO_LEAST)
+        if self.micro_batches is not None:
+            graph.config.set_gradient_accumulation_steps(self.micro_batches)
+        pins = [(key, number, (ins, outs)) for key, number, ins, outs, _, _ in self.calls]
+        graph._pins = (self.input_sizes, pins) if pins else None
 
     def place(self, *tensors: Tensor, device_type: str = "cpu") -> Any:
         """Return inputs, which are the same on all ranks, in the plan's layouts: one, or a tuple.
@@ -181,7 +235,10 @@ class Plan:
     def _head(self) -> str:
         parts = f"{1e3 * self.compute_seconds:.3f} compute, {1e3 * self.move_seconds:.3f} moves"
         memory = f"peak {self.peak / 1e6:,.1f} of {self.memory / 1e6:,.1f} MB"
-        return f"{self.cluster}, mesh {_mesh(self.mesh)}: {1e3 * self.seconds:.3f} ms a step ({parts}), {memory}"
+        ways = [f"ZeRO {self.zero}"] * bool(self.zero) + ["blocks run again"] * bool(self.recompute)
+        ways += [f"{self.micro_batches} micro-batches"] * (self.micro_batches is not None)
+        way = "".join(f", {way}" for way in ways)
+        return f"{self.cluster}, mesh {_mesh(self.mesh)}{way}: {1e3 * self.seconds:.3f} ms a step ({parts}), {memory}"
 
     def _reason_rows(self) -> list[tuple[str, ...]]:
         return [
@@ -196,8 +253,31 @@ class Plan:
             for op, where, sizes, source, target, n, seconds in moves
         ]
 
+    def _call_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                call,
+                str(number),
+                ", ".join(" ".join(s) or "-" for s in ins),
+                ", ".join(" ".join(s) for s in outs),
+                "too much memory" if adds is None else f"{1e3 * adds:.3f} ms",
+                where,
+            )
+            for call, number, ins, outs, where, adds in self.calls
+        ]
+
     def _other_rows(self) -> list[tuple[str, ...]]:
-        return [(_mesh(mesh), f"{1e3 * seconds:.3f}", f"{peak / 1e6:,.1f}") for mesh, seconds, peak in self.others]
+        return [
+            (
+                _mesh(mesh),
+                str(zero) if zero else "-",
+                "yes" if again else "no",
+                "-" if micro is None else str(micro),
+                f"{1e3 * seconds:.3f}",
+                "-" if peak is None else f"{peak / 1e6:,.1f}",
+            )
+            for mesh, zero, again, micro, seconds, peak in self.others
+        ]
 
 
 def _mesh(sizes: list[int]) -> str:

@@ -82,6 +82,10 @@ class Graph:
         self._optimizers: list[tuple[Any, Any]] = []
         self._scaler: Any = None
         self._most = _KEPT
+        # The plan of `enable_auto_parallel` with the device type; and of the plan that is applied, the sizes of inputs
+        # and the layouts of calls.
+        self._plan: Any = None
+        self._pins: Any = None
         self._forget()
         self._modules: dict[str, Module] = {}
         self.debug(
@@ -402,7 +406,14 @@ class Graph:
         """
         return runtime_state.to_device(state_dict, device)
 
+    @property
+    def parallel_plan(self) -> Any:
+        """The plan (``oneflow.auto_parallel.Plan``) that ``enable_auto_parallel`` made in the first call, or None."""
+        return None if self._plan is None else self._plan[0]
+
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
+        if self.config._auto_parallel is not None:
+            args, kwargs = oneflow.auto_parallel._graphs.laid_out(self, args, kwargs)
         if self.config.changes != self._configured:
             self._forget()
         structure = flatten_call(args, kwargs, tensors)
