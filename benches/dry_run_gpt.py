@@ -89,16 +89,21 @@ def gpt(config: GPT2Config, dp: int, tp: int, batch: int, zero: int, recompute: 
     return (Train(model, zero, amp), *layout.batch(tokens, tokens))
 
 
-def staged(config: GPT2Config, dp: int, tp: int, pp: int, micro_batches: int) -> Any:
-    """A step of a GPT in stages, one sequence a copy and micro-batch, and its inputs."""
+def staged(config: GPT2Config, dp: int, tp: int, pp: int, micro_batches: int, rows: int = 1, dtype: Any = None) -> Any:
+    """A step of a GPT in stages, so many sequences a copy and micro-batch, and its inputs.
+
+    With ``dtype`` parameters have it, else they have float32 and products bfloat16.
+    """
     model, n = Stages(config, pp), dp * tp
+    if dtype is not None:
+        model.to(dtype)
     ranks = torch.arange(pp * n).reshape(pp, dp, tp).tolist()
     places = [torch.placement("cpu", mesh) for mesh in ranks]
     for number, (stage, place) in enumerate(zip(model.stages, places, strict=True)):
         tensor_parallel(stage, place)
         stage.to(nn.graph.GraphModule).set_stage(number, place)
-    sizes, layout = (dp * micro_batches, config.n_positions), [torch.sbp.split(0), torch.sbp.broadcast]
+    sizes, layout = (dp * micro_batches * rows, config.n_positions), [torch.sbp.split(0), torch.sbp.broadcast]
     tokens, targets = (
         torch.zeros(*sizes, dtype=torch.int64, placement=place, sbp=layout) for place in (places[0], places[-1])
     )
-    return Train(model, 0, True, micro_batches), tokens, targets
+    return Train(model, 0, dtype is None, micro_batches), tokens, targets
