@@ -88,14 +88,15 @@ pub(crate) fn pins_for(
     wanted: &HashMap<usize, Pin>,
 ) -> Result<HashMap<usize, Pin>> {
     let laid = Laid { values, ..Laid::default() };
-    let mut w = Walk { wanted: Some((wanted, HashMap::new())), ..Walk::over(g, mesh, &laid) };
+    let wanted = Wanted { all: wanted, pins: HashMap::new() };
+    let mut w = Walk { wanted: Some(wanted), ..Walk::over(g, mesh, &laid) };
     for n in &g.nodes {
         w.share(n)?;
     }
     for (at, n) in g.nodes.iter().enumerate() {
         w.node(at, n)?;
     }
-    Ok(w.wanted.map(|(_, pins)| pins).unwrap_or_default())
+    Ok(w.wanted.map(|w| w.pins).unwrap_or_default())
 }
 
 fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, HashMap<usize, Pin>)> {
@@ -112,6 +113,12 @@ fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, Ha
     }
     w.memory();
     Ok((w.found, w.chosen.unwrap_or_default()))
+}
+
+/// The layouts that calls are to have, and pins for those that the rule would not choose.
+struct Wanted<'a> {
+    all: &'a HashMap<usize, Pin>,
+    pins: HashMap<usize, Pin>,
 }
 
 impl Mesh {
@@ -180,7 +187,7 @@ struct Walk<'a> {
     /// The layouts of each call, where somebody asks for them.
     chosen: Option<HashMap<usize, Pin>>,
     /// The layouts that calls are to have, and those of them that the rule did not choose.
-    wanted: Option<(&'a HashMap<usize, Pin>, HashMap<usize, Pin>)>,
+    wanted: Option<Wanted<'a>>,
     found: Estimate,
 }
 
@@ -307,10 +314,10 @@ impl<'a> Walk<'a> {
     }
 
     fn as_wanted(&mut self, at: usize, by_rule: Pin) -> Pin {
-        let Some((wanted, pins)) = &mut self.wanted else { return by_rule };
-        match wanted.get(&at).filter(|w| **w != by_rule && self.g.calls.contains_key(&at)) {
+        let Some(wanted) = &mut self.wanted else { return by_rule };
+        match wanted.all.get(&at).filter(|w| **w != by_rule && self.g.calls.contains_key(&at)) {
             Some(pin) => {
-                pins.insert(at, pin.clone());
+                wanted.pins.insert(at, pin.clone());
                 pin.clone()
             }
             None => by_rule,

@@ -24,7 +24,7 @@ Example::
     ('S(0)',)
 """
 
-from oneflow.auto_parallel import _graphs as _graphs
+from oneflow.auto_parallel._graphs import laid_out as _laid_out
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel._search import plan
 from oneflow.auto_parallel.cluster import Cluster, Link

@@ -8,6 +8,7 @@ then run their own stages alone.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,10 @@ class _Call:
         self.grads: dict[int, tuple[Any, ...]] = {}
         self.n_inputs = -1
         self.drawn = 0
+
+    def note_gradient(self, number: int, grad: Tensor) -> None:
+        """Note the layout of an input's gradient; a hook."""
+        self.grads[number] = _layout(grad)
 
 
 class Stages:
@@ -86,7 +91,7 @@ class Stages:
             ]
             for i, t in enumerate(inputs):
                 if t.requires_grad and t.is_global:
-                    t.register_hook(lambda grad, i=i: call.grads.__setitem__(i, _layout(grad)))
+                    t.register_hook(functools.partial(call.note_gradient, i))
             return results
 
         return noted
@@ -140,4 +145,5 @@ def _layout(t: Tensor) -> tuple[Any, ...]:
 
 def _empty(layout: tuple[Any, ...]) -> Tensor:
     shape, dtype, placement, layouts = layout
-    return oneflow.empty(shape, dtype=dtype, placement=placement, sbp=list(layouts))
+    made: Any = oneflow.empty
+    return made(shape, dtype=dtype, placement=placement, sbp=list(layouts))

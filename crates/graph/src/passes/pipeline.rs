@@ -118,6 +118,7 @@ fn units_of(
     units: &mut HashMap<(usize, u32, bool), Vec<usize>>,
 ) {
     let mut unit_of: HashMap<usize, (usize, u32, bool)> = HashMap::new();
+    let start = part.start;
     let mut sections = g.sections.iter().filter(|s| s.micro_batch == m).peekable();
     // What precedes the first stage prepares inputs.
     let first = sections.clone().find(|s| own.contains(&s.stage));
@@ -137,8 +138,12 @@ fn units_of(
             continue;
         }
         // What this rank sends while another's stage is traced was made by its own stage before. Gradients may be
-        // accumulated as late: with the stage that made them, whose activations they would keep.
-        let later = || before[i].iter().rev().find_map(|j| unit_of.get(j)).copied();
+        // accumulated as late: with the stage that made them, whose activations they would keep. What waits for a
+        // message belongs to whoever needs it.
+        let later = || {
+            let units: Option<Vec<_>> = before[i].range(start..).map(|j| unit_of.get(j).copied()).collect();
+            units.and_then(|u| u.last().copied())
+        };
         if let Some(at) = if here || sends { Some(unit) } else { later() } {
             units.entry(at).or_default().push(i);
             unit_of.insert(i, at);
