@@ -15,7 +15,7 @@ GPT3 = GPT2Config(vocabulary=51200, n_positions=2048, n_layers=96, n_heads=96, w
 
 
 class UntiedGPT(GPT2):
-    """With a table of its own for the logits: ZeRO gathers what a module uses, and the tied one is used by two."""
+    """With a table of its own for the logits: ZeRO gathers a tied one once more, for the head."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__(config)

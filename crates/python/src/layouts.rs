@@ -56,6 +56,9 @@ fn words(s: &[Sbp]) -> Vec<String> {
 /// The layouts of the inputs and results of a call.
 type Words = (Vec<Vec<String>>, Vec<Vec<String>>);
 
+/// The options of groups by number, the layouts of nodes, and whether nothing can be better.
+type Solved = (Vec<usize>, Vec<(usize, Words)>, bool);
+
 fn pin(of: &Words) -> PyResult<Pin> {
     let all = |l: &[Vec<String>]| l.iter().map(|w| parse(w)).collect::<PyResult<Vec<_>>>();
     Ok(Pin { ins: all(&of.0)?, outs: all(&of.1)? })
@@ -149,7 +152,7 @@ impl Layouts {
         start: Vec<usize>,
         mesh: Hardware,
         memory_weight: f64,
-    ) -> PyResult<(Vec<usize>, Vec<(usize, Words)>, bool)> {
+    ) -> PyResult<Solved> {
         let mesh = mesh.mesh()?;
         let groups = groups
             .into_iter()

@@ -413,7 +413,8 @@ class Graph:
 
     def _program(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
         if self.config._auto_parallel is not None:
-            args, kwargs = oneflow.auto_parallel._laid_out(self, args, kwargs)
+            planner: Any = oneflow.auto_parallel
+            args, kwargs = planner._laid_out(self, args, kwargs)
         if self.config.changes != self._configured:
             self._forget()
         structure = flatten_call(args, kwargs, tensors)

@@ -287,8 +287,10 @@ mod tests {
             node(&mut g, &WORK, "A", m, &[w3]);
             begin(&mut g, 1, true);
             let r = node(&mut g, &RECEIVE, "R", m, &[]);
+            // Behind the stage's module, on the same rank.
+            let t = node(&mut g, &WORK, "T", m, &[r, f0]);
             begin(&mut g, 0, true);
-            node(&mut g, &WORK, "w", m, &[r, f0]);
+            node(&mut g, &WORK, "w", m, &[t, f0]);
         }
         g.micro_batches.push(g.nodes.len());
         node(&mut g, &WORK, "u", 9, &[]);
@@ -308,7 +310,7 @@ mod tests {
     fn a_row_of_a_table_orders_stages_and_weights() {
         let whole =
             [(0, 0, "F"), (0, 1, "F"), (3, 0, "F"), (3, 0, "B"), (3, 1, "F"), (3, 1, "B"), (0, 0, "B"), (0, 1, "B")];
-        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 A0 r1 F1 W1 B1 S1 V1 A1 R0 w0 R1 w1 u9 ");
+        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 A0 r1 F1 W1 B1 S1 V1 A1 R0 T0 w0 R1 T1 w1 u9 ");
         let split = [
             (0, 0, "F"),
             (0, 1, "F"),
@@ -321,7 +323,7 @@ mod tests {
             (3, 0, "W"),
             (0, 0, "B"),
         ];
-        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 R1 w1 W0 V0 A0 R0 w0 u9 ");
+        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 R1 T1 w1 W0 V0 A0 R0 T0 w0 u9 ");
     }
 
     #[test]
