@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from oneflow._trace import dynamic
 from oneflow.compiler import OptimizedModule, disable, is_compiling, list_backends, reset
 
 __all__ = [
@@ -49,8 +50,37 @@ def graph_break() -> None:
     """Do nothing: a trace is one program, or the function runs eagerly."""
 
 
-def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
-    """Accepted: each size is compiled on its own."""
+def mark_dynamic(
+    t: Any,
+    index: Any,
+    *,
+    hint_override: Any = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: Any = None,
+) -> None:
+    """Keep dimensions of a tensor open in what is compiled for it: one program serves all their sizes.
+
+    Args:
+        t: an input of a compiled function or of an ``nn.Graph``.
+        index: a dimension, or a list of them. Dimensions of one size are one dimension.
+        min: the smallest size.
+        max: the largest size.
+        hint_override: accepted.
+        specialize_on: accepted.
+
+    The first call with it raises ValueError where the program does not follow from the size.
+    """
+    dynamic.mark(t, index, min, max, True)
 
 
-maybe_mark_dynamic = mark_static = mark_dynamic
+def maybe_mark_dynamic(t: Any, index: Any) -> None:
+    """As :func:`mark_dynamic`; where the program does not follow from the size, each size has its own."""
+    dynamic.mark(t, index, None, None, False)
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Fix the sizes of dimensions of a tensor, of all where ``index`` is None, also under ``dynamic=True``."""
+    if isinstance(t, type):
+        return
+    dynamic.unmark(t, index)

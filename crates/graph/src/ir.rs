@@ -8,7 +8,7 @@ use oneflow_core::{Kernel, OpDef, Storage, Traits};
 use oneflow_ops::view::as_strided;
 use oneflow_runtime::Ref;
 use smallvec::{SmallVec, smallvec};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub type ValueId = u32;
@@ -35,6 +35,10 @@ pub struct Graph {
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,
+    /// Of a graph for many sizes: values whose layout, or whose maker's arguments, depend on named dimensions.
+    pub varying: HashSet<ValueId>,
+    /// Constants of these sizes alone, with the nodes that make them: computed here so that passes can look at them.
+    pub sized_constants: Vec<(ValueId, Vec<Node>)>,
 }
 
 /// From here to the next section the trace works on a stage.

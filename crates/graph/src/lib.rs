@@ -3,6 +3,7 @@
 //! Compiles. Of a step it runs nothing but what is constant, once (`passes/fold.rs`); what it makes is run by
 //! `oneflow-runtime`.
 
+mod dynamic;
 mod flops;
 mod ir;
 mod known;
@@ -15,6 +16,7 @@ mod solve;
 mod split;
 mod trace;
 
+pub use dynamic::{Check, Points, compile_at_sizes, compile_parts_at_sizes, unfollowed};
 pub use flops::model_flops;
 pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use known::known;
@@ -150,6 +152,19 @@ impl Compiled {
     pub fn run(&mut self, inputs: &[Tensor], poll: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Tensor>> {
         self.refresh()?;
         let results = self.session.run_polled(inputs, poll)?;
+        self.note_writes();
+        Ok(results)
+    }
+
+    /// As `run`, of a plan for many sizes at these sizes of its named dimensions.
+    pub fn run_at(
+        &mut self,
+        sizes: &[i64],
+        inputs: &[Tensor],
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Tensor>> {
+        self.refresh()?;
+        let results = self.session.run_at(sizes, inputs, poll)?;
         self.note_writes();
         Ok(results)
     }

@@ -46,6 +46,8 @@ struct Class {
 
 struct Lowering<'a> {
     g: &'a Graph,
+    /// The same graph at other sizes. What two values share, they share at all of them.
+    others: &'a [Graph],
     classes: Vec<Class>,
     /// Per root: its class.
     class_of: HashMap<ValueId, usize>,
@@ -54,41 +56,83 @@ struct Lowering<'a> {
     n_in_place: usize,
 }
 
+/// A value's layout in a class.
+#[derive(Clone, Copy)]
+struct Place {
+    value: ValueId,
+    class: usize,
+    /// From the start of the class, wherever the value begins in its root.
+    whole: bool,
+}
+
+/// An instruction before sizes and buffers have numbers.
+struct Line {
+    /// The node that it runs; a copy without one.
+    node: Option<usize>,
+    /// What a copy is for.
+    copies: &'static str,
+    ins: Vec<Place>,
+    outs: Vec<Place>,
+}
+
 /// Makes the plan of a graph.
 pub fn lower(g: &Graph, config: &Config) -> Result<(Plan, MemoryReport)> {
-    let mut l = Lowering { g, classes: Vec::new(), class_of: HashMap::new(), readers: HashMap::new(), n_in_place: 0 };
+    let (mut plans, report) = lower_together(std::slice::from_ref(g), config)?;
+    Ok((plans.pop().unwrap_or_default(), report))
+}
+
+/// Makes the plans of one graph at several sizes: they differ in numbers alone. Memory is planned for the last.
+pub fn lower_together(all: &[Graph], config: &Config) -> Result<(Vec<Plan>, MemoryReport)> {
+    let Some((g, others)) = all.split_last() else { return Err(Error::runtime("graph: nothing to lower")) };
+    let (classes, class_of, readers) = (Vec::new(), HashMap::new(), HashMap::new());
+    let mut l = Lowering { g, others, classes, class_of, readers, n_in_place: 0 };
     l.find_readers();
     l.externals();
     let owners = l.owners();
-    // Instructions, with classes in place of buffers.
-    let mut instrs: Vec<(usize, Instr)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
     for (at, n) in g.nodes.iter().enumerate() {
         if n.is_view() {
             continue;
         }
-        l.emit(at, n, &owners, &mut instrs)?;
+        l.emit(at, n, &owners, &mut lines)?;
     }
     for w in &g.writes {
         let (from, to) = (l.class(g.root(w.value))?, l.class(w.target)?);
         if from != to {
-            let (src, dst) = (l.operand(w.value, from), l.operand_as(w.value, to));
-            instrs.push((g.nodes.len(), copy_instr(src, dst, "write-back")));
+            let (src, dst) = (place_of(w.value, from), Place { whole: true, ..place_of(w.value, to) });
+            lines.push(copy_line(src, dst, "write-back"));
         }
     }
-    l.finish(instrs, config)
+    l.finish(lines, config)
 }
 
-fn copy_instr(src: Operand, dst: Operand, origin: &str) -> Instr {
-    let step = Step {
-        op: COPY_OP.name().into(),
-        args: vec![PlanArg::None; COPY_OP.sig.params().iter().filter(|p| p.is_arg()).count()],
-        ins: vec![Some(Ref::In(0))],
-        outs: vec![Ref::Out(0)],
-    };
-    Instr { steps: vec![step], ins: vec![src], outs: vec![dst], origin: origin.into() }
+fn place_of(value: ValueId, class: usize) -> Place {
+    Place { value, class, whole: false }
+}
+
+fn copy_line(src: Place, dst: Place, copies: &'static str) -> Line {
+    Line { node: None, copies, ins: vec![src], outs: vec![dst] }
+}
+
+/// The layout of a value at a graph's sizes, with its class for a buffer.
+fn operand(g: &Graph, p: &Place) -> Operand {
+    let x = &g.values[p.value as usize];
+    Operand {
+        buffer: p.class as u32,
+        // An empty view may begin behind the end of its base.
+        offset: if p.whole || x.meta.sizes.contains(&0) { 0 } else { x.offset },
+        dtype: x.meta.dtype,
+        sizes: x.meta.sizes.clone(),
+        strides: x.meta.strides.clone(),
+    }
 }
 
 impl Lowering<'_> {
+    /// Whether something holds at all sizes.
+    fn everywhere(&self, holds: impl Fn(&Graph) -> bool) -> bool {
+        holds(self.g) && self.others.iter().all(holds)
+    }
+
     fn find_readers(&mut self) {
         for (at, n) in self.g.nodes.iter().enumerate().filter(|(_, n)| !n.is_view()) {
             for v in n.ins.iter().flatten() {
@@ -156,7 +200,7 @@ impl Lowering<'_> {
                 let last = self.last_read(*v);
                 last.is_none_or(|r| r < at) || last == Some(at) && self.over_itself(n, *v, w.value)
             });
-            if free && !updated && self.g.bytes(w.value) == self.g.bytes(w.target) {
+            if free && !updated && self.everywhere(|g| g.bytes(w.value) == g.bytes(w.target)) {
                 owners.entry(w.value).or_insert(w.target);
             }
         }
@@ -179,40 +223,17 @@ impl Lowering<'_> {
         };
         elementwise
             && n.ins.iter().flatten().filter(|v| self.g.root(**v) == root).all(|v| {
-                let x = &self.g.values[*v as usize];
-                x.offset == 0 && x.meta == *self.g.meta(out)
+                self.everywhere(|g| {
+                    let x = &g.values[*v as usize];
+                    x.offset == 0 && x.meta == *g.meta(out)
+                })
             })
     }
 
-    /// The layout of a value, with its class for a buffer.
-    fn operand(&mut self, v: ValueId, class: usize) -> Operand {
-        let x = &self.g.values[v as usize];
-        Operand {
-            buffer: class as u32,
-            // An empty view may begin behind the end of its base.
-            offset: if x.meta.sizes.contains(&0) { 0 } else { x.offset },
-            dtype: x.meta.dtype,
-            sizes: x.meta.sizes.clone(),
-            strides: x.meta.strides.clone(),
-        }
-    }
-
-    /// The layout of a root in another memory.
-    fn operand_as(&mut self, v: ValueId, class: usize) -> Operand {
-        Operand { offset: 0, ..self.operand(v, class) }
-    }
-
-    fn emit(
-        &mut self,
-        at: usize,
-        n: &Node,
-        owners: &HashMap<ValueId, ValueId>,
-        instrs: &mut Vec<(usize, Instr)>,
-    ) -> Result<()> {
+    fn emit(&mut self, at: usize, n: &Node, owners: &HashMap<ValueId, ValueId>, lines: &mut Vec<Line>) -> Result<()> {
         let mut ins = Vec::new();
         for v in n.ins.iter().flatten() {
-            let c = self.class(self.g.root(*v))?;
-            ins.push(self.operand(*v, c));
+            ins.push(place_of(*v, self.class(self.g.root(*v))?));
         }
         // Updates: the new value lives where the old one did; an old value that is still read moves out of the way first.
         let mut updated: Vec<ValueId> = Vec::new();
@@ -225,8 +246,8 @@ impl Lowering<'_> {
             }
             if self.last_read(root).is_some_and(|r| r > at) {
                 let copy = self.add_class(root, None);
-                let (src, dst) = (self.operand(root, c), self.operand(root, copy));
-                instrs.push((at, copy_instr(src, dst, "copy of a value that an update overwrites")));
+                let (src, dst) = (place_of(root, c), place_of(root, copy));
+                lines.push(copy_line(src, dst, "copy of a value that an update overwrites"));
             }
             self.class_of.insert(out, c);
             self.classes[c].last = out;
@@ -251,9 +272,9 @@ impl Lowering<'_> {
                     None => self.add_class(*v, None),
                 },
             };
-            outs.push(self.operand(*v, c));
+            outs.push(place_of(*v, c));
         }
-        instrs.push((at, self.instr(n, ins, outs)?));
+        lines.push(Line { node: Some(at), copies: "", ins, outs });
         Ok(())
     }
 
@@ -273,23 +294,24 @@ impl Lowering<'_> {
                 _ => return Ok(None),
             },
         };
-        let m = self.g.meta(out);
         for v in candidates {
             let root = self.g.root(v);
-            let x = &self.g.values[v as usize];
             let Some(&c) = self.class_of.get(&root) else { continue };
             let dies = self.last_read(root) == Some(at) && self.classes[c].last == root;
-            let same = x.offset == 0
-                && x.meta.sizes == m.sizes
-                && x.meta.strides == m.strides
-                && x.meta.dtype == m.dtype
-                && self.g.bytes(root) == self.g.bytes(out);
-            // Other inputs in the same memory must be the very same layout.
-            let alone = n.ins.iter().flatten().filter(|o| self.g.root(**o) == root).all(|o| {
-                let y = &self.g.values[*o as usize];
-                y.offset == x.offset && y.meta == x.meta
-            });
-            if self.classes[c].home.is_none() && dies && same && alone {
+            let fits = |g: &Graph| {
+                let (x, m) = (&g.values[v as usize], g.meta(out));
+                let same = x.offset == 0
+                    && x.meta.sizes == m.sizes
+                    && x.meta.strides == m.strides
+                    && x.meta.dtype == m.dtype
+                    && g.bytes(root) == g.bytes(out);
+                // Other inputs in the same memory must be the very same layout.
+                same && n.ins.iter().flatten().filter(|o| g.root(**o) == root).all(|o| {
+                    let y = &g.values[*o as usize];
+                    y.offset == x.offset && y.meta == x.meta
+                })
+            };
+            if self.classes[c].home.is_none() && dies && self.everywhere(fits) {
                 return Ok(Some(c));
             }
         }
@@ -316,48 +338,8 @@ impl Lowering<'_> {
         Ok(v.filter(|_| once))
     }
 
-    fn instr(&self, n: &Node, ins: Vec<Operand>, outs: Vec<Operand>) -> Result<Instr> {
-        let steps = match &n.kind {
-            Kind::Op { op, attrs } => {
-                let mut next = 0u16;
-                let step_ins = n
-                    .ins
-                    .iter()
-                    .map(|v| {
-                        v.map(|_| {
-                            next += 1;
-                            Ref::In(next - 1)
-                        })
-                    })
-                    .collect();
-                vec![Step {
-                    op: op.name().into(),
-                    args: PlanArg::keep(attrs, self.g.rng_start)?,
-                    ins: step_ins,
-                    outs: (0..outs.len() as u16).map(Ref::Out).collect(),
-                }]
-            }
-            Kind::Chain(steps) => steps
-                .iter()
-                .map(|s| {
-                    Ok(Step {
-                        op: s.op.name().into(),
-                        args: PlanArg::keep(&s.attrs, self.g.rng_start)?,
-                        ins: s.ins.to_vec(),
-                        outs: vec![s.out],
-                    })
-                })
-                .collect::<Result<_>>()?,
-        };
-        let origin = match &n.stack {
-            Some(s) => format!("{} (traced at {s})", n.name()),
-            None => n.name(),
-        };
-        Ok(Instr { steps, ins, outs, origin })
-    }
-
     /// Homes for every class, and the plan around the instructions.
-    fn finish(mut self, mut instrs: Vec<(usize, Instr)>, config: &Config) -> Result<(Plan, MemoryReport)> {
+    fn finish(mut self, lines: Vec<Line>, config: &Config) -> Result<(Vec<Plan>, MemoryReport)> {
         let g = self.g;
         let mut n_outputs = 0;
         for v in &g.outputs {
@@ -369,9 +351,9 @@ impl Lowering<'_> {
         }
         // Time is counted in instructions from here on.
         let mut lives: HashMap<usize, (usize, usize)> = HashMap::new();
-        for (t, (_, i)) in instrs.iter().enumerate() {
-            for o in i.ins.iter().chain(&i.outs) {
-                let l = lives.entry(o.buffer as usize).or_insert((t, t));
+        for (t, line) in lines.iter().enumerate() {
+            for p in line.ins.iter().chain(&line.outs) {
+                let l = lives.entry(p.class).or_insert((t, t));
                 l.1 = t;
             }
         }
@@ -399,7 +381,7 @@ impl Lowering<'_> {
             n_buffers: planned.len(),
             n_in_place: self.n_in_place,
             order: layout.order,
-            holders: self.holders(&planned, &ids, &instrs),
+            holders: holders(g, &planned, &ids, &lines),
         };
         // Classes that nothing touches any more have no home and no number.
         let mut number: HashMap<usize, u32> = HashMap::new();
@@ -410,26 +392,33 @@ impl Lowering<'_> {
                 buffers.push(Buffer { device: class.device, bytes: class.bytes, home });
             }
         }
-        let renumber = |o: &mut Operand| -> Result<()> {
-            let id = number.get(&(o.buffer as usize)).copied();
+        let made = Made { number, buffers, device, peak: layout.peak };
+        let all = self.others.iter().chain([g]);
+        let plans = all.map(|g| self.plan(g, &lines, &made, config)).collect::<Result<_>>()?;
+        Ok((plans, report))
+    }
+
+    /// The plan at a graph's sizes.
+    fn plan(&self, g: &Graph, lines: &[Line], made: &Made, config: &Config) -> Result<Plan> {
+        let numbered = |mut o: Operand| -> Result<Operand> {
+            let id = made.number.get(&(o.buffer as usize)).copied();
             o.buffer = id.ok_or_else(|| Error::runtime("graph: a buffer without memory"))?;
-            Ok(())
+            Ok(o)
         };
-        for (_, i) in &mut instrs {
-            i.ins.iter_mut().chain(&mut i.outs).try_for_each(renumber)?;
-        }
-        let mut outputs = Vec::new();
-        for v in &g.outputs {
+        let program = lines.iter().map(|line| {
+            let side = |places: &[Place]| places.iter().map(|p| numbered(operand(g, p))).collect::<Result<Vec<_>>>();
+            instr(g, line, side(&line.ins)?, side(&line.outs)?)
+        });
+        let program = program.collect::<Result<Vec<_>>>()?;
+        let outputs = g.outputs.iter().map(|v| {
             let c = self.class(g.root(*v))?;
-            let mut operand = self.operand(*v, c);
-            renumber(&mut operand)?;
-            outputs.push(Output { operand });
-        }
-        let at = |c: usize| number.get(&c).copied().unwrap_or(0);
-        let plan = Plan {
+            Ok(Output { operand: numbered(operand(g, &place_of(*v, c)))? })
+        });
+        let at = |c: usize| made.number.get(&c).copied().unwrap_or(0);
+        Ok(Plan {
             name: g.name.clone(),
-            arenas: vec![Arena { device, bytes: layout.peak }],
-            buffers,
+            arenas: vec![Arena { device: made.device, bytes: made.peak }],
+            buffers: made.buffers.clone(),
             inputs: g
                 .inputs
                 .iter()
@@ -443,39 +432,99 @@ impl Lowering<'_> {
                     Ok(Variable { name: v.name.clone(), buffer: at(self.class(v.value)?), meta })
                 })
                 .collect::<Result<_>>()?,
-            outputs,
+            outputs: outputs.collect::<Result<_>>()?,
             n_rng: g.n_rng,
-            ..wires(device, config.outputs, instrs.into_iter().map(|x| x.1).collect())
-        };
-        Ok((plan, report))
+            ..wires(made.device, config.outputs, program)
+        })
     }
 }
 
-impl Lowering<'_> {
-    /// The buffers alive when the sum of live bytes is largest, by the instruction that writes each.
-    fn holders(&self, lives: &[Life], ids: &[usize], instrs: &[(usize, Instr)]) -> Vec<(String, u64)> {
-        let mut change = vec![0i64; instrs.len() + 1];
-        for l in lives {
-            change[l.from] += align(l.bytes) as i64;
-            change[l.to + 1] -= align(l.bytes) as i64;
+/// What the plans at all sizes share.
+struct Made {
+    /// Per class: its buffer.
+    number: HashMap<usize, u32>,
+    buffers: Vec<Buffer>,
+    device: Device,
+    peak: u64,
+}
+
+/// An instruction, its operands given.
+fn instr(g: &Graph, line: &Line, ins: Vec<Operand>, outs: Vec<Operand>) -> Result<Instr> {
+    let Some(n) = line.node.map(|at| &g.nodes[at]) else {
+        let step = Step {
+            op: COPY_OP.name().into(),
+            args: vec![PlanArg::None; COPY_OP.sig.params().iter().filter(|p| p.is_arg()).count()],
+            ins: vec![Some(Ref::In(0))],
+            outs: vec![Ref::Out(0)],
+        };
+        return Ok(Instr { steps: vec![step], ins, outs, origin: line.copies.into() });
+    };
+    let steps = match &n.kind {
+        Kind::Op { op, attrs } => {
+            let mut next = 0u16;
+            let step_ins = n
+                .ins
+                .iter()
+                .map(|v| {
+                    v.map(|_| {
+                        next += 1;
+                        Ref::In(next - 1)
+                    })
+                })
+                .collect();
+            vec![Step {
+                op: op.name().into(),
+                args: PlanArg::keep(attrs, g.rng_start)?,
+                ins: step_ins,
+                outs: (0..outs.len() as u16).map(Ref::Out).collect(),
+            }]
         }
-        let (mut now, mut best) = (0, (0, 0));
-        for (t, c) in change.iter().enumerate() {
-            now += c;
-            if now > best.0 {
-                best = (now, t);
-            }
-        }
-        let alive = lives.iter().zip(ids).filter(|(l, _)| l.from <= best.1 && best.1 <= l.to);
-        let mut named: Vec<(String, u64)> = alive
-            .map(|(l, c)| {
-                let maker = instrs.get(l.from).filter(|i| i.1.outs.iter().any(|o| o.buffer as usize == *c));
-                (maker.map_or_else(|| "memory without values".into(), |i| i.1.origin.clone()), l.bytes)
+        Kind::Chain(steps) => steps
+            .iter()
+            .map(|s| {
+                Ok(Step {
+                    op: s.op.name().into(),
+                    args: PlanArg::keep(&s.attrs, g.rng_start)?,
+                    ins: s.ins.to_vec(),
+                    outs: vec![s.out],
+                })
             })
-            .collect();
-        named.sort_by_key(|h| std::cmp::Reverse(h.1));
-        named
+            .collect::<Result<_>>()?,
+    };
+    Ok(Instr { steps, ins, outs, origin: origin(n) })
+}
+
+fn origin(n: &Node) -> String {
+    match &n.stack {
+        Some(s) => format!("{} (traced at {s})", n.name()),
+        None => n.name(),
     }
+}
+
+/// The buffers alive when the sum of live bytes is largest, by the instruction that writes each.
+fn holders(g: &Graph, lives: &[Life], ids: &[usize], lines: &[Line]) -> Vec<(String, u64)> {
+    let mut change = vec![0i64; lines.len() + 1];
+    for l in lives {
+        change[l.from] += align(l.bytes) as i64;
+        change[l.to + 1] -= align(l.bytes) as i64;
+    }
+    let (mut now, mut best) = (0, (0, 0));
+    for (t, c) in change.iter().enumerate() {
+        now += c;
+        if now > best.0 {
+            best = (now, t);
+        }
+    }
+    let alive = lives.iter().zip(ids).filter(|(l, _)| l.from <= best.1 && best.1 <= l.to);
+    let mut named: Vec<(String, u64)> = alive
+        .map(|(l, c)| {
+            let maker = lines.get(l.from).filter(|i| i.outs.iter().any(|o| o.class == *c));
+            let named = |line: &Line| line.node.map_or_else(|| line.copies.to_owned(), |at| origin(&g.nodes[at]));
+            (maker.map_or_else(|| "memory without values".into(), named), l.bytes)
+        })
+        .collect();
+    named.sort_by_key(|h| std::cmp::Reverse(h.1));
+    named
 }
 
 /// One compute actor between the caller's two tasks.

@@ -77,6 +77,7 @@ impl Traced {
             name: g.name.clone(),
             values: g.values.clone(),
             variables: g.variables.clone(),
+            varying: g.varying.clone(),
             ..Graph::default()
         };
         let mut backward = Graph { name: format!("{}.backward", g.name), ..forward.clone() };

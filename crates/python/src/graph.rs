@@ -1,5 +1,6 @@
 //! nn.Graph's compiled half: a trace under way, and a compiled step. Python decides what is traced and when.
 
+use crate::dynamic::TracedStep;
 use crate::feed::{DataSource, Feed, Offer, PYTHON};
 use crate::gate::{self, Shared, run, to_py};
 use crate::object::{bound, get};
@@ -27,7 +28,7 @@ fn tensors(list: &Bound<'_, PyList>) -> PyResult<Vec<Tensor>> {
 }
 
 /// Options by the names of `Config`, and `all_orders` and `compress` of the memory planner.
-fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
+pub(crate) fn config(options: Option<&Bound<'_, PyDict>>) -> PyResult<Config> {
     let mut c = Config::default();
     let Some(options) = options else { return Ok(c) };
     for (name, value) in options {
@@ -205,6 +206,17 @@ impl GraphTrace {
             Ok((make(parts.forward)?, make(parts.backward)?, parts.saved_inputs, parts.n_saved))
         })
     }
+    /// Ends the trace with these results; `_compile_at_sizes` makes a program of it and of traces at other sizes.
+    fn finish_traced(&mut self, outputs: &Bound<'_, PyList>) -> PyResult<TracedStep> {
+        let outputs = tensors(outputs)?;
+        let tracer = self.0.take().ok_or_else(|| PyRuntimeError::new_err("the trace has ended already"))?;
+        run(|| {
+            if outputs.iter().any(|t| global_of(t).is_some()) {
+                return Err(Error::not_implemented("a program for many sizes has no global tensors"));
+            }
+            Ok(TracedStep::new(tracer.finish(&outputs)?))
+        })
+    }
     /// Ends the trace with these results and returns its logical graph, before any pass.
     fn finish_logical<'py>(&mut self, py: Python<'py>, outputs: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyDict>> {
         let outputs = tensors(outputs)?;
@@ -301,6 +313,12 @@ impl Template {
 }
 
 impl CompiledGraph {
+    /// A program whose results are local tensors.
+    pub(crate) fn local(compiled: Compiled) -> CompiledGraph {
+        let templates = compiled.logical.outputs.iter().map(|_| Template::Local).collect();
+        CompiledGraph { compiled: Mutex::new(compiled), watched: Mutex::default(), templates }
+    }
+
     /// Results as Python sees them.
     fn results<'py>(&self, py: Python<'py>, outputs: Vec<Tensor>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
@@ -337,9 +355,42 @@ impl CompiledGraph {
         let outputs = run(|| gate::detach(py, || self.get().run(&inputs, &mut poll)))?;
         self.results(py, outputs)
     }
+    /// Runs a program for many sizes at these, whatever its inputs say of them.
+    fn run_at<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyList>,
+        sizes: Vec<i64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let inputs: Vec<Tensor> = tensors(inputs)?.iter().map(Tensor::shallow).collect();
+        let mut poll = || gate::attach(gate::check_signals);
+        let outputs = run(|| gate::detach(py, || self.get().run_at(&sizes, &inputs, &mut poll)))?;
+        self.results(py, outputs)
+    }
+    /// The sizes of the named dimensions that inputs have; none of a program for one size.
+    fn sizes_of(&self, py: Python<'_>, inputs: &Bound<'_, PyList>) -> PyResult<Vec<i64>> {
+        let inputs = tensors(inputs)?;
+        run(|| self.look(py, |c| c.session.plan().sizes_of(&inputs)))
+    }
+    /// Plans a run at these sizes of the named dimensions, which the first run at them does otherwise.
+    fn prepare(&self, py: Python<'_>, sizes: Vec<i64>) -> PyResult<()> {
+        run(|| self.look(py, |c| c.session.prepare(&sizes)))
+    }
+    /// The named dimensions: name, smallest and largest size.
+    fn dims(&self, py: Python<'_>) -> Vec<(String, i64, i64)> {
+        self.look(py, |c| c.session.plan().dims().iter().map(|d| (d.name.clone(), d.min, d.max)).collect())
+    }
     /// A session next to this one that reads a source, `slots` batches ahead: a callable that returns lists of tensors and
     /// None at the end, or a `_DataSource`. `order`: the inputs in the source's order.
-    fn feed(self_: Bound<'_, Self>, source: &Bound<'_, PyAny>, order: Vec<usize>, slots: u32) -> PyResult<GraphFeed> {
+    /// `sizes`: those of a program for many.
+    #[pyo3(signature = (source, order, slots, sizes=None))]
+    fn feed(
+        self_: Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        order: Vec<usize>,
+        slots: u32,
+        sizes: Option<Vec<i64>>,
+    ) -> PyResult<GraphFeed> {
         let (kind, config, offer) = match source.cast::<DataSource>() {
             Ok(s) => (s.get().kind, s.get().config.clone(), None),
             Err(_) => {
@@ -350,7 +401,7 @@ impl CompiledGraph {
         let session = run(|| {
             // Its threads may want the interpreter at once.
             self_.get().look(source.py(), |compiled| {
-                let mut plan = compiled.session.plan().clone();
+                let mut plan = compiled.session.plan().at(&sizes.unwrap_or_default())?;
                 plan.feed_inputs(&order, kind, config, slots)?;
                 compiled.session.sharing(plan)
             })

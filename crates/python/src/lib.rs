@@ -18,6 +18,7 @@ mod cuda_memory;
 mod default_device;
 mod distributed;
 mod dlpack;
+mod dynamic;
 mod embedding;
 mod entry;
 mod feed;
@@ -90,6 +91,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     global::add(m)?;
     placed::add(m)?;
     distributed::add(m)?;
+    dynamic::add(m)?;
     graph::add(m)?;
     simulate::add(m)?;
     loaded::add(m)?;

@@ -40,6 +40,20 @@ impl LoadedProgram {
         let inputs = self.0.plan().inputs.iter().enumerate();
         inputs.map(|(k, i)| (self.0.plan().input_name(k), i.meta.dtype.name(), i.meta.sizes.to_vec())).collect()
     }
+    /// The sizes of every input in words: names of dimensions, or numbers.
+    fn shapes(&self) -> Vec<Vec<String>> {
+        (0..self.0.plan().inputs.len()).map(|i| self.0.plan().input_shape(i)).collect()
+    }
+    /// The named dimensions: name, smallest and largest size.
+    fn dims(&self) -> Vec<(String, i64, i64)> {
+        self.0.plan().dims().iter().map(|d| (d.name.clone(), d.min, d.max)).collect()
+    }
+    /// Returns an error if inputs do not fit: their number, sizes, dtypes or devices.
+    fn check(&self, inputs: &Bound<'_, PyList>) -> PyResult<()> {
+        let tensor = |o: Bound<'_, PyAny>| get(&o).cloned().ok_or_else(|| to_py(Error::type_("expected a Tensor")));
+        let inputs = inputs.iter().map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
+        run(|| self.0.plan().check_run(&inputs))
+    }
     /// Copies of the variables by name.
     fn variables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let d = PyDict::new(py);

@@ -50,6 +50,8 @@ class GraphConfig:
         }
         # The name of a pipeline schedule, or a table.
         self._schedule: str | PipelineTable | None = None
+        # The dimensions of inputs that stay open, as exports take them.
+        self._dynamic_shapes: Any = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__.update({name: value, "changes": self.__dict__.get("changes", 0) + 1})
@@ -207,6 +209,36 @@ class GraphConfig:
     def _auto_parallel(self) -> dict[str, Any] | None:
         return self._search if self._searches else None
 
+    def set_dynamic_shapes(self, dynamic_shapes: Any = None) -> None:
+        """Let one program serve all sizes of some dimensions of the inputs; by default each size has its own.
+
+        Args:
+            dynamic_shapes: as :func:`oneflow.export.export` takes them, by the names of ``build``'s arguments or in
+                their order: ``{"x": {0: "batch"}}``, or with a range ``{"x": {0: export.Dim("batch", max=64)}}``. None
+                ends it.
+
+        The step is traced at several sizes, and each number that differs must follow from the named dimensions. A new
+        size is then planned without a trace. Sizes outside of a range are refused; 0, and 1 where the program is
+        another one there, have programs of their own.
+
+        The first call raises ValueError where the program does not follow, with the line of Python that it comes from.
+
+        Example::
+
+            >>> class Double(oneflow.nn.Graph):
+            ...     def build(self, x):
+            ...         return x * 2
+            >>> graph = Double()
+            >>> graph.config.set_dynamic_shapes({"x": {0: "batch"}})
+            >>> [graph(oneflow.ones(n, 3)).shape[0] for n in (4, 1, 9)]
+            [4, 1, 9]
+        """
+        if dynamic_shapes is not None and not isinstance(dynamic_shapes, (dict, list, tuple)):
+            raise TypeError(
+                f"set_dynamic_shapes(): expected a dict, a list or a tuple, got {type(dynamic_shapes).__name__}"
+            )
+        self._dynamic_shapes = dynamic_shapes
+
     def enable_straighten_algorithm(self, mode: str = "MemoryFirst") -> None:
         """Choose the order of independent ops.
 
@@ -312,6 +344,7 @@ class GraphConfig:
             "enable_amp": self._amp,
             "set_gradient_accumulation_steps": self._micro_batches,
             "set_pipeline_schedule": self._schedule,
+            "set_dynamic_shapes": self._dynamic_shapes,
             "enable_straighten_algorithm": self._straighten,
             "enable_compress_memory": self._compress,
             "enable_choose_best_memory_allocation": self._all_orders,

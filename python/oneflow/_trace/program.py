@@ -27,7 +27,20 @@ class Program:
         lookups: in stores, if ``build`` makes any.
     """
 
-    __slots__ = ("alive", "compiled", "kept", "lookups", "modules", "once", "optimizers", "ran", "states", "structure")
+    __slots__ = (
+        "alive",
+        "compiled",
+        "dims",
+        "kept",
+        "least",
+        "lookups",
+        "modules",
+        "once",
+        "optimizers",
+        "ran",
+        "states",
+        "structure",
+    )
 
     def __init__(
         self,
@@ -41,6 +54,9 @@ class Program:
         lookups: Lookups | None = None,
     ) -> None:
         self.once, self.ran, self.lookups = once, False, lookups
+        # The named dimensions of a program for many sizes.
+        self.dims: Any = None
+        self.least: list[int] | None = None
         self.compiled = compiled
         self.structure = structure
         self.kept = kept
@@ -49,6 +65,22 @@ class Program:
         compiled.watch([t for t in {id(t): t for t in memory}.values() if not t.is_global])
         self.optimizers = optimizers
         self.states = [(optimizer, optimizer.state, len(optimizer.state)) for optimizer in optimizers]
+
+    def takes(self, tensors: list[Tensor]) -> bool:
+        """Return whether a program for many sizes is for these, which have its metas: 0, or 1, may need another.
+
+        Raises:
+            ValueError: a size is outside of the range that was asked for.
+        """
+        if self.dims.are_large(tensors):
+            return True
+        sizes = self.dims.sizes(tensors)
+        if sizes is None:
+            return True
+        if self.least is None:
+            self.least = [low for _, low, _ in self.compiled.dims()]
+        rows = zip(sizes, self.least, self.dims.asked, strict=True)
+        return not any(size < low and size <= 1 and asked <= 1 for size, low, (asked, _) in rows)
 
     def run(self, tensors: list[Tensor]) -> list[Tensor]:
         """Run once on the graph's inputs; return the results of ``build`` and those for ``kept``."""

@@ -113,7 +113,7 @@ class LoadedGraph:
         """Return whether it was compiled for such arguments."""
         try:
             self._check(args, kwargs)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):
             return False
         return True
 
@@ -122,6 +122,9 @@ class LoadedGraph:
         structure = flatten((args, kwargs), tensors, "input")
         if structure != self._inputs:
             raise TypeError(f"{self!r}: the arguments are not those it was compiled for")
+        if self._program.dims():
+            self._program.check(tensors)
+            return tensors
         for tensor, (name, dtype, shape) in zip(tensors, self._program.inputs(), strict=True):
             if str(tensor.dtype) != f"oneflow.{dtype}" or list(tensor.shape) != shape:
                 raise ValueError(

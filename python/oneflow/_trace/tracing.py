@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import oneflow
@@ -13,6 +13,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._base.untraced import untraced
 from oneflow._trace import pipeline
 from oneflow._trace.building import Building, stages_after
+from oneflow._trace.dynamic import Open, compiled_at_sizes
 from oneflow._trace.lookups import Lookups
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.program import Program, micro_batch, name_state, traced_step
@@ -46,13 +47,16 @@ def trace_program(
     tensors: list[Tensor],
     zero: Zero | None,
     finish: Callable[[Any, list[Tensor]], Any] | None = None,
+    compile: Callable[..., Any] | None = None,
+    expand: Sequence[str] = (),
 ) -> Any:
     """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
 
     ``zero`` is what ``slices`` returns.
 
     With ``finish`` nothing is compiled: calls are traced as global tensors run them, it is called with the trace
-    and its results, and what it returns is returned.
+    and its results, and what it returns is returned. ``compile`` is called with the trace, its results, their structure
+    and the options, in place of the compilation. Calls of the ops ``expand`` are traced as their compositions.
 
     Everything outside of the program is restored afterwards: gradients, states, and the generator.
     """
@@ -80,6 +84,8 @@ def trace_program(
     try:
         if finish is not None:
             trace.expand_as_global()
+        if expand:
+            trace.expand(list(expand))
         for name, tensor in graph._parameters():
             trace.name(tensor, name)
         for i, optimizer in enumerate(graph._stepping()):
@@ -122,7 +128,12 @@ def trace_program(
         after = stages_after(graph._modules.values())
         turns = [] if table is None else pipeline.row_of(table, modules, graph._name)
         options = {"stages_after": after, "turns": turns, **graph.config._options()}
-        compiled = lookups.finish(trace, outputs, inputs, **options)
+        if compile is None:
+            compiled = lookups.finish(trace, outputs, inputs, **options)
+        elif lookups.all:
+            raise NotImplementedError(f"{graph._name}: a graph with lookups in stores has a program for each size")
+        else:
+            compiled = compile(trace, outputs, (structure, len(outputs), once), options)
     except BaseException:
         for state in states.values():
             state.restore()
@@ -132,6 +143,8 @@ def trace_program(
         trace.abort()
         for p, grad in grads:
             p.grad = grad
+    if compiled is None:
+        return None, traced - start, 0.0
     memory = [t for _, t in graph._parameters()] + [t for g in groups for t in g]
     met = graph._has_met(building)
     program = Program(
@@ -144,6 +157,41 @@ def _pins(graph: Graph, tensors: list[Tensor]) -> list[Any]:
     """The layouts of calls that a plan has for inputs of these sizes."""
     sizes, pins = graph._pins or (None, [])
     return pins if sizes == [list(t.shape) for t in tensors] else []
+
+
+def trace_at_sizes(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor], dims: Open) -> Any:
+    """As :func:`trace_program`: one program for all sizes of the named dimensions.
+
+    Raises:
+        SizeError: the program does not follow from them; the error has the place in it.
+    """
+    if graph.config._zero is not None or graph.config._schedule is not None:
+        raise NotImplementedError(f"{graph._name}: ZeRO and pipelines have a program for each size")
+    options: dict[str, Any] = {}
+
+    def trace(inputs: list[Tensor], expand: Sequence[str]) -> tuple[Any, Any]:
+        found: list[Any] = []
+
+        def end(trace: Any, outputs: list[Tensor], made: Any, given: dict[str, Any]) -> Any:
+            found.extend((trace.finish_traced(outputs), made))
+            options.update(given)
+            return None
+
+        trace_program(graph, args, kwargs, inputs, None, compile=end, expand=expand)
+        return found[0], found[1]
+
+    def compile(traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]]) -> Any:
+        # The example itself is traced last: what the program keeps alive and writes back is that trace's.
+        def end(trace: Any, outputs: list[Tensor], made: Any, given: dict[str, Any]) -> Any:
+            trace.abort()
+            return _oneflow._compile_at_sizes(traced, checks, named, points, **given)
+
+        return trace_program(graph, args, kwargs, dims.resized(tensors, points[0]), None, compile=end)
+
+    start = time.perf_counter()
+    (program, *_), _ = compiled_at_sizes(dims, trace, tensors, compile)
+    program.dims = dims
+    return program, time.perf_counter() - start, 0.0
 
 
 def _steps_in_build(graph: Graph, states: dict[int, States], optimizer: Any) -> None:

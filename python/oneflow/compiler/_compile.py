@@ -6,13 +6,14 @@ import copy
 import functools
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._trace.building import Building, Kept
+from oneflow._trace.dynamic import MARKED, Open, automatic, compiled_at_sizes, marks_of, opened
 from oneflow._trace.source_locations import SourceLocations, user_depth
 from oneflow._trace.structure import (
     Modules,
@@ -54,8 +55,11 @@ def compile(
     Args:
         model: a function of tensors, or a module. Without it a decorator is returned.
         fullgraph: raise where Python depends on data, instead of running such calls eagerly.
-        dynamic: accepted; every kind of input (shapes, dtypes, devices) has its own programs, up to
-            ``recompile_limit``. More kinds run eagerly.
+        dynamic: True compiles one program for all sizes of the dimensions that the function leaves open (equal sizes
+            of the example are one dimension); where it follows from no size, each kind of input has its own, and a
+            warning says so once. By default, and with False, every kind of input (shapes, dtypes, devices) has its own
+            programs, up to ``recompile_limit``; more kinds run eagerly. Dimensions that are marked with
+            ``oneflow._dynamo.mark_dynamic`` stay open unless it is False.
         backend: "eager" runs Python as it is; the other names of PyTorch's backends compile as "oneflow" does.
         mode: one of PyTorch's names; they change nothing.
         options: ``{"fuse": False}`` keeps the bits of eager execution.
@@ -63,7 +67,7 @@ def compile(
         disable: return ``model`` as it is.
         recompile_limit: kinds of inputs that get programs, by default sixteen.
         isolate_recompiles: accepted; each call of this function counts its own kinds.
-        dynamic_shapes: accepted, as ``dynamic``.
+        dynamic_shapes: which dimensions stay open, as :func:`oneflow.export.export` takes it.
 
     Returns:
         a function with the same arguments; of a module, a module whose ``_orig_mod`` it is. Methods may be decorated:
@@ -72,6 +76,8 @@ def compile(
     Raises:
         TypeError: ``model`` cannot be called.
         RuntimeError: an unknown mode or backend, or a mode and options.
+        ValueError: ``dynamic=False`` with ``dynamic_shapes``. The first call raises it where a dimension that was named
+            or marked cannot stay open, with the line of Python that needs its size.
         NotImplementedError: ``backend`` is a function: there is no graph of PyTorch's to pass to it.
 
     Example::
@@ -91,14 +97,17 @@ def compile(
             name=name,
             disable=disable,
             recompile_limit=recompile_limit,
+            dynamic_shapes=dynamic_shapes,
         )
+    if dynamic is False and dynamic_shapes:
+        raise ValueError("compile(): dynamic=False and dynamic_shapes contradict each other")
     if not callable(model):
         raise TypeError(f"compile(): expected a function or a module, got {type(model).__name__}")
     if disable:
         return model
     _settings.check_mode(mode, options)
     fuse = bool((options or {}).get("fuse", True))
-    settings = (fullgraph, fuse, _settings.runs_python(backend), recompile_limit or _KEPT)
+    settings = (fullgraph, fuse, _settings.runs_python(backend), recompile_limit or _KEPT, dynamic, dynamic_shapes)
     if isinstance(model, Module):
         return OptimizedModule(model, CompiledFunction(model, *settings))
     compiled = CompiledFunction(model, *settings)
@@ -120,9 +129,22 @@ class CompiledFunction:
     """A callable with the programs it has been compiled to, by kind of input."""
 
     def __init__(
-        self, function: Callable[..., Any], fullgraph: bool, fuse: bool, eager: bool, limit: int = _KEPT
+        self,
+        function: Callable[..., Any],
+        fullgraph: bool,
+        fuse: bool,
+        eager: bool,
+        limit: int = _KEPT,
+        dynamic: bool | None = None,
+        dynamic_shapes: Any = None,
     ) -> None:
         self._function = function
+        self._dynamic, self._dynamic_shapes = dynamic, dynamic_shapes
+        self._asked = bool(dynamic or dynamic_shapes)
+        # The named dimensions of calls by the structure and the ranks of their inputs, those found first before others.
+        self._open: dict[Any, list[Open]] = {}
+        # Dimensions that cannot stay open, by the same and their axes.
+        self._refused: set[Any] = set()
         self._limit = limit
         self._fullgraph = fullgraph
         self._fuse = fuse
@@ -133,7 +155,7 @@ class CompiledFunction:
         # Modules that the function calls without being one, and what traces write into modules.
         self._others: dict[int, Module] = {}
         self._moved: frozenset[tuple[int, str]] = frozenset()
-        self._told = False
+        self._told = self._told_sizes = False
         _all.add(self)
 
     def reset(self) -> None:
@@ -144,6 +166,8 @@ class CompiledFunction:
             >>> oneflow.compiler.reset()
         """
         self._programs.clear()
+        self._open.clear()
+        self._refused.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         return CompiledFunction(copy.deepcopy(self._function, memo), *self._settings())
@@ -152,7 +176,7 @@ class CompiledFunction:
         return CompiledFunction, (self._function, *self._settings())
 
     def _settings(self) -> tuple[Any, ...]:
-        return (self._fullgraph, self._fuse, self._eager, self._limit)
+        return (self._fullgraph, self._fuse, self._eager, self._limit, self._dynamic, self._dynamic_shapes)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         stance = _settings.stance()
@@ -161,6 +185,10 @@ class CompiledFunction:
         tensors: list[Tensor] = []
         try:
             structure = flatten_call(args, kwargs, tensors)
+            if self._asked or MARKED:
+                programs = self._for_all_sizes(structure, tensors, args, kwargs, stance)
+                if programs is not None:
+                    return programs(tensors)
             key, programs = self._find(structure, tensors)
         except (TypeError, NotImplementedError) as error:
             return self._fall_back(error, args, kwargs)
@@ -182,16 +210,94 @@ class CompiledFunction:
                     raise
                 self._programs[key] = None
                 return self._fall_back(error, args, kwargs)
-            # Tracing may have met other modules.
-            own = {id(m) for m in Modules(self._roots()).all}
-            self._others.update((i, m) for i, m in building.called.items() if i not in own)
-            self._moved |= building.moved
-            self._look_again()
-            programs.alive = (self._flat, self._flat.tensors(), self._names)
-            self._programs[key[0], self._state()] = programs
+            self._keep(key[0], programs, building)
         if programs is None:
             return self._function(*args, **kwargs)
         return programs(tensors)
+
+    def _keep(self, inputs: Any, programs: _Programs, building: Building) -> None:
+        """Put programs under their key, for which tracing may have met other modules."""
+        own = {id(m) for m in Modules(self._roots()).all}
+        self._others.update((i, m) for i, m in building.called.items() if i not in own)
+        self._moved |= building.moved
+        self._look_again()
+        programs.alive = (self._flat, self._flat.tensors(), self._names)
+        self._programs[inputs, self._state()] = programs
+
+    def _for_all_sizes(
+        self, structure: Any, tensors: list[Tensor], args: Any, kwargs: Any, stance: str
+    ) -> _Programs | None:
+        """The programs whose named dimensions these inputs fit; None where each kind of input has its own."""
+        if self._dynamic is False:
+            return None
+        kind = (structure, tuple([(t.dim(), t.requires_grad) for t in tensors]))
+        known = self._open.setdefault(kind, [])
+        for dims in known:
+            inputs = (structure, dims.key(tensors), modes_key())
+            programs = self._programs.get((inputs, self._state()))
+            if programs is not None and not programs.is_stale():
+                if programs.fits(tensors):
+                    return programs
+                programs.refuse(tensors, self._name())
+        if stance != "default" or len(self._programs) >= self._limit:
+            return None
+        wanted, strict = self._wanted(structure, args, kwargs, tensors)
+        if not wanted:
+            return None
+        error: Exception | None = None
+        found: _Programs | None = None
+        for dims in wanted:
+            if not self._is_new(dims, structure, tensors) or (kind, frozenset(dims.axes)) in self._refused:
+                continue
+            building = Building(self._flat.all, _no_steps)
+            try:
+                programs = _compile_at_sizes(
+                    self._function, structure, tensors, self._fuse, building, self._flat.all, self._locations(), dims
+                )
+            except ValueError as failed:
+                error = error or failed
+                self._refused.add((kind, frozenset(dims.axes)))
+                continue
+            self._keep((structure, dims.key(tensors), modes_key()), programs, building)
+            known.append(dims)
+            found = programs if programs.fits(tensors) else None
+            break
+        if error is not None and strict:
+            raise DimensionError(f"compile: {self._name()}: {error}") from error
+        if error is not None and not self._told_sizes:
+            self._told_sizes = True
+            text = f"compile: {self._name()} is compiled for each size on its own, because {error}"
+            warnings.warn(text, stacklevel=user_depth())
+        return found
+
+    def _is_new(self, dims: Open, structure: Any, tensors: list[Tensor]) -> bool:
+        """Whether no program is for these dimensions yet, or the one that is has become stale."""
+        programs = self._programs.get(((structure, dims.key(tensors), modes_key()), self._state()))
+        return programs is None or programs.is_stale()
+
+    def _wanted(self, structure: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[list[Open], bool]:
+        """Choices of named dimensions, the best first, and whether the user has named them."""
+        if any(t.is_global for t in tensors):
+            return [], False
+        named = opened(self._function, args, kwargs, self._dynamic_shapes, tensors)
+        if named is not None:
+            marks = [m for t in tensors for m in marks_of(t).values() if m is not None]
+            return [named], bool(self._dynamic_shapes) or any(strict for _, _, strict in marks)
+        if not self._dynamic:
+            return [], False
+
+        def runs(dims: Open) -> bool:
+            inputs = dims.resized(tensors, dims.points([1] * len(dims.names))[0])
+            building = Building(self._flat.all, _no_steps)
+            try:
+                _compile(self._function, structure, inputs, self._fuse, building, self._locations(), _no_end)
+            except NotImplementedError:
+                raise
+            except (RuntimeError, ValueError, IndexError, TypeError):
+                return False
+            return True
+
+        return automatic(tensors, runs), False
 
     def _name(self) -> str:
         return getattr(self._function, "__qualname__", type(self._function).__name__)
@@ -263,9 +369,30 @@ class _Programs:
         self.reached: list[bool] = []
         # The function, as it is run again for second derivatives.
         self.again: Callable[[list[Tensor]], list[Tensor]] | None = None
+        # Of programs for many sizes: the named dimensions, and the sizes of them that have their own programs.
+        self.dims: Open | None = None
+        self.least: list[int] = []
 
     def is_stale(self) -> bool:
         return self.forward.is_stale()
+
+    def fits(self, tensors: list[Tensor]) -> bool:
+        """Whether a program for many sizes is for these sizes."""
+        if self.dims is None:
+            return True
+        sizes = self.dims.sizes(tensors)
+        if sizes is None:
+            return False
+        rows = zip(sizes, self.least, self.dims.ranges, strict=True)
+        return self.dims.agree(tensors, sizes) and all(max(least, low) <= n <= high for n, least, (low, high) in rows)
+
+    def refuse(self, tensors: list[Tensor], name: str) -> None:
+        """Raise DimensionError where a size is outside of the range that the user gave."""
+        sizes = None if self.dims is None else self.dims.sizes(tensors)
+        if self.dims is not None and sizes is not None and self.dims.agree(tensors, sizes):
+            complaint = self.dims.complaint(sizes)
+            if complaint is not None:
+                raise DimensionError(f"compile: {name}: {complaint}")
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         if self.backward is None:
@@ -284,6 +411,7 @@ class _Run(Function):
     @staticmethod
     def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
         ctx.offset = oneflow.default_generator.get_offset()
+        ctx.sizes = None if programs.dims is None else programs.dims.sizes(tensors)
         results = programs.forward.run(tensors)
         ctx.programs, ctx.given = programs, [(t, _version(t)) for t in tensors]
         ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs], *results[programs.n_outputs :])
@@ -297,7 +425,9 @@ class _Run(Function):
         if oneflow.is_grad_enabled():
             return (None, None, *_differentiable_gradients(ctx, grads))
         given = [grads[i].contiguous() for i in programs.differentiable]
-        made = iter(programs.backward.run([*ctx.saved_tensors, *given]))
+        inputs = [*ctx.saved_tensors, *given]
+        backward = programs.backward
+        made = iter(backward.run(inputs) if ctx.sizes is None else backward.run_at(inputs, ctx.sizes))
         return (None, None, *[next(made) if reached else None for reached in programs.reached])
 
 
@@ -336,13 +466,23 @@ def _compile(
     fuse: bool,
     building: Building,
     locations: SourceLocations,
+    end: Callable[..., Any] | None = None,
+    expand: Sequence[str] = (),
 ) -> _Programs:
+    """Trace and compile.
+
+    ``end`` is called in place of the compilation: with the trace, the results of the forward part, the gradients or
+    None, and what has to be the same at all sizes; it returns what the compilation does. Calls of the ops ``expand``
+    are traced as their compositions.
+    """
     if any(t.is_global for t in tensors):
         raise NotImplementedError("compile: global tensors run in nn.Graph")
     name = getattr(function, "__name__", type(function).__name__)
     trace = _oneflow._GraphTrace(name, locations)
     _settings.set_compiling(True)
     try:
+        if expand:
+            trace.expand(list(expand))
         inputs = placeholders(trace, tensors)
         for placeholder, tensor in zip(inputs, tensors, strict=True):
             if tensor.requires_grad:
@@ -363,7 +503,10 @@ def _compile(
             raise NotImplementedError("backward() is called in it; nn.Graph compiles whole training steps")
         differentiable = [i for i, o in enumerate(outputs) if o.requires_grad]
         if not differentiable or not oneflow.is_grad_enabled():
-            programs = _Programs(result, trace.finish(outputs, fuse=fuse))
+            forward = trace.finish(outputs, fuse=fuse) if end is None else end(trace, outputs, None, (result,))
+            programs = _Programs(result, forward)
+            if forward is None:
+                return programs
             programs.forward.watch(_memory(building), may_cease=True)
             programs.kept = building.kept
             return programs
@@ -377,7 +520,14 @@ def _compile(
         finally:
             _oneflow._leave_out_leaf_hooks(before)
         found = [g.clone() if any(g is s for s in seeds) else g for g in grads if g is not None]
-        forward, backward, saved_inputs, _ = trace.finish_parts([o.detach() for o in outputs], found, fuse=fuse)
+        outputs = [o.detach() for o in outputs]
+        if end is None:
+            forward, backward, saved_inputs, _ = trace.finish_parts(outputs, found, fuse=fuse)
+        else:
+            reached = tuple(g is not None for g in grads)
+            forward, backward, saved_inputs, _ = end(trace, outputs, found, (result, tuple(differentiable), reached))
+            if forward is None:
+                return _Programs(result, None)
     finally:
         _settings.set_compiling(False)
         trace.abort()
@@ -398,6 +548,54 @@ def _compile(
 
         programs.again = again
     forward.watch([*captured, *_memory(building)], may_cease=True)
+    return programs
+
+
+def _no_end(trace: Any, outputs: list[Tensor], grads: list[Tensor] | None, made: Any) -> Any:
+    return None if grads is None else (None, None, [], 0)
+
+
+class DimensionError(ValueError):
+    """A dimension that was to stay open cannot."""
+
+
+def _compile_at_sizes(
+    function: Callable[..., Any],
+    structure: Any,
+    tensors: list[Tensor],
+    fuse: bool,
+    building: Building,
+    modules: Any,
+    locations: SourceLocations,
+    dims: Open,
+) -> _Programs:
+    """One pair of programs for all sizes of the named dimensions.
+
+    Raises:
+        SizeError: the function does not follow from them; the error has the place in it.
+    """
+
+    def trace(inputs: list[Tensor], expand: Sequence[str]) -> tuple[Any, Any]:
+        found: list[Any] = []
+
+        def end(trace: Any, outputs: list[Tensor], grads: list[Tensor] | None, made: Any) -> Any:
+            found.extend((trace.finish_traced([*outputs, *(grads or [])]), made))
+            return None if grads is None else (None, None, [], 0)
+
+        _compile(function, structure, inputs, fuse, Building(modules, _no_steps), locations, end, expand)
+        return found[0], found[1]
+
+    def compile(traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]]) -> Any:
+        def end(trace: Any, outputs: list[Tensor], grads: list[Tensor] | None, made: Any) -> Any:
+            trace.abort()
+            if grads is None:
+                return _oneflow._compile_at_sizes(traced, checks, named, points, fuse=fuse)
+            return _oneflow._compile_parts_at_sizes(traced, checks, len(outputs), named, points, fuse=fuse)
+
+        return _compile(function, structure, dims.resized(tensors, points[0]), fuse, building, locations, end)
+
+    programs, _ = compiled_at_sizes(dims, trace, tensors, compile)
+    programs.dims, programs.least = dims, [low for _, low, _ in programs.forward.dims()]
     return programs
 
 

@@ -2,16 +2,17 @@
 
 :func:`export` traces a module into an :class:`ExportedProgram`, a graph of calls (:mod:`oneflow.fx`) with a signature,
 in which dimensions may stay open (:class:`Dim`). :func:`save` and :func:`load` write and read ``.pt2`` archives; those
-that PyTorch writes are read too. :meth:`ExportedProgram.save_compiled` writes a program as a directory that Rust runs.
+that PyTorch writes are read too. :func:`save_program` compiles a program for Rust, which runs it at all sizes.
 """
 
 from __future__ import annotations
 
 from oneflow._base.refusals import refuse
+from oneflow._trace.open_dims import Dim, dims
 from oneflow.export import graph_signature
 from oneflow.export._archive import load, save
 from oneflow.export._dataclasses import register_dataclass
-from oneflow.export._dims import Dim, dims
+from oneflow.export._directory import save_program
 from oneflow.export._exporting import export
 from oneflow.export._unflattening import UnflattenedModule, unflatten
 from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
@@ -32,6 +33,7 @@ __all__ = [
     "load",
     "register_dataclass",
     "save",
+    "save_program",
     "unflatten",
 ]
 

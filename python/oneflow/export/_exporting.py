@@ -9,8 +9,9 @@ from typing import Any
 from oneflow import Tensor, _oneflow
 from oneflow._trace.logical import Logical, trace, trace_at_sizes
 from oneflow._trace.named_sizes import Named, SizeError
+from oneflow._trace.open_dims import OpenDims, argument_names, open_dims
 from oneflow.export._building import Leaf, build
-from oneflow.export._dims import OpenDims, argument_names, open_dims
+from oneflow.export._directory import open_dims_of
 from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range
 from oneflow.export.graph_signature import InputKind, OutputKind
 from oneflow.fx.graph import Graph
@@ -252,16 +253,7 @@ def decomposed(program: ExportedProgram, expand: bool) -> ExportedProgram:
     if program.example_inputs is None:
         raise ValueError("run_decompositions: the program has no example inputs to be traced with")
     args, kwargs = program.example_inputs
-    found = OpenDims()
-    number = 0
-    for node in program.graph.find_nodes(op="placeholder"):
-        if node.name not in program.graph_signature.user_inputs or "sizes" not in node.meta:
-            continue
-        for axis, size in enumerate(node.meta["sizes"]):
-            if not isinstance(size, (int, type(None))):
-                found.named[number, axis] = size
-        number += 1
-    found.ranges = {name: (r.lower, r.upper) for name, r in program.range_constraints.items()}
+    found = open_dims_of(program)
     ops = [op["name"] for op in _oneflow._C._ops() if op["name"] not in _KEPT] if expand else []
     made = exported(program.module(check_guards=False), args, dict(kwargs), found, ops)
     made._module_call_graph[1:] = program.module_call_graph[1:]

@@ -283,36 +283,6 @@ class ExportedProgram:
         """
         return unlifted(self, check_guards)
 
-    def save_compiled(
-        self, directory: Any, args: tuple[Any, ...] | None = None, kwargs: Mapping[str, Any] | None = None
-    ) -> None:
-        """Compile the program and write it as a directory that ``oneflow.load`` and programs
-        in Rust run. It is compiled for the sizes of the given arguments.
-
-        Args:
-            directory: a path; it is made if it is not there.
-            args, kwargs: the arguments, by default those that the program was exported with.
-
-        Raises:
-            ValueError: there are no arguments: a loaded program may have lost those it was exported with.
-            RuntimeError: the directory cannot be written.
-
-        Example::
-
-            >>> program = oneflow.export.export(oneflow.nn.Linear(3, 2), (oneflow.ones(4, 3),))
-            >>> program.save_compiled("linear")
-            >>> oneflow.load("linear")(oneflow.ones(4, 3)).shape
-            oneflow.Size([4, 2])
-        """
-        from oneflow.export._compiled import save_compiled
-
-        if args is None:
-            if self._example_inputs is None:
-                raise ValueError("ExportedProgram.save_compiled: give the arguments that it is to be compiled for")
-            args, named = self._example_inputs
-            kwargs = named if kwargs is None else kwargs
-        save_compiled(self.module(), directory, args, kwargs or {})
-
     def run_decompositions(self, decomp_table: Mapping[Any, Any] | None = None, **options: Any) -> ExportedProgram:
         """The program with the ops that are compositions of others taken apart.
 

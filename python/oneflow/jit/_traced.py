@@ -213,7 +213,7 @@ def _arguments(given: Any) -> tuple[Any, ...]:
 
 
 def _program(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
-    from oneflow.export._dims import AUTO, OpenDims
+    from oneflow._trace.open_dims import AUTO, OpenDims
     from oneflow.export._exporting import exported
 
     found = OpenDims()

@@ -1,7 +1,8 @@
 """nn.Graph: a module, its loss, backward and optimizer as one compiled program.
 
-``build`` is traced once for each meta of the inputs. The trace becomes a static program with planned memory;
-calling the graph runs that program. No Python runs between its ops.
+``build`` is traced once for each meta of the inputs, or at several sizes where dimensions stay open
+(``config.set_dynamic_shapes``). The trace becomes a program with planned memory; calling the graph runs that program.
+No Python runs between its ops.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from oneflow._trace import feeding, report, runtime_state
 from oneflow._trace.building import Building, GraphModule, name_paths
 from oneflow._trace.config import GraphConfig
 from oneflow._trace.decorators import Either, keeping_shapes
+from oneflow._trace.dynamic import MARKED, opened
 from oneflow._trace.program import Program, wants
 from oneflow._trace.source_locations import user_depth
 from oneflow._trace.structure import Modules, flatten_call, modes_key, names_in
-from oneflow._trace.tracing import slices, trace_program
+from oneflow._trace.tracing import slices, trace_at_sizes, trace_program
 from oneflow._trace.zero import Zero
 from oneflow.nn.modules.module import Module
 
@@ -39,6 +41,8 @@ _COMPILING = threading.RLock()
 _KEPT = 16
 # The number of changes of optimizer settings before a graph warns of their cost.
 _MANY_CHANGES = 5
+# Of calls whose dimensions all have their size.
+_STATIC: Any = object()
 
 
 class Graph:
@@ -107,11 +111,13 @@ class Graph:
         # The inputs that the latest program was compiled for, and how often settings have changed.
         self._last: tuple[Any, ...] | None = None
         self._changes = 0
+        # The named dimensions of calls, by the structure and the ranks of their inputs.
+        self._open: dict[Any, Any] = {}
         self._configured = self.config.changes
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles compile their own programs."""
-        made = ("_compiled", "_flat", "_loaded", "_others", "_steppers", "_moved", "_last")
+        made = ("_compiled", "_flat", "_loaded", "_others", "_steppers", "_moved", "_last", "_open")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -418,8 +424,37 @@ class Graph:
         if self.config.changes != self._configured:
             self._forget()
         structure = flatten_call(args, kwargs, tensors)
+        if MARKED or self.config._dynamic_shapes is not None:
+            dims = self._named_dims(structure, args, kwargs, tensors)
+            if dims is not None:
+                inputs = (structure, dims.key(tensors), modes_key(), self._settings())
+                known = self._compiled.get((inputs, self._flat.key())) if len(self._compiled) == 1 else None
+                if known is None or known.is_stale():
+                    known = self._made(inputs, dims, args, kwargs, tensors)
+                if known.takes(tensors):
+                    return known
         metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad, *_layout(t)) for t in tensors])
         inputs = (structure, metas, modes_key(), self._settings())
+        if len(self._compiled) == 1:
+            known = self._compiled.get((inputs, self._flat.key()))
+            if known is not None and not known.is_stale():
+                return known
+        return self._made(inputs, None, args, kwargs, tensors)
+
+    def _named_dims(self, structure: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
+        """The named dimensions of a call; those of the first call of its kind."""
+        key = (structure, tuple([t.dim() for t in tensors]))
+        found = self._open.get(key)
+        if found is None or (found is _STATIC and MARKED):
+            spec = self.config._dynamic_shapes
+            found = opened(self.build, args, kwargs, spec, tensors) or _STATIC
+            if found is not _STATIC and any(t.is_global for t in tensors):
+                raise NotImplementedError(f"{self._name}: global tensors have a program for each size")
+            self._open[key] = found
+        return None if found is _STATIC else found
+
+    def _made(self, inputs: tuple[Any, ...], dims: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
+        """The program for such inputs; it is compiled if there is none yet."""
         key = (inputs, self._flat.key())
         program = self._compiled.get(key)
         if program is None:
@@ -433,7 +468,7 @@ class Graph:
             zero = slices(self)
             with _COMPILING:
                 self._tell_why(inputs)
-                program = self._compile(args, kwargs, tensors, zero)
+                program = self._compile(args, kwargs, tensors, zero, dims)
                 # Tracing may have met other modules and optimizers.
                 inputs = (*inputs[:3], self._settings())
                 self._compiled[inputs, self._flat.key()] = program
@@ -519,7 +554,7 @@ class Graph:
             if not tensors or any(t.is_global or t.device.type != "cpu" for t in tensors):
                 raise NotImplementedError("Graph.over(): batches are local tensors of the host")
             fits = True
-            with feeding.fed(program.compiled, batches, tensors, prefetch) as feed:
+            with feeding.fed(program, batches, tensors, prefetch) as feed:
                 while fits:
                     self._settings()
                     prepared, rows = None, None
@@ -555,7 +590,7 @@ class Graph:
         while reader.position < end:
             tensors: list[Tensor] = []
             program, fits = self._program(inputs, {}, tensors), True
-            with feeding.fed(program.compiled, reader.source.at(reader.position), tensors, prefetch) as feed:
+            with feeding.fed(program, reader.source.at(reader.position), tensors, prefetch) as feed:
                 while fits and reader.position < end:
                     self._settings()
                     results = feed.run()
@@ -581,8 +616,11 @@ class Graph:
             for child, buffer in module.named_buffers():
                 yield f"{name}.{child}", buffer
 
-    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor], zero: Zero | None) -> Program:
-        program, traced, compiled = trace_program(self, args, kwargs, tensors, zero)
+    def _compile(self, args: Any, kwargs: Any, tensors: list[Tensor], zero: Zero | None, dims: Any) -> Program:
+        if dims is None:
+            program, traced, compiled = trace_program(self, args, kwargs, tensors, zero)
+        else:
+            program, traced, compiled = trace_at_sizes(self, args, kwargs, tensors, dims)
         self._print(program, traced, compiled)
         return program
 

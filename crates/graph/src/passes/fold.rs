@@ -69,12 +69,64 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
         return Ok(false);
     }
     for root in &keep {
+        if !g.varying.is_empty() {
+            note_sized(g, *root, &folded);
+        }
         let Some(storage) = known[root].storage() else { continue };
         let name = format!("constant.{}", g.variables.len());
         g.variables.push(Variable { name, value: *root, storage: storage.clone(), constant: true });
     }
     let kept: HashSet<ValueId> = keep.into_iter().collect();
     g.nodes.retain(|n| n.is_view() || !n.outs.iter().any(|v| kept.contains(v)));
+    Ok(true)
+}
+
+/// Remembers how a constant is made that follows from the sizes at hand, so that it can be made at others.
+fn note_sized(g: &mut Graph, root: ValueId, folded: &HashSet<usize>) {
+    let (mut open, mut at) = (vec![root], Vec::new());
+    while let Some(v) = open.pop() {
+        let maker = folded.iter().copied().find(|i| g.nodes[*i].outs.contains(&v));
+        if let Some(i) = maker.filter(|i| !at.contains(i)) {
+            at.push(i);
+            open.extend(g.nodes[i].ins.iter().flatten());
+        }
+    }
+    at.sort_unstable();
+    let nodes: Vec<Node> = at.into_iter().map(|i| g.nodes[i].clone()).collect();
+    if nodes.iter().any(|n| n.outs.iter().any(|v| g.varying.contains(v))) {
+        g.varying.insert(root);
+        g.sized_constants.push((root, nodes));
+    }
+}
+
+/// Puts back the nodes of constants that are other ones at other sizes, where something still reads them.
+pub fn unfold(g: &mut Graph, config: &Config) -> Result<bool> {
+    let sized = std::mem::take(&mut g.sized_constants);
+    if sized.is_empty() {
+        return Ok(false);
+    }
+    super::dead_code::run(g, config)?;
+    let mut restored: Vec<Node> = Vec::new();
+    for (root, nodes) in sized {
+        if g.variables.of(root).is_none_or(|v| !v.constant) {
+            continue;
+        }
+        g.variables.retain(|v| v.value != root);
+        for n in nodes {
+            if restored.iter().all(|m| m.outs != n.outs) {
+                // Views and fills may have stayed; they come with what reads them.
+                g.nodes.retain(|m| m.outs != n.outs);
+                restored.push(n);
+            }
+        }
+    }
+    restored.sort_by_key(|n| n.outs.first().copied());
+    for n in restored {
+        // As early as can be: what a backward pass reads of a forward pass stays before the cut.
+        let reads = |v: &ValueId| n.ins.iter().flatten().any(|x| x == v || g.root(*x) == *v);
+        let at = g.nodes.iter().rposition(|m| m.outs.iter().any(reads)).map_or(0, |at| at + 1);
+        g.nodes.insert(at, n);
+    }
     Ok(true)
 }
 

@@ -62,9 +62,22 @@ struct Readers {
 
 /// Reorders the nodes. The order of a pipeline stays, whatever it costs here: it keeps other ranks from waiting.
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
+    let Some(order) = chosen(g, config) else { return Ok(false) };
+    apply(g, &order);
+    Ok(true)
+}
+
+/// Puts the nodes in this order.
+pub fn apply(g: &mut Graph, order: &[usize]) {
+    let mut nodes: Vec<Option<Node>> = std::mem::take(&mut g.nodes).into_iter().map(Some).collect();
+    g.nodes = order.iter().filter_map(|i| nodes[*i].take()).collect();
+}
+
+/// The order in which the nodes are to run, unless it is the one that they have.
+pub fn chosen(g: &Graph, config: &Config) -> Option<Vec<usize>> {
     let mode = config.straighten;
     if mode == Straighten::Disable || g.is_pipelined() {
-        return Ok(false);
+        return None;
     }
     let facts = facts(g);
     let roots: Vec<SmallVec<[ValueId; 4]>> = g.nodes.iter().map(|n| roots(g, n)).collect();
@@ -132,9 +145,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
             }
         }
     }
-    let mut nodes: Vec<Option<Node>> = std::mem::take(&mut g.nodes).into_iter().map(Some).collect();
-    g.nodes = order.into_iter().filter_map(|i| nodes[i].take()).collect();
-    Ok(true)
+    Some(order)
 }
 
 /// The memories that a node reads, each once.

@@ -61,10 +61,14 @@ fn flat(g: &mut Graph, root: ValueId, bytes: u64, views: &mut Vec<Node>) -> Valu
 pub fn known(g: &Graph) -> HashMap<ValueId, usize> {
     let kept: HashSet<ValueId> =
         g.outputs.iter().chain(g.writes.iter().map(|w| &w.value)).map(|v| g.root(*v)).collect();
-    let steady: HashSet<ValueId> = g.variables.iter().map(|v| v.value).filter(|v| g.is_steady(*v)).collect();
+    let steady: HashSet<ValueId> =
+        g.variables.iter().map(|v| v.value).filter(|v| g.is_steady(*v) && !g.varying.contains(v)).collect();
     let mut made: HashMap<ValueId, usize> = HashMap::new();
     for (at, n) in g.nodes.iter().enumerate() {
         let [out] = *n.outs.as_slice() else { continue };
+        if g.varying.contains(&out) {
+            continue;
+        }
         let follows = n.ins.iter().flatten().all(|v| steady.contains(v) || made.contains_key(v));
         let pure = n.is_view() || is_pure(n) && !is_fill(n);
         if follows && pure && n.ins.iter().any(Option::is_some) && n.again == 0 && !kept.contains(&g.root(out)) {

@@ -33,7 +33,7 @@ fn is_relu6(n: &Node) -> bool {
 /// Whether a second result costs a product less than the activation by itself: where a launch weighs more than the stores, which
 /// keep the tiles of larger products waiting.
 fn is_small(g: &Graph, product: &Node) -> bool {
-    g.bytes(product.outs[0]) <= 32 << 10
+    g.bytes(product.outs[0]) <= 32 << 10 && !g.varying.contains(&product.outs[0])
 }
 
 pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
