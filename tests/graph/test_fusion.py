@@ -294,6 +294,10 @@ HEARD = {
     "enable_multi_tensor_update": False,
     "enable_straighten_algorithm": "Disable",
     "enable_zero": True,
+    "enable_auto_parallel": True,
+    "enable_auto_parallel_ignore_user_sbp_config": True,
+    "set_auto_parallel_computation_cost_ratio": 2.0,
+    "set_auto_parallel_wait_time": 1e3,
     "set_gradient_accumulation_steps": 2,
     "set_outputs_buffer_size": 3,
 }
@@ -320,7 +324,8 @@ def test_every_setting_works_or_says_that_it_does_not():
                 continue
         # Once a process: another test may have been the first.
         assert name in repr(config) and all("has no effect: " in str(w.message) for w in said)
-    assert "enable_zero" not in refused and "enable_auto_parallel" in refused and "enable_auto_memory" in refused
+    assert "enable_zero" not in refused and "enable_auto_memory" in refused
+    assert "enable_auto_parallel" not in refused and "enable_auto_parallel_trunk_algo" in refused
     nn.graph.GraphConfig().enable_zero(False)
     nn.graph.GraphConfig().enable_auto_memory("Disable")
 
