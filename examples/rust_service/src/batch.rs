@@ -1,7 +1,7 @@
 //! Rows of many requests through one run of the program.
 //!
-//! A program has a fixed batch: the first size of every input and output. A runner takes the row that waits longest and what
-//! else comes within a short time, runs them together, and gives every request its own row of the results.
+//! The batch is the first size of every input and output: fixed, or a named dimension of the program. A runner takes the row that
+//! waits longest and what else comes within a short time, runs them together, and gives every request its own row of the results.
 
 use crate::failure::Failure;
 use crate::tables::Tables;
@@ -36,6 +36,48 @@ pub struct Counts {
     pub nanoseconds: AtomicU64,
 }
 
+/// How many rows a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Batch {
+    most: usize,
+    /// The fewest that are run, and the steps from there; rows that nobody asked for hold zeros.
+    least: usize,
+    step: usize,
+}
+
+/// Rows of one run, of a program for any number of them.
+const MOST_ROWS: i64 = 64;
+
+impl Batch {
+    /// The first size that all inputs and outputs share.
+    fn of(plan: &Plan) -> Result<Batch> {
+        let no = |why: &str| Error::value(format!("program {:?} cannot be served in batches: {why}", plan.name));
+        let ins = (0..plan.inputs.len()).map(|i| plan.input_shape(i).into_iter().next());
+        let mut all = ins.chain((0..plan.outputs.len()).map(|i| plan.output_shape(i).into_iter().next()));
+        let shared = all.next().flatten().filter(|first| all.all(|x| x.as_ref() == Some(first)));
+        let shared = shared.ok_or_else(|| no("its inputs and outputs do not share their first size"))?;
+        let (least, most, step) = match plan.dims() {
+            [] => shared.parse().map(|n: i64| (n, n, 1)).map_err(|_| no("its batch has no size"))?,
+            [dim] if dim.name == shared => {
+                let least = dim.min.max(1);
+                let least = least + (dim.start - least).rem_euclid(dim.step);
+                let most = dim.max.min(MOST_ROWS.max(least));
+                (least, most - (most - least).rem_euclid(dim.step), dim.step)
+            }
+            _ => return Err(no("sizes other than its batch are open")),
+        };
+        match (usize::try_from(least), usize::try_from(most), usize::try_from(step)) {
+            (Ok(least), Ok(most), Ok(step)) if least > 0 && least <= most => Ok(Batch { most, least, step }),
+            _ => Err(no("its batch is empty")),
+        }
+    }
+
+    /// The rows of a run for this many.
+    fn rows(self, n: usize) -> usize {
+        self.least + n.saturating_sub(self.least).next_multiple_of(self.step)
+    }
+}
+
 struct Job {
     /// One row for each input.
     row: Vec<Row>,
@@ -54,15 +96,15 @@ pub struct Batcher {
 impl Batcher {
     /// Starts the runners. They end, after all rows that were handed in, when the last batcher is dropped.
     pub fn start(pool: Pool, tables: Tables, limits: Limits) -> Result<(Batcher, Vec<JoinHandle<()>>)> {
-        let size = batch_size(pool.plan())?;
+        let size = Batch::of(pool.plan())?;
         let pool = Arc::new(pool);
         let (tables, counts) = (Arc::new(tables), Arc::new(Counts::default()));
-        let (jobs, queue) = sync_channel(limits.queue.max(size));
+        let (jobs, queue) = sync_channel(limits.queue.max(size.most));
         let queue = Arc::new(Mutex::new(queue));
         let runners = (0..limits.runners.max(1)).map(|_| {
             let (pool, tables, queue, counts) = (pool.clone(), tables.clone(), queue.clone(), counts.clone());
             std::thread::spawn(move || {
-                while let Some(batch) = next_batch(&queue, size, limits.wait) {
+                while let Some(batch) = next_batch(&queue, size.most, limits.wait) {
                     run(&pool, &tables, size, batch, &counts);
                 }
             })
@@ -107,20 +149,6 @@ impl Batcher {
     }
 }
 
-/// The first size that all inputs and outputs share.
-fn batch_size(plan: &Plan) -> Result<usize> {
-    let ins = plan.inputs.iter().map(|i| i.meta.sizes.first().copied());
-    let mut all = ins.chain(plan.outputs.iter().map(|o| o.operand.sizes.first().copied()));
-    let first = all.next().flatten().filter(|n| *n > 0);
-    match first {
-        Some(n) if all.all(|x| x == Some(n)) => Ok(n as usize),
-        _ => Err(Error::value(format!(
-            "program {:?} cannot be served in batches: its inputs and outputs do not share their first size",
-            plan.name
-        ))),
-    }
-}
-
 /// The meta of one row.
 pub fn row_meta(m: &Meta) -> Meta {
     Meta::contiguous(m.dtype, m.device, m.sizes.get(1..).unwrap_or(&[]))
@@ -141,7 +169,7 @@ fn next_batch(queue: &Mutex<Receiver<Job>>, size: usize, wait: Duration) -> Opti
     Some(batch)
 }
 
-fn run(pool: &Pool, tables: &Tables, size: usize, mut batch: Vec<Job>, counts: &Counts) {
+fn run(pool: &Pool, tables: &Tables, size: Batch, mut batch: Vec<Job>, counts: &Counts) {
     // Who asked may be gone.
     batch.retain(|job| !job.reply.is_closed());
     if batch.is_empty() {
@@ -164,14 +192,14 @@ fn run(pool: &Pool, tables: &Tables, size: usize, mut batch: Vec<Job>, counts: &
     }
 }
 
-fn alone(pool: &Pool, tables: &Tables, size: usize, job: &Job) -> Result<Vec<Row>> {
+fn alone(pool: &Pool, tables: &Tables, size: Batch, job: &Job) -> Result<Vec<Row>> {
     together(pool, tables, size, std::slice::from_ref(job)).map(|mut rows| rows.pop().unwrap_or_default())
 }
 
 /// One run for the whole batch; places that nobody asked for hold zeros. For each job its row of every output.
-fn together(pool: &Pool, tables: &Tables, size: usize, batch: &[Job]) -> Result<Vec<Vec<Row>>> {
+fn together(pool: &Pool, tables: &Tables, size: Batch, batch: &[Job]) -> Result<Vec<Vec<Row>>> {
     let inputs = pool.plan().inputs.iter().enumerate().map(|(k, input)| {
-        let mut sizes = vec![size as i64];
+        let mut sizes = vec![size.rows(batch.len()) as i64];
         sizes.extend_from_slice(&row_meta(&input.meta).sizes);
         let given = batch.iter().map(|job| &job.row[k]);
         // The ids of the whole batch are looked up at once.

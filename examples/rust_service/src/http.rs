@@ -177,13 +177,13 @@ fn metrics(c: &Counts) -> String {
 
 fn describe(batcher: &Batcher) -> Value {
     let plan = batcher.plan();
-    let row = |name: String, row: Meta, m: &Meta| json!({ "name": name, "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": m.sizes.first() });
-    let inputs = plan.inputs.iter().enumerate().map(|(i, x)| row(plan.input_name(i), batcher.wanted(i), &x.meta));
+    // A number, or the name of the dimension.
+    let batch = |shape: Vec<String>| shape.into_iter().next().map(|n| n.parse::<i64>().map_or(json!(n), |n| json!(n)));
+    let row = |name: String, row: Meta, shape: Vec<String>| json!({ "name": name, "dtype": row.dtype.name(), "shape": row.sizes.as_slice(), "batch": batch(shape) });
+    let inputs = (0..plan.inputs.len()).map(|i| row(plan.input_name(i), batcher.wanted(i), plan.input_shape(i)));
     let output = |o: &oneflow_runtime::Operand| Meta::contiguous(o.dtype, Device::CPU, &o.sizes);
-    let outputs = plan.outputs.iter().enumerate().map(|(i, o)| {
-        let m = output(&o.operand);
-        row(plan.output_name(i), row_meta(&m), &m)
-    });
+    let outputs = plan.outputs.iter().enumerate();
+    let outputs = outputs.map(|(i, o)| row(plan.output_name(i), row_meta(&output(&o.operand)), plan.output_shape(i)));
     json!({
         "name": plan.name,
         "inputs": inputs.collect::<Vec<_>>(),

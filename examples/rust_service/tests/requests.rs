@@ -3,9 +3,9 @@
 
 use oneflow_base::{DType, Device};
 use oneflow_core::Tensor;
-use oneflow_graph::{Config, Tracer, compile};
+use oneflow_graph::{Config, Points, Tracer, compile, compile_at_sizes};
 use oneflow_ops::TensorOps;
-use oneflow_runtime::{Pool, Session, register};
+use oneflow_runtime::{NamedDim, Pool, Read as SizeOf, Session, register};
 use oneflow_rust_service::{Limits, Service};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,6 +29,25 @@ fn product() -> Session {
         let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[4, 3]).unwrap()).unwrap();
         x.matmul(&w).unwrap().relu().unwrap()
     })
+}
+
+/// The same for any number of rows.
+fn product_of_any_batch() -> Session {
+    // SAFETY: f32 is the Rust type of F32.
+    let w = unsafe { Tensor::from_host(&[1f32, -1.0, 2.0, 0.5, 0.0, -3.0], DType::F32, &[3, 2]) }.unwrap();
+    register();
+    oneflow_autograd::register();
+    let sizes = [5, 7, 11, 17];
+    let traced = sizes.map(|n| {
+        let tracer = Tracer::begin("served", None).unwrap();
+        let x = tracer.input(&Tensor::empty(DType::F32, Device::CPU, &[n, 3]).unwrap()).unwrap();
+        let y = x.matmul(&w).unwrap().relu().unwrap();
+        tracer.finish(&[y]).unwrap()
+    });
+    let read = Some(SizeOf { input: 0, axis: 0, factor: 1, constant: 0 });
+    let dim = NamedDim { name: "batch".into(), min: 1, max: i64::MAX, step: 1, start: 1, read };
+    let points = Points { dims: vec![dim], sizes: sizes.map(|n| vec![n]).to_vec() };
+    compile_at_sizes(traced.into(), &[], &points, &Config::default()).unwrap().session
 }
 
 /// The likeliest next byte is the last one plus one.
@@ -78,12 +97,17 @@ fn closed(at: SocketAddr) {
 
 #[test]
 fn concurrent_requests_get_their_own_answers() {
-    for runners in [1, 3] {
-        let (service, at) = served(product(), runners);
+    for (session, batch, runners) in [
+        (product(), json!(4), 1),
+        (product(), json!(4), 3),
+        (product_of_any_batch(), json!("batch"), 1),
+        (product_of_any_batch(), json!("batch"), 3),
+    ] {
+        let (service, at) = served(session, runners);
         let (status, about) = ask(at, "GET", "/", "");
         assert_eq!(
             (status, &about["inputs"][0]),
-            (200, &json!({ "name": "input0", "dtype": "float32", "shape": [3], "batch": 4 }))
+            (200, &json!({ "name": "input0", "dtype": "float32", "shape": [3], "batch": batch }))
         );
         std::thread::scope(|scope| {
             for k in 0..8 {
