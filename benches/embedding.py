@@ -168,7 +168,7 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
 
     rng = np.random.default_rng(0)
     oneflow.manual_seed(0)
-    cardinalities = [min(rows, args.rows) for rows in CARDINALITIES]
+    cardinalities = [min(rows, args.rows or rows) for rows in CARDINALITIES]
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         options = one_embedding.make_cached_ssd_store_options(
             budget_mb, folder, size_factor=2, direct_io=way != "memory"
@@ -181,17 +181,26 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
         optimizer = one_embedding.Optimizer(oneflow.optim.Adagrad(model.parameters(), lr=0.01), [tables])
         loss_of = nn.BCEWithLogitsLoss()
 
+        def some_ids(n: int) -> np.ndarray:
+            return np.stack([zipf(rng, 1.05, rows, n) for rows in cardinalities], 1)
+
         def batches(n: int) -> Iterator[Any]:
             for _ in range(n):
-                ids = np.stack([zipf(rng, 1.05, rows, args.batch_size) for rows in cardinalities], 1)
+                ids = some_ids(args.batch_size)
                 dense = rng.normal(size=(args.batch_size, 13)).astype(np.float32)
                 label = (rng.random(args.batch_size) < 0.3).astype(np.float32)
                 yield tuple(map(oneflow.from_numpy, (dense, ids, label)))
 
-        # Every row is touched first, as in a table that has trained for long.
-        for number, rows in enumerate(cardinalities):
-            for ids in oneflow.arange(rows).split(4096):
-                tables(ids, oneflow.full_like(ids, number)).sum().backward()
+        # Rows are touched first, as in a table that has trained for long: all of them, or as many as the ids name until
+        # there are enough.
+        if args.rows:
+            for number, rows in enumerate(cardinalities):
+                for ids in oneflow.arange(rows).split(4096):
+                    tables(ids, oneflow.full_like(ids, number)).sum().backward()
+                    optimizer.step()
+        else:
+            while tables.statistics()["rows"] * 8 * args.dim < args.times * args.budget_mb * 2**20:
+                tables(oneflow.from_numpy(some_ids(1024))).sum().backward()
                 optimizer.step()
         tables.commit()
         data = list(batches(args.steps + args.warm_up))
@@ -207,12 +216,13 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
             loss.backward()
             optimizer.step()
         seconds, stats = time.perf_counter() - start, tables.statistics()
-        change = {name: stats[name] - before[name] for name in ("hits", "reads", "prefetched", "stalled_ns", "writes")}
+        change = {name: stats[name] - before[name] for name in ("reads", "prefetched", "initial", "stalled_ns")}
         tables.close()
         return {
             "samples/s": args.steps * args.batch_size / seconds,
             "stalled": change["stalled_ns"] / 1e9 / seconds,
             "from disk a sample": (change["reads"] + change["prefetched"]) / args.steps / args.batch_size,
+            "new a sample": change["initial"] / args.steps / args.batch_size,
             "live / budget": stats["live_bytes"] / (budget_mb * 2**20),
             "disk / live": stats["disk_bytes"] / max(stats["live_bytes"], 1),
             "memory / budget": (stats["memory_bytes"] + stats["index_bytes"]) / (budget_mb * 2**20),
@@ -222,7 +232,12 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benches.embedding", description="DLRM with tables larger than memory")
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--rows", type=int, default=40_000, help="the most of a table")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="the most of a table, all touched; 0 takes the published numbers"
+    )
+    parser.add_argument(
+        "--times", type=float, default=10.0, help="bytes of rows touched with --rows 0, over the budget"
+    )
     parser.add_argument("--budget-mb", type=float, default=46.0)
     parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--steps", type=int, default=40)

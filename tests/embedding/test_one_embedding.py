@@ -14,6 +14,7 @@ import oneflow
 import pytest
 import torch
 from oneflow import one_embedding as oe
+from oneflow.one_embedding._options import ROW_OVERHEAD
 
 DIM = 8
 N_ROWS = 300
@@ -143,7 +144,7 @@ def test_ftrl_of_rows_is_the_rule_that_oneflow_states(tmp_path, power):
 def test_the_cache_changes_no_bit(tmp_path):
     n, results = 6400, []
     for i, share in enumerate([0.01, 0.1, 1.0]):
-        row_bytes = 4 * 3 * DIM + 39
+        row_bytes = 4 * 3 * DIM + ROW_OVERHEAD
         embedding = make(tmp_path / str(i), tables=[uniform()], budget_mb=share * n * row_bytes * 1.1 / (1 << 20))
         optimizer = oe.Optimizer(oneflow.optim.Adam(embedding.parameters(), lr=0.01), [embedding])
         rng = np.random.default_rng(3)

@@ -36,8 +36,12 @@ fn main() {
         maximize: false,
     };
     let adagrad = Rule::RowWiseAdagrad { eps: 1e-8, weight_decay: 0.0, initial: 0.0 };
+    let dims: Vec<usize> = std::env::args().skip(1).filter_map(|d| d.parse().ok()).collect();
     let mut out = std::io::stdout().lock();
     for (dim, is_hashed) in [(16, false), (16, true), (128, false), (128, true)] {
+        if !dims.is_empty() && !dims.contains(&dim) {
+            continue;
+        }
         let tables = vec![vec![Initializer::Uniform { low: -0.1, high: 0.1 }]];
         let config = Config { column_dims: vec![dim], state_width: 2 * dim, tables, seed: 0 };
         let mut store = Store::open(&folder, config, &Options::default()).expect("a new store");

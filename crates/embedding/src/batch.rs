@@ -2,7 +2,7 @@
 
 use crate::config::MAX_TABLES;
 use crate::hot::KeySet;
-use crate::index::prefetch;
+use crate::lines::prefetch;
 use oneflow_base::{Error, Result};
 use std::sync::{Mutex, OnceLock};
 
@@ -93,7 +93,7 @@ pub struct Batch {
     unique: OnceLock<Unique>,
     groups: OnceLock<Groups>,
     /// Where a store found the rows.
-    pub(crate) found: Mutex<Option<Found>>,
+    pub(crate) found: Mutex<Option<Slots>>,
 }
 
 /// The keys as they came.
@@ -121,7 +121,7 @@ struct Groups {
 }
 
 /// The slots of a batch's different keys in a store, for as long as the store has moved no row since.
-pub(crate) struct Found {
+pub(crate) struct Slots {
     pub store: u64,
     pub n_moves: u64,
     pub slots: Vec<u32>,

@@ -24,8 +24,11 @@ pub fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
 }
 
 pub struct Chunk {
-    words: NonNull<u32>,
+    memory: NonNull<u8>,
     layout: Layout,
+    /// The first word, at the beginning of a line or, of a large chunk, of a huge page.
+    words: NonNull<u32>,
+    length: usize,
 }
 
 // SAFETY: the chunk alone owns its memory.
@@ -33,34 +36,41 @@ unsafe impl Send for Chunk {}
 // SAFETY: shared references only read.
 unsafe impl Sync for Chunk {}
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 impl Chunk {
     /// `n` zeros, or None if there is no memory.
     pub fn new(n: usize) -> Option<Chunk> {
         let bytes = n.checked_mul(4).filter(|b| *b > 0)?;
-        // An alignment of which the allocator's zeroed memory is the system's, untouched.
-        let layout = Layout::from_size_align(bytes, 16).ok()?;
+        let align = if bytes >= 2 * HUGE { HUGE } else { LINE };
+        // An alignment of which the allocator's zeroed memory is the system's, untouched; what is skipped stays so.
+        let layout = Layout::from_size_align(bytes.checked_add(align)?, 16).ok()?;
         // SAFETY: the layout has a size.
-        let words = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let skipped = memory.as_ptr().align_offset(align);
+        // SAFETY: less than `align` bytes, of which the memory has as many more than it needs.
+        let words = unsafe { memory.add(skipped) };
         ask_for_huge_pages(words.as_ptr(), bytes);
-        Some(Chunk { words: words.cast(), layout })
+        Some(Chunk { memory, layout, words: words.cast(), length: n })
     }
 
     #[inline(always)]
     pub fn words(&self) -> &[u32] {
         // SAFETY: initialised memory of this size, which lives as long as the chunk.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.layout.size() / 4) }
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.length) }
     }
 
     #[inline(always)]
     pub fn words_mut(&mut self) -> &mut [u32] {
         // SAFETY: as in `words`; the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.words.as_ptr(), self.layout.size() / 4) }
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_ptr(), self.length) }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and freed once.
-        unsafe { dealloc(self.words.as_ptr().cast(), self.layout) }
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) }
     }
 }

@@ -8,7 +8,9 @@ use crate::folder::Folder;
 use crate::log::{HEADER, Place, Segment, segment_name};
 use crate::manifest::{self, Head, Manifest};
 use crate::places::Places;
+use crate::prefetch::Waiting;
 use crate::queues::{DEAD, DIRTY};
+use crate::rows::{floats, key_of};
 use crate::slots::Slots;
 use crate::store::Store;
 use oneflow_base::{Error, Result};
@@ -173,8 +175,8 @@ impl Store {
         self.n_moves += 1;
         self.rows.clear();
         self.queues.clear();
-        self.waiting.clear();
-        self.n_waiting = 0;
+        self.ahead_rows = Waiting::default();
+        self.wanted_rows = Waiting::default();
         Ok(())
     }
 
@@ -349,12 +351,12 @@ impl Store {
             let rows = self.log.read_range(&self.readers, segment, first..n.min(first + MOVE))?;
             for (i, row) in rows.iter().enumerate().filter_map(|(i, r)| r.as_ref().map(|r| (i, r))) {
                 debug_assert_eq!(row.len(), width);
-                let key = crate::batch::Key { table: row[2], id: row[0] as u64 | (row[1] as u64) << 32 };
+                let key = key_of(row);
                 let Some(entry) = self.places.find(key) else { continue };
                 if self.places.get(entry) != Place::new(segment, first + i as u32, key.table) {
                     continue;
                 }
-                let place = self.log.append(row)?;
+                let place = self.log.append(&row[..HEADER], floats(&row[HEADER..]))?;
                 self.log.forget(self.places.get(entry));
                 self.places.set(entry, place);
                 self.counts.moved += 1;

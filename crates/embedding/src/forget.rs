@@ -50,15 +50,15 @@ impl Store {
         }
         let dim = self.config.dim();
         let (mut leaving, mut rest) = (Vec::new(), Vec::new());
-        self.visit(what.table, |key, row| {
-            let norm = || floats(&row[HEADER..HEADER + dim]).iter().map(|w| *w as f64 * *w as f64).sum::<f64>().sqrt();
-            let leaves = what.before_step.is_some_and(|s| row[STEP] < s)
-                || what.below_count.is_some_and(|n| row[COUNT] < n)
+        self.visit(what.table, |key, head, values| {
+            let norm = || values[..dim].iter().map(|w| *w as f64 * *w as f64).sum::<f64>().sqrt();
+            let leaves = what.before_step.is_some_and(|s| head[STEP] < s)
+                || what.below_count.is_some_and(|n| head[COUNT] < n)
                 || what.below_norm.is_some_and(|n| norm() < n as f64);
             match what.keep {
                 _ if leaves => leaving.push(key),
-                Some((Score::Count, _)) => rest.push((row[COUNT] as f64, key)),
-                Some((Score::Recency, _)) => rest.push((row[STEP] as f64, key)),
+                Some((Score::Count, _)) => rest.push((head[COUNT] as f64, key)),
+                Some((Score::Recency, _)) => rest.push((head[STEP] as f64, key)),
                 Some((Score::Norm, _)) => rest.push((norm(), key)),
                 None => {}
             }
@@ -72,14 +72,14 @@ impl Store {
         Ok(n)
     }
 
-    /// Calls `f` with the key and the words of each row that was written and not removed, in no order that means anything.
-    pub(crate) fn visit(&mut self, table: Option<u32>, mut f: impl FnMut(Key, &[u32])) -> Result<()> {
+    /// Calls `f` with the key, the head and the numbers of each row that was written and not removed, in no order that means anything.
+    pub(crate) fn visit(&mut self, table: Option<u32>, mut f: impl FnMut(Key, &[u32], &[f32])) -> Result<()> {
         let is_wanted = |t: u32| table.is_none_or(|wanted| wanted == t);
         for slot in 0..self.rows.flags.len() as u32 {
             let key = self.rows.key(slot);
             // Every row in memory was written, or came from disk.
             if self.rows.flags[slot as usize] & DEAD == 0 && is_wanted(key.table) {
-                f(key, self.rows.row(slot));
+                f(key, &self.rows.head(slot), self.rows.values(slot));
             }
         }
         let is_in_memory = |key: Key| self.slots.get(key, &self.rows).is_some();
@@ -90,7 +90,8 @@ impl Store {
             let (places, ids): (Vec<Place>, Vec<u64>) = part.iter().copied().unzip();
             let rows = self.log.read(&self.readers, &places, &ids)?;
             for ((place, id), row) in part.iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
-                f(Key { table: place.table(), id: *id }, row);
+                let (head, values) = row.split_at(HEADER);
+                f(Key { table: place.table(), id: *id }, head, floats(values));
             }
         }
         Ok(())

@@ -36,7 +36,7 @@ impl Store {
     /// The keys that updates named most often, with those numbers: at most `n`, the most frequent first.
     pub fn hottest(&mut self, n: usize) -> Result<Vec<(Key, u32)>> {
         let mut all = Vec::new();
-        self.visit(None, |key, row| all.push((key, row[COUNT])))?;
+        self.visit(None, |key, head, _| all.push((key, head[COUNT])))?;
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         all.truncate(n);
         Ok(all)
@@ -50,13 +50,13 @@ impl Store {
         records.values.resize(keys.len() * width, 0.0);
         (records.steps, records.counts) = (vec![0; keys.len()], vec![0; keys.len()]);
         let (mut on_disk, mut places, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        let copy = |records: &mut Records, i: usize, row: &[u32]| {
-            (records.steps[i], records.counts[i]) = (row[STEP], row[COUNT]);
-            records.values[i * width..(i + 1) * width].copy_from_slice(floats(&row[HEADER..]));
+        let copy = |records: &mut Records, i: usize, head: &[u32], values: &[f32]| {
+            (records.steps[i], records.counts[i]) = (head[STEP], head[COUNT]);
+            records.values[i * width..(i + 1) * width].copy_from_slice(values);
         };
         for (i, key) in keys.iter().enumerate() {
             match (self.slots.get(*key, &self.rows), self.places.find(*key)) {
-                (Some(slot), _) => copy(&mut records, i, self.rows.row(slot)),
+                (Some(slot), _) => copy(&mut records, i, &self.rows.head(slot), self.rows.values(slot)),
                 (None, Some(entry)) => {
                     on_disk.push(i);
                     places.push(self.places.get(entry));
@@ -67,7 +67,7 @@ impl Store {
         }
         let rows = self.log.read(&self.readers, &places, &ids)?;
         for (row, i) in rows.chunks_exact(HEADER + width).zip(on_disk) {
-            copy(&mut records, i, row);
+            copy(&mut records, i, &row[..HEADER], floats(&row[HEADER..]));
         }
         Ok(records)
     }

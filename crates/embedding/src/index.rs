@@ -3,6 +3,7 @@
 //! Holds numbers of rows, no keys: the caller compares those. A lookup that finds nothing reads one line, mostly.
 
 use crate::chunk::ask_for_huge_pages;
+use crate::lines::prefetch;
 
 /// Entries a bucket.
 const WAYS: usize = 12;
@@ -29,12 +30,10 @@ impl Bucket {
     fn matching(&self, tag: u8) -> u32 {
         #[cfg(target_arch = "x86_64")]
         {
-            use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi32, _mm_set1_epi8};
-            let word =
-                |i: usize| i32::from_le_bytes([self.tags[i], self.tags[i + 1], self.tags[i + 2], self.tags[i + 3]]);
-            // SAFETY: every x86-64 processor has SSE2, and no memory is touched.
+            use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
+            // SAFETY: every x86-64 processor has SSE2; a bucket begins with 16 bytes, aligned as it is, the tags first.
             let mask = unsafe {
-                let tags = _mm_set_epi32(0, word(8), word(4), word(0));
+                let tags = _mm_load_si128(std::ptr::from_ref(self).cast());
                 _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
             };
             mask as u32 & FULL
@@ -44,19 +43,6 @@ impl Bucket {
             (0..WAYS).fold(0, |bits, w| bits | ((self.tags[w] == tag) as u32) << w)
         }
     }
-}
-
-/// Asks for a line of memory that is read soon.
-#[inline(always)]
-pub fn prefetch<T>(line: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of a live reference; it reads nothing that the program sees.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 #[inline(always)]
@@ -113,12 +99,29 @@ impl Index {
         None
     }
 
-    /// The first number that may be this key's; None if `find` finds nothing in its first bucket.
+    /// The first number that may be this key's; None if `find` finds nothing in its first bucket. Asks for what `find` reads if
+    /// it is not this one: `ask` is called with the next number, or the next bucket is asked for.
     #[inline(always)]
-    pub fn candidate(&self, hash: u64) -> Option<u32> {
-        let bucket = &self.buckets[self.bucket_of(hash)];
+    pub fn candidate(&self, hash: u64, ask: impl FnOnce(u32)) -> Option<u32> {
+        let b = self.bucket_of(hash);
+        let bucket = &self.buckets[b];
         let bits = bucket.matching(tag_of(hash));
-        (bits != 0).then(|| bucket.numbers[bits.trailing_zeros() as usize])
+        if bits == 0 {
+            if bucket.n_passed != 0 {
+                prefetch(&self.buckets[(b + 1) & (self.buckets.len() - 1)]);
+            }
+            return None;
+        }
+        let rest = bits & (bits - 1);
+        if rest != 0 {
+            ask(bucket.numbers[rest.trailing_zeros() as usize]);
+        }
+        Some(bucket.numbers[bits.trailing_zeros() as usize])
+    }
+
+    /// All numbers.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.buckets.iter().flat_map(|b| (0..WAYS).filter(|w| b.tags[*w] != 0).map(|w| b.numbers[w]))
     }
 
     /// Returns true if the next key makes the table grow. Five sixths full: beyond, keys pass on through many buckets.

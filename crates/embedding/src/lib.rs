@@ -5,8 +5,9 @@
 //!
 //! - `Store` (`store.rs`) updates, writes and removes batches of rows, and looks them up (`lookup.rs`),
 //!   or brings them near before (`prefetch.rs`). `epochs.rs` is its part that makes them last.
-//! - A row is its key, the step and number of its updates, its weights and its optimizer state, contiguous (`rows.rs`).
-//!   `slots.rs` finds it (by an array where ids are dense, else by `index.rs`), `queues.rs` chooses which rows leave memory.
+//! - A row is its key, the step and number of its updates, and its weights and optimizer state, which are contiguous
+//!   (`rows.rs`). `slots.rs` finds it, by an array where ids are dense, else by `index.rs`; `lines.rs` asks for memory before it
+//!   is read. `queues.rs` chooses which rows leave memory.
 //! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once (`uring.rs`, or threads;
 //!   `blocks.rs` says which bytes), and `folder.rs` is the only
 //!   file that touches the file system, so that tests make any of its steps fail.
@@ -28,6 +29,7 @@ mod forget;
 mod hot;
 mod index;
 mod initial;
+mod lines;
 mod log;
 mod lookup;
 mod manifest;

@@ -115,7 +115,7 @@ impl Log {
     }
 
     /// Appends a record, which lives. It can be read at once; on disk it is some time before `sync` returns.
-    pub fn append(&mut self, row: &[u32]) -> Result<Place> {
+    pub fn append(&mut self, head: &[u32], values: &[f32]) -> Result<Place> {
         if self.buffer.len() >= BUFFER {
             self.flush()?;
         }
@@ -124,12 +124,15 @@ impl Log {
             _ => self.start_segment()?,
         };
         let entry = self.segments.entry(segment).or_default();
-        let place = Place::new(segment, entry.n_records, row[2]);
+        let place = Place::new(segment, entry.n_records, head[2]);
         entry.n_records += 1;
         entry.n_live += 1;
         self.n_changes += 1;
         let start = self.buffer.len();
-        self.buffer.extend(row.iter().flat_map(|w| w.to_le_bytes()));
+        self.buffer.resize(start + self.record_bytes, 0);
+        let (to_head, to_values) = self.buffer[start..].split_at_mut(4 * HEADER);
+        to_head.chunks_exact_mut(4).zip(head).for_each(|(b, w)| b.copy_from_slice(&w.to_le_bytes()));
+        to_values.chunks_exact_mut(4).zip(values).for_each(|(b, v)| b.copy_from_slice(&v.to_le_bytes()));
         let sum = checksum(&self.buffer[start..], place);
         self.buffer[start + 4 * CHECKSUM..start + 4 * HEADER].copy_from_slice(&sum.to_le_bytes());
         Ok(place)

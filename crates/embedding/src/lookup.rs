@@ -2,20 +2,49 @@
 //!
 //! Changes no row. Only a lookup that is trained brings rows into memory.
 
-use crate::batch::{Bags, Batch, Found, Key, PADDING};
+use crate::batch::{Bags, Batch, Key, PADDING, Slots};
 use crate::initial::fill_row;
+use crate::lines::fence;
 use crate::log::HEADER;
 use crate::rows::{Rows, floats};
 use crate::slots::{ABSENT, NO_KEY};
-use crate::store::{Store, check_numbers, rows_ahead};
+use crate::store::{Store, check_numbers};
 use oneflow_base::Result;
-use oneflow_kernels_prim::{Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
 use std::sync::PoisonError;
 
-/// Keys that are found before their rows are copied.
-const BLOCK: usize = 256;
+/// Bytes of rows that are found before they are copied, and bounds of how many rows that are.
+const BLOCK_BYTES: usize = 16 << 10;
+const LEAST_BLOCK: usize = 32;
+const MOST_BLOCK: usize = 256;
+/// Results from here on are written past the caches, which they would fill.
+const STREAM_BYTES: usize = 16 << 20;
 /// In a list of slots: a row that was read aside.
 const ASIDE: u32 = 1 << 31;
+
+/// Rows of `n` numbers that are found before they are copied.
+fn block(n: usize) -> usize {
+    (BLOCK_BYTES / (4 * n)).clamp(LEAST_BLOCK, MOST_BLOCK)
+}
+
+/// Rows of a block of positions: in memory, or read aside.
+struct Found<'a> {
+    rows: &'a Rows,
+    aside: &'a [f32],
+    /// Numbers of a row that are asked for.
+    n: usize,
+}
+
+impl Found<'_> {
+    /// The first numbers of a row.
+    #[inline(always)]
+    fn row(&self, slot: u32) -> &[f32] {
+        match slot & ASIDE {
+            0 => &self.rows.values(slot)[..self.n],
+            _ => &self.aside[(slot & !ASIDE) as usize * self.n..][..self.n],
+        }
+    }
+}
 
 impl Store {
     /// Writes the weights of each position of a batch to `out`; padding gives zeros. Changes no row. With `trains`, rows come
@@ -36,55 +65,73 @@ impl Store {
         check_numbers(bags.n_bags, dim, out.len())?;
         out.fill(0.0);
         let isa = isa();
-        let first = match trains {
-            true => 0,
-            false => self.read_present(batch, dim, |rows, first, slots| {
-                dispatch(isa, AddRows { rows, slots, bags, first, out, dim });
-            })?,
-        };
-        self.read_rows_of(batch, dim, trains, first, |p, row| {
-            let bag = bags.of[p] as usize;
-            if let Some(row) = row {
-                dispatch(isa, AddRow { to: &mut out[bag * dim..(bag + 1) * dim], row, factor: bags.factor(p) });
-            }
+        self.each_block(batch, dim, trains, |found, first, slots| {
+            dispatch(isa, AddRows { found, slots, bags, first, out });
         })
     }
 
     fn read(&mut self, batch: &Batch, n: usize, trains: bool, out: &mut [f32]) -> Result<()> {
         check_numbers(batch.len(), n, out.len())?;
-        let first = match trains {
-            true => 0,
-            false => self.read_present(batch, n, |rows, first, slots| {
-                for (slot, out) in slots.iter().zip(out[first * n..].chunks_exact_mut(n)) {
-                    match *slot {
-                        NO_KEY => out.fill(0.0),
-                        slot => out.copy_from_slice(&rows.values(slot)[..n]),
-                    }
-                }
-            })?,
-        };
-        self.read_rows_of(batch, n, trains, first, |p, row| {
-            let out = &mut out[p * n..(p + 1) * n];
-            match row {
-                Some(row) => out.copy_from_slice(row),
-                None => out.fill(0.0),
-            }
+        let (isa, streams) = (isa(), size_of_val(out) >= STREAM_BYTES);
+        self.each_block(batch, n, trains, |found, first, slots| {
+            let out = &mut out[first * n..(first + slots.len()) * n];
+            dispatch(isa, CopyRows { found, slots, out, streams });
         })
     }
 
-    /// Calls `f` with each position from `first` on and the first `n` numbers of its row, in order; None for padding.
-    fn read_rows_of(
+    /// Calls `f` with blocks of positions, in order: their rows, the first position, and the slot of each or `NO_KEY`.
+    fn each_block(
         &mut self,
         batch: &Batch,
         n: usize,
         trains: bool,
-        mut first: usize,
-        mut f: impl FnMut(usize, Option<&[f32]>),
+        mut f: impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<()> {
-        if first == batch.len() {
-            return Ok(());
+        let first = if trains { 0 } else { self.each_present_block(batch, n, &mut f)? };
+        if first == batch.len() { Ok(()) } else { self.each_block_from(batch, first, n, trains, &mut f) }
+    }
+
+    /// As `each_block` up to a block with a row that is not in memory; returns where that begins. Looks for each position's key
+    /// alone: where nothing has to be read, finding equal keys costs more than finding rows twice.
+    fn each_present_block(
+        &self,
+        batch: &Batch,
+        n: usize,
+        f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
+    ) -> Result<usize> {
+        self.readers.check_process()?;
+        let (found, block) = (Found { rows: &self.rows, aside: &[], n }, block(n));
+        let mut slots = Vec::with_capacity(block);
+        for first in (0..batch.len()).step_by(block) {
+            slots.clear();
+            let n_block = block.min(batch.len() - first);
+            // A table that is not there has no array and no entry: its rows are found missing.
+            let is_plain = batch.plain_ids().is_some_and(|(table, ids)| {
+                let (ids, rest) = ids[first..].split_at(n_block);
+                self.slots.find_ids(table, ids, &rest[..block.min(rest.len())], n, &self.rows, &mut slots)
+            });
+            if !is_plain {
+                self.slots.find(|i| batch.key_at(first + i), n_block, n, &self.rows, &mut slots);
+            }
+            if slots.contains(&ABSENT) {
+                return Ok(first);
+            }
+            f(&found, first, &slots);
         }
+        Ok(batch.len())
+    }
+
+    /// As `each_block` from a position on, by the different keys.
+    fn each_block_from(
+        &mut self,
+        batch: &Batch,
+        mut first: usize,
+        n: usize,
+        trains: bool,
+        f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
+    ) -> Result<()> {
         self.bound_disk()?;
+        self.bound_memory()?;
         let keys = batch.keys();
         self.check_tables(keys)?;
         let mut slots = Vec::with_capacity(keys.len());
@@ -92,12 +139,12 @@ impl Store {
         // lines are near. The first row that is not in memory ends this.
         while slots.len() < keys.len() {
             let known = slots.len();
-            let block = &keys[known..keys.len().min(known + BLOCK)];
-            self.find(block, n, &mut slots);
+            let part = &keys[known..keys.len().min(known + block(n))];
+            self.find(part, n, &mut slots);
             if slots[known..].contains(&ABSENT) {
                 break;
             }
-            first = self.emit(batch, first, n, &slots, &[], &mut f);
+            first = emit(&Found { rows: &self.rows, aside: &[], n }, batch.inverse(), first, &slots, f);
         }
         let known = slots.len();
         self.find(&keys[known..], 0, &mut slots);
@@ -111,65 +158,14 @@ impl Store {
                 self.pin(&slots, false);
                 read?;
             }
-            // The update that follows need not look for them again.
-            let found = Found { store: self.number, n_moves: self.n_moves, slots: slots.clone() };
+            // The update that follows finds them here, and need not look for them.
+            self.want(&slots);
+            let found = Slots { store: self.number, n_moves: self.n_moves, slots: slots.clone() };
             *batch.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
         let aside = if any_missing { self.read_aside(keys, &mut slots, n)? } else { Vec::new() };
-        self.emit(batch, first, n, &slots, &aside, &mut f);
+        emit(&Found { rows: &self.rows, aside: &aside, n }, batch.inverse(), first, &slots, f);
         Ok(())
-    }
-
-    /// Calls `f` with blocks of positions whose rows are in memory: the first position, and the slot of each or `NO_KEY`. Returns
-    /// where it ended: at a block with another row. Looks for each position's key alone: where nothing has to be read, finding
-    /// equal keys costs more than finding rows twice.
-    fn read_present(&self, batch: &Batch, n: usize, mut f: impl FnMut(&Rows, usize, &[u32])) -> Result<usize> {
-        self.readers.check_process()?;
-        let mut slots = Vec::with_capacity(BLOCK);
-        for first in (0..batch.len()).step_by(BLOCK) {
-            slots.clear();
-            let n_block = BLOCK.min(batch.len() - first);
-            // A table that is not there has no array and no entry: its rows are found missing.
-            let ids = batch.plain_ids().map(|(table, ids)| (table, &ids[first..first + n_block]));
-            if !ids.is_some_and(|(table, ids)| self.slots.find_dense(table, ids, n, &self.rows, &mut slots)) {
-                self.slots.find(|i| batch.key_at(first + i), n_block, n, &self.rows, &mut slots);
-            }
-            if slots.contains(&ABSENT) {
-                return Ok(first);
-            }
-            f(&self.rows, first, &slots);
-        }
-        Ok(batch.len())
-    }
-
-    /// Calls `f` with the positions from `first` on, up to one whose key has no slot yet; returns that position.
-    #[inline]
-    fn emit(
-        &self,
-        batch: &Batch,
-        first: usize,
-        n: usize,
-        slots: &[u32],
-        aside: &[f32],
-        f: &mut impl FnMut(usize, Option<&[f32]>),
-    ) -> usize {
-        let ahead = rows_ahead(n);
-        let inverse = batch.inverse();
-        for (p, &k) in inverse.iter().enumerate().skip(first) {
-            if let Some(&next) = inverse.get(p + ahead)
-                && let Some(&slot) = slots.get(next as usize)
-                && slot & ASIDE == 0
-            {
-                self.rows.prefetch(slot, n);
-            }
-            match slots.get(k as usize) {
-                _ if k == PADDING => f(p, None),
-                Some(&slot) if slot & ASIDE == 0 => f(p, Some(&self.rows.values(slot)[..n])),
-                Some(&slot) => f(p, Some(&aside[(slot & !ASIDE) as usize * n..][..n])),
-                None => return p,
-            }
-        }
-        inverse.len()
     }
 
     /// Reads rows that are not in memory without bringing them there: `n` numbers each. Their slots become numbers of
@@ -201,43 +197,173 @@ impl Store {
     }
 }
 
-/// Adds a row, times its factor, to another.
-struct AddRow<'a> {
-    to: &'a mut [f32],
-    row: &'a [f32],
-    factor: f32,
+/// Calls `f` with blocks of the positions from `first` on, up to one whose key has no slot yet; returns that position.
+/// `inverse` holds the number of each position's key, `slots` the slots of the keys.
+fn emit(
+    found: &Found<'_>,
+    inverse: &[u32],
+    mut first: usize,
+    slots: &[u32],
+    f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
+) -> usize {
+    let mut of_positions = Vec::with_capacity(block(found.n));
+    for part in inverse[first..].chunks(block(found.n)) {
+        of_positions.clear();
+        of_positions.extend(part.iter().map_while(|k| {
+            match *k {
+                PADDING => Some(NO_KEY),
+                k => slots
+                    .get(k as usize)
+                    .inspect(|s| {
+                        if **s & ASIDE == 0 {
+                            found.rows.prefetch(**s, found.n)
+                        }
+                    })
+                    .copied(),
+            }
+        }));
+        f(found, first, &of_positions);
+        first += of_positions.len();
+        if of_positions.len() < part.len() {
+            break;
+        }
+    }
+    first
 }
 
-impl WithSimd for AddRow<'_> {
+/// Copies the rows of a block of positions.
+struct CopyRows<'a> {
+    found: &'a Found<'a>,
+    slots: &'a [u32],
+    out: &'a mut [f32],
+    /// Whether to write past the caches.
+    streams: bool,
+}
+
+impl WithSimd for CopyRows<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self) {
-        self.to.iter_mut().zip(self.row).for_each(|(to, row)| *to += self.factor * row);
+        let CopyRows { found, slots, out, streams } = self;
+        let (n, width) = (found.n, S::F32::WIDTH);
+        let is_whole = n.is_multiple_of(width);
+        let streams = streams && is_whole && out.as_ptr().addr().is_multiple_of(size_of::<S::F32>());
+        for (slot, out) in slots.iter().zip(out.chunks_exact_mut(n)) {
+            if *slot == NO_KEY {
+                out.fill(0.0);
+                continue;
+            }
+            let row = found.row(*slot);
+            if !is_whole {
+                out.copy_from_slice(row);
+                continue;
+            }
+            for (out, row) in out.chunks_exact_mut(width).zip(row.chunks_exact(width)) {
+                // SAFETY: both have as many numbers as a register. The output begins at a multiple of its size where rows are
+                // written past the caches.
+                unsafe {
+                    let row = S::F32::load(row.as_ptr());
+                    if streams { row.stream(out.as_mut_ptr()) } else { row.store(out.as_mut_ptr()) }
+                }
+            }
+        }
+        if streams {
+            fence();
+        }
     }
 }
 
 /// Adds the rows of a block of positions to their bags.
 struct AddRows<'a> {
-    rows: &'a Rows,
+    found: &'a Found<'a>,
     slots: &'a [u32],
     bags: &'a Bags<'a>,
     first: usize,
     out: &'a mut [f32],
-    dim: usize,
 }
 
 impl WithSimd for AddRows<'_> {
     type Output = ();
 
+    // A bag's sum stays in registers; each number is added in the order of the positions, as one by one.
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let AddRows { rows, slots, bags, first, out, dim } = self;
-        for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
-            let bag = bags.of[first + i] as usize;
-            let (to, row, factor) =
-                (&mut out[bag * dim..(bag + 1) * dim], &rows.values(*slot)[..dim], bags.factor(first + i));
-            to.iter_mut().zip(row).for_each(|(to, row)| *to += factor * row);
+        let AddRows { found, slots, bags, first, out } = self;
+        let (n, w) = (found.n, S::F32::WIDTH);
+        let mut start = 0;
+        while start < slots.len() {
+            let bag = bags.of[first + start];
+            let of = &bags.of[first + start..first + slots.len()];
+            let n_run = of.iter().position(|b| *b != bag).unwrap_or(of.len());
+            let run = Run {
+                found,
+                slots: &slots[start..start + n_run],
+                factors: bags.factors.map(|f| &f[first + start..first + start + n_run]),
+            };
+            let to = &mut out[bag as usize * n..(bag as usize + 1) * n];
+            let mut at = 0;
+            while n - at >= 8 * w {
+                run.add::<S, 8>(at, to);
+                at += 8 * w;
+            }
+            if n - at >= 4 * w {
+                run.add::<S, 4>(at, to);
+                at += 4 * w;
+            }
+            if n - at >= 2 * w {
+                run.add::<S, 2>(at, to);
+                at += 2 * w;
+            }
+            if n - at >= w {
+                run.add::<S, 1>(at, to);
+                at += w;
+            }
+            run.add_rest(at, to);
+            start += n_run;
+        }
+    }
+}
+
+/// Positions of one bag that follow each other.
+struct Run<'a> {
+    found: &'a Found<'a>,
+    slots: &'a [u32],
+    factors: Option<&'a [f32]>,
+}
+
+impl Run<'_> {
+    /// Adds `R` registers of each row, from the number `at` on.
+    #[inline(always)]
+    fn add<S: Simd, const R: usize>(&self, at: usize, to: &mut [f32]) {
+        let w = S::F32::WIDTH;
+        let to = &mut to[at..at + R * w];
+        // SAFETY: `R` registers lie behind each of these addresses.
+        let mut sums: [S::F32; R] = std::array::from_fn(|r| unsafe { S::F32::load(to.as_ptr().add(r * w)) });
+        for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
+            let row = &self.found.row(*slot)[at..at + R * w];
+            let factor = self.factors.map(|f| S::F32::all_of(f[i]));
+            for (r, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: as above.
+                let numbers = unsafe { S::F32::load(row.as_ptr().add(r * w)) };
+                *sum = *sum + factor.map_or(numbers, |f| f * numbers);
+            }
+        }
+        for (r, sum) in sums.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { sum.store(to.as_mut_ptr().add(r * w)) };
+        }
+    }
+
+    #[inline(always)]
+    fn add_rest(&self, at: usize, to: &mut [f32]) {
+        if at == to.len() {
+            return;
+        }
+        for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
+            let factor = self.factors.map_or(1.0, |f| f[i]);
+            let row = &self.found.row(*slot)[at..];
+            to[at..].iter_mut().zip(row).for_each(|(to, row)| *to += factor * row);
         }
     }
 }

@@ -47,6 +47,10 @@ impl Places {
                 entry
             }
             None => {
+                if self.entries.len() == self.entries.capacity() {
+                    // By an eighth: the list counts against the memory for rows.
+                    self.entries.reserve_exact(self.entries.len() / 8 + 64);
+                }
                 self.entries.push((id, place));
                 self.entries.len() as u32 - 1
             }

@@ -6,11 +6,12 @@
 use crate::batch::{Batch, Key};
 use crate::blocks::Read;
 use crate::log::{HEADER, Place, accept};
-use crate::queues::AHEAD;
+use crate::queues::{AHEAD, WANTED};
 use crate::readers::Readers;
 use crate::slots::ABSENT;
 use crate::store::Store;
 use oneflow_base::Result;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Records that are to be read.
@@ -37,6 +38,14 @@ impl Prefetch {
     }
 }
 
+/// Rows in memory with a flag that keeps them there: their slots, the oldest first, some of which have lost the flag, and how
+/// many have it.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub slots: VecDeque<u32>,
+    pub n: usize,
+}
+
 impl Store {
     /// Brings those rows of a batch into memory that are on disk, for a lookup or an update that comes later. Of a batch that
     /// is too large its first part comes.
@@ -50,9 +59,12 @@ impl Store {
     pub fn start_prefetch(&mut self, batch: &Batch) -> Result<Prefetch> {
         self.check_tables(batch.keys())?;
         self.bound_disk()?;
+        self.bound_memory()?;
         let keys = &batch.keys()[..batch.n_unique().min(self.piece())];
         let mut slots = Vec::with_capacity(keys.len());
         self.find(keys, 0, &mut slots);
+        // What is there must not leave before its lookup, which would wait for it behind all other reads.
+        self.want(&slots);
         let missing: Vec<Key> = (0..keys.len()).filter(|k| slots[*k] == ABSENT).map(|k| keys[k]).collect();
         let words = HEADER + self.config.width();
         let mut prefetch =
@@ -91,26 +103,12 @@ impl Store {
             if is_there || self.places.find(*key) != Some(*entry) || self.places.get(*entry) != *place {
                 continue;
             }
-            // Lookups that never come must not fill the memory.
-            while self.n_waiting >= self.rows.capacity() / 4 {
-                match self.waiting.pop_front() {
-                    Some(slot) => {
-                        self.release(slot);
-                    }
-                    None => break,
-                }
-            }
             match self.take_slot() {
                 Ok(slot) => {
-                    self.rows.row_mut(slot).copy_from_slice(row);
-                    self.rows.set_on_disk(slot, *entry);
+                    self.rows.enter(slot, row, *entry);
                     self.slots.insert(*key, slot, &self.rows);
-                    self.rows.flags[slot as usize] = AHEAD;
-                    while self.waiting.front().is_some_and(|s| self.rows.flags[*s as usize] & AHEAD == 0) {
-                        self.waiting.pop_front();
-                    }
-                    self.waiting.push_back(slot);
-                    self.n_waiting += 1;
+                    self.rows.flags[slot as usize] = 0;
+                    self.wait(slot, AHEAD);
                     n_entered += 1;
                 }
                 Err(e) => {
@@ -123,15 +121,52 @@ impl Store {
         outcome
     }
 
-    /// Lets a row leave memory like any other, if it was prefetched and waited for its lookup; returns whether it was.
+    /// Keeps rows in memory until they are asked for. Where there is much room yet, nothing leaves anyway.
+    pub(crate) fn want(&mut self, slots: &[u32]) {
+        if self.rows.flags.len() < self.rows.capacity() / 8 * 7 {
+            return;
+        }
+        for &slot in slots.iter().filter(|s| **s != ABSENT) {
+            if self.rows.flags[slot as usize] & (AHEAD | WANTED) == 0 {
+                self.wait(slot, WANTED);
+            }
+        }
+    }
+
+    fn wait(&mut self, slot: u32, flag: u8) {
+        // Lookups and updates that never come must not fill the memory: half of it is for the rows of the running call. Nor may
+        // rows that they named wait behind an old one for ever.
+        let capacity = self.rows.capacity();
+        let most = if flag == AHEAD { capacity / 16 * 3 } else { capacity / 4 };
+        loop {
+            let waiting = if flag == AHEAD { &mut self.ahead_rows } else { &mut self.wanted_rows };
+            if waiting.n < most && waiting.slots.len() < capacity {
+                waiting.slots.push_back(slot);
+                waiting.n += 1;
+                self.rows.flags[slot as usize] |= flag;
+                return;
+            }
+            match waiting.slots.pop_front() {
+                Some(oldest) if self.rows.flags[oldest as usize] & flag != 0 => {
+                    self.release(oldest);
+                }
+                Some(_) => {}
+                None => waiting.n = 0,
+            }
+        }
+    }
+
+    /// Lets a row leave memory like any other, if it waited to be asked for; returns whether it was prefetched, and in no queue
+    /// until now.
     pub(crate) fn release(&mut self, slot: u32) -> bool {
         let flag = &mut self.rows.flags[slot as usize];
-        if *flag & AHEAD == 0 {
-            return false;
+        let found = *flag & (AHEAD | WANTED);
+        *flag &= !found;
+        self.ahead_rows.n -= (found & AHEAD != 0) as usize;
+        self.wanted_rows.n -= (found & WANTED != 0) as usize;
+        if found & AHEAD != 0 {
+            self.queues.push(slot, self.rows.key(slot).hash());
         }
-        *flag &= !AHEAD;
-        self.n_waiting -= 1;
-        self.queues.push(slot, self.rows.key(slot).hash());
-        true
+        found & AHEAD != 0
     }
 }

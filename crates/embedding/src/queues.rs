@@ -17,6 +17,9 @@ pub const DEAD: u8 = 16;
 /// The row was prefetched, and no lookup has asked for it yet: it is in no queue, so nothing evicts it.
 pub const AHEAD: u8 = 32;
 
+/// A lookup that was prepared is about to ask for the row, or an update for one that was looked up: it stays until then.
+pub const WANTED: u8 = 64;
+
 #[derive(Default)]
 pub struct Queues {
     small: VecDeque<u32>,
@@ -74,6 +77,12 @@ impl Queues {
         *self = Queues::default();
     }
 
+    /// Forgets the slots from `end` on.
+    pub fn truncate(&mut self, end: u32) {
+        self.small.retain(|slot| *slot < end);
+        self.main.retain(|slot| *slot < end);
+    }
+
     /// Takes the slot out whose row should leave; a dead one first where it is met. None if all are pinned.
     pub fn victim(&mut self, flags: &mut [u8]) -> Option<u32> {
         let n = self.small.len() + self.main.len();
@@ -90,7 +99,10 @@ impl Queues {
                 return Some(slot);
             }
             let uses = *flag & USES;
-            if *flag & PINNED != 0 || (from_small && uses > 1) {
+            if *flag & WANTED != 0 {
+                // It is used for sure: as good as used again.
+                self.main.push_back(slot);
+            } else if *flag & PINNED != 0 || (from_small && uses > 1) {
                 *flag &= !USES;
                 self.main.push_back(slot);
             } else if !from_small && uses > 0 {

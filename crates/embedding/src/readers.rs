@@ -58,11 +58,11 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Readers {
-    /// `align` is that of direct reads, or 1.
-    pub fn new(n_threads: usize, io: Io, align: usize) -> Readers {
+    /// `align` is that of direct reads, or 1; `depth` how many reads a ring has under way.
+    pub fn new(n_threads: usize, io: Io, align: usize, depth: u32) -> Readers {
         Readers {
             #[cfg(target_os = "linux")]
-            ring: Mutex::new(if io == Io::Best { Ring::new() } else { None }),
+            ring: Mutex::new(if io == Io::Best { Ring::new(depth) } else { None }),
             threads: Mutex::default(),
             n_threads: n_threads.clamp(1, 256),
             align: align.max(1),
@@ -219,7 +219,7 @@ mod tests {
         ] {
             // A file system may have no direct reads.
             let Some(file) = file else { continue };
-            let readers = Readers::new(3, io, align);
+            let readers = Readers::new(3, io, align, 64);
             let reads = |offsets: &[u64]| -> Vec<Read> {
                 offsets.iter().map(|o| Read { file: file.clone(), offset: *o }).collect()
             };

@@ -1,27 +1,37 @@
 //! Rows in memory: slots of one size in chunks, so that rows never move and an unused budget costs nothing.
 //!
-//! A row is words: id (2), table, step, frequency, its location on disk; then weights and state as float32.
+//! A row is its numbers, weights and then state, as float32, its id, and in words its table, step, frequency and location on
+//! disk. Each of the three stands with those of the other rows of a chunk, so that a lookup reads no line of which it needs a
+//! part alone: ids are dense where only they are compared, and numbers begin with a cache line where that wastes little.
 
 use crate::batch::Key;
 use crate::chunk::Chunk;
-use crate::index::prefetch;
+use crate::lines::prefetch;
 use crate::log::{CHECKSUM, HEADER};
 use oneflow_base::{Error, Result};
 
 /// A row that is not on disk.
 pub const NOT_ON_DISK: u32 = u32::MAX;
-/// Words of a row: the step of its last update, and how often updates named it.
+/// Words of an id, and the others of a head.
+const ID: usize = 2;
+const REST: usize = HEADER - ID;
+/// Positions in a head: the step of the row's last update, and how often updates named it.
 pub const STEP: usize = 3;
 pub const COUNT: usize = 4;
 const ON_DISK: usize = CHECKSUM;
-/// Bytes of a chunk, about: of a small store, and of one that huge pages are worth asking for.
-const CHUNK: usize = 1 << 20;
-const LARGE_CHUNK: usize = 32 << 20;
+/// The least and the greatest bytes of a chunk, about, and the part of a budget that a chunk is between them.
+const LEAST_CHUNK: u64 = 1 << 16;
+const MOST_CHUNK: u64 = 32 << 20;
+const CHUNKS: u64 = 32;
+/// Lines of a row that are asked for.
+const MOST_LINES: usize = 32;
 /// Words of a cache line.
 const LINE: usize = 16;
 
 pub struct Rows {
     chunks: Vec<Chunk>,
+    width: usize,
+    /// Words from one row's numbers to the next one's.
     stride: usize,
     /// Rows of a chunk, as a power of two.
     shift: u32,
@@ -31,13 +41,36 @@ pub struct Rows {
 
 impl Rows {
     pub fn new(width: usize, budget: u64) -> Rows {
-        let stride = HEADER + width;
-        // A row, its flag, its place in a queue and in the index.
-        let bytes = 4 * stride as u64 + 1 + 4 + 10;
-        let capacity = (budget / bytes).clamp(64, 1 << 31) as usize;
-        let chunk = if capacity.saturating_mul(4 * stride) >= 2 * LARGE_CHUNK { LARGE_CHUNK } else { CHUNK };
-        let shift = (chunk / (4 * stride)).max(1).ilog2();
-        Rows { chunks: Vec::new(), stride, shift, flags: Vec::new(), capacity }
+        let lines = width.next_multiple_of(LINE);
+        let stride = if lines - width <= width / 16 { lines } else { width };
+        let bytes = 4 * (stride + HEADER);
+        let shift = ((budget / CHUNKS).clamp(LEAST_CHUNK, MOST_CHUNK) as usize / bytes).max(1).ilog2();
+        let mut rows = Rows { chunks: Vec::new(), width, stride, shift, flags: Vec::new(), capacity: 0 };
+        rows.fit(budget);
+        rows
+    }
+
+    /// Bytes of a row with its flag and its place in a queue.
+    fn row_bytes(&self) -> usize {
+        4 * (self.stride + HEADER) + 1 + 4
+    }
+
+    /// Takes as many rows as so many bytes hold, at least 64.
+    pub fn fit(&mut self, bytes: u64) {
+        self.capacity = (bytes / self.row_bytes() as u64).clamp(64, 1 << 31) as usize;
+    }
+
+    /// The first row of the last chunk, if there are a chunk more of rows than the capacity. Below that it is not worth it: a
+    /// capacity that shrinks a little at a time would empty the chunk each time.
+    pub fn surplus(&self) -> Option<u32> {
+        let is_over = self.flags.len() >= self.capacity + (1 << self.shift) && self.chunks.len() > 1;
+        is_over.then(|| ((self.chunks.len() - 1) << self.shift) as u32)
+    }
+
+    /// Gives the last chunk back, whose first row is `first`.
+    pub fn drop_chunk(&mut self, first: u32) {
+        self.flags.truncate(first as usize);
+        self.chunks.pop();
     }
 
     /// The most rows at a time.
@@ -46,7 +79,7 @@ impl Rows {
     }
     pub fn bytes(&self) -> usize {
         // Pages that no row has touched take no memory.
-        self.flags.len() * (4 * self.stride + 1)
+        self.flags.len() * self.row_bytes()
     }
 
     /// An empty slot, if there is one below the capacity.
@@ -56,7 +89,7 @@ impl Rows {
             return Ok(None);
         }
         if slot >> self.shift == self.chunks.len() {
-            let n = self.stride << self.shift;
+            let n = (self.stride + HEADER) << self.shift;
             let chunk = Chunk::new(n).ok_or_else(|| {
                 Error::out_of_memory(format!("embedding: no memory for {} more bytes of rows", 4 * n))
             })?;
@@ -71,77 +104,139 @@ impl Rows {
         self.flags.clear();
     }
 
+    /// The chunk of a row, and its number there.
     #[inline(always)]
     fn at(&self, slot: u32) -> (usize, usize) {
         let slot = slot as usize;
-        (slot >> self.shift, (slot & ((1 << self.shift) - 1)) * self.stride)
+        (slot >> self.shift, slot & ((1 << self.shift) - 1))
     }
-    /// All words of a row.
+    /// Where ids begin in a chunk, and where the other words do.
     #[inline(always)]
-    pub fn row(&self, slot: u32) -> &[u32] {
-        let (chunk, start) = self.at(slot);
-        &self.chunks[chunk].words()[start..start + self.stride]
+    fn ids(&self) -> usize {
+        self.stride << self.shift
     }
     #[inline(always)]
-    pub fn row_mut(&mut self, slot: u32) -> &mut [u32] {
-        let (chunk, start) = self.at(slot);
-        &mut self.chunks[chunk].words_mut()[start..start + self.stride]
+    fn rest(&self) -> usize {
+        (self.stride + ID) << self.shift
+    }
+    #[inline(always)]
+    pub fn id(&self, slot: u32) -> u64 {
+        let (chunk, row) = self.at(slot);
+        let start = self.ids() + row * ID;
+        let words = &self.chunks[chunk].words()[start..start + ID];
+        words[0] as u64 | (words[1] as u64) << 32
+    }
+    /// Table, step, frequency and location on disk.
+    #[inline(always)]
+    fn words(&self, slot: u32) -> &[u32] {
+        let (chunk, row) = self.at(slot);
+        let start = self.rest() + row * REST;
+        &self.chunks[chunk].words()[start..start + REST]
+    }
+    #[inline(always)]
+    fn words_mut(&mut self, slot: u32) -> &mut [u32] {
+        let (chunk, row) = self.at(slot);
+        let start = self.rest() + row * REST;
+        &mut self.chunks[chunk].words_mut()[start..start + REST]
+    }
+    /// The words before a row's numbers, as a record has them.
+    pub fn head(&self, slot: u32) -> [u32; HEADER] {
+        let (id, rest) = (self.id(slot), self.words(slot));
+        [id as u32, (id >> 32) as u32, rest[0], rest[1], rest[2], rest[3]]
+    }
+    fn set_head(&mut self, slot: u32, head: &[u32]) {
+        let (chunk, row) = self.at(slot);
+        let start = self.ids() + row * ID;
+        self.chunks[chunk].words_mut()[start..start + ID].copy_from_slice(&head[..ID]);
+        self.words_mut(slot).copy_from_slice(&head[ID..]);
     }
     /// Weights and state.
     #[inline(always)]
     pub fn values(&self, slot: u32) -> &[f32] {
-        floats(&self.row(slot)[HEADER..])
+        let (chunk, row) = self.at(slot);
+        let start = row * self.stride;
+        floats(&self.chunks[chunk].words()[start..start + self.width])
     }
     #[inline(always)]
     pub fn values_mut(&mut self, slot: u32) -> &mut [f32] {
-        floats_mut(&mut self.row_mut(slot)[HEADER..])
+        let (chunk, row) = self.at(slot);
+        let start = row * self.stride;
+        floats_mut(&mut self.chunks[chunk].words_mut()[start..start + self.width])
     }
+
+    /// Takes over a record as it was read: its head, then its numbers.
+    pub fn enter(&mut self, slot: u32, record: &[u32], on_disk: u32) {
+        let (head, values) = record.split_at(HEADER);
+        self.set_head(slot, head);
+        self.values_mut(slot).copy_from_slice(floats(values));
+        self.set_on_disk(slot, on_disk);
+    }
+
     #[inline(always)]
     pub fn key(&self, slot: u32) -> Key {
-        let row = self.row(slot);
-        Key { table: row[2], id: row[0] as u64 | (row[1] as u64) << 32 }
+        Key { table: self.words(slot)[0], id: self.id(slot) }
     }
     #[inline(always)]
     pub fn on_disk(&self, slot: u32) -> u32 {
-        self.row(slot)[ON_DISK]
+        self.words(slot)[ON_DISK - ID]
     }
     pub fn set_on_disk(&mut self, slot: u32, entry: u32) {
-        self.row_mut(slot)[ON_DISK] = entry;
+        self.words_mut(slot)[ON_DISK - ID] = entry;
     }
-    #[inline(always)]
-    pub fn step(&self, slot: u32) -> u32 {
-        self.row(slot)[STEP]
-    }
-    #[inline(always)]
-    pub fn set_step(&mut self, slot: u32, step: u32) {
-        self.row_mut(slot)[STEP] = step;
-    }
-    #[inline(always)]
-    pub fn count(&mut self, slot: u32, n: u32) {
-        let count = &mut self.row_mut(slot)[COUNT];
-        *count = count.saturating_add(n);
+    pub fn set_step_and_count(&mut self, slot: u32, step: u32, count: u32) {
+        let words = self.words_mut(slot);
+        (words[STEP - ID], words[COUNT - ID]) = (step, count);
     }
 
-    pub fn set_count(&mut self, slot: u32, n: u32) {
-        self.row_mut(slot)[COUNT] = n;
+    /// Counts an update: its step, and how often it named the row. Returns the step of the one before, or 0.
+    #[inline(always)]
+    pub fn count(&mut self, slot: u32, step: u32, n: u32) -> u32 {
+        let words = self.words_mut(slot);
+        words[COUNT - ID] = words[COUNT - ID].saturating_add(n);
+        std::mem::replace(&mut words[STEP - ID], step)
     }
 
-    /// Writes the header of a row that was never updated; its values are the caller's to write.
+    /// Writes the head of a row that was never updated; its numbers are the caller's to write.
     pub fn start(&mut self, slot: u32, key: Key) {
-        let header = [key.id as u32, (key.id >> 32) as u32, key.table, 0, 0, NOT_ON_DISK];
-        self.row_mut(slot)[..HEADER].copy_from_slice(&header);
+        self.set_head(slot, &[key.id as u32, (key.id >> 32) as u32, key.table, 0, 0, NOT_ON_DISK]);
     }
 
-    /// Asks for the lines of the first `n` numbers of a row that is read soon; the processor goes on by itself after eight.
+    /// Asks for the lines of the first `n` numbers of a row that is read soon; the processor goes on by itself behind them.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, n: usize) {
-        let row = &self.row(slot)[..HEADER + n];
-        // A row begins anywhere in a line.
-        prefetch(&row[0]);
-        for line in row.chunks(LINE).take(8) {
-            prefetch(&line[line.len() - 1]);
+        let (chunk, row) = self.at(slot);
+        let start = row * self.stride;
+        let words = &self.chunks[chunk].words()[start..start + n];
+        for line in words.chunks(LINE).take(MOST_LINES) {
+            prefetch(&line[0]);
+        }
+        // A row that begins inside of a line ends in one more.
+        if !self.stride.is_multiple_of(LINE)
+            && let Some(last) = words.last()
+        {
+            prefetch(last);
         }
     }
+
+    /// Asks for the id of a row.
+    #[inline(always)]
+    pub fn prefetch_id(&self, slot: u32) {
+        let (chunk, row) = self.at(slot);
+        prefetch(&self.chunks[chunk].words()[self.ids() + row * ID]);
+    }
+    /// Asks for all of a row that an update changes.
+    #[inline(always)]
+    pub fn prefetch_to_update(&self, slot: u32, n: usize) {
+        prefetch(&self.words(slot)[0]);
+        prefetch(&self.flags[slot as usize]);
+        self.prefetch(slot, n);
+    }
+}
+
+/// The key of a record.
+#[inline(always)]
+pub fn key_of(record: &[u32]) -> Key {
+    Key { table: record[2], id: record[0] as u64 | (record[1] as u64) << 32 }
 }
 
 /// Words as the numbers that they are.

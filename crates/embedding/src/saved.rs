@@ -11,6 +11,7 @@ use crate::log::{HEADER, Log, Place};
 use crate::manifest::{self, Manifest};
 use crate::readers::{Io, Readers};
 use crate::rows::{COUNT, STEP, floats};
+use crate::store::DEPTH;
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -56,7 +57,7 @@ impl Saved {
         let log = Log::new(folder.clone(), config.width(), 0, 0);
         let segments = check_segments(&folder, &manifest, log.record_bytes())?;
         let entries = sorted_entries(&manifest, config.tables.len() as u32, &segments)?;
-        Ok(Saved { log, readers: Readers::new(2, Io::Best, 1), epoch: manifest.head.epoch, config, entries })
+        Ok(Saved { log, readers: Readers::new(2, Io::Best, 1, DEPTH), epoch: manifest.head.epoch, config, entries })
     }
 
     pub fn config(&self) -> &Config {

@@ -1,134 +1,178 @@
 //! The slot of each row in memory. Ids below a bound, where many of them have rows, are positions of an array; all others go
 //! through a hash index.
 //!
-//! The array is for tables whose ids are numbered from zero, as those of other frameworks are: it needs no hash, no comparison
+//! Each table has its own, so that ids alone are compared. The array is for tables whose ids are numbered from zero, as those of other frameworks are: it needs no hash, no comparison
 //! and four bytes an id. A table gets one, and a larger one, when its part of the index would have to grow.
 
-use crate::batch::Key;
-use crate::index::{Index, prefetch};
+use crate::batch::{Key, mix};
+use crate::index::Index;
+use crate::lines::prefetch;
 use crate::rows::Rows;
+use std::ops::Range;
 
 /// No slot: the row is not in memory.
 pub const ABSENT: u32 = u32::MAX;
 /// No row: the position is padding.
 pub const NO_KEY: u32 = u32::MAX - 1;
-/// How many keys ahead lines of the index, and lines of rows, are asked for before they are read; and room for both.
-const DISTANCE: usize = 16;
-const RING: usize = 32;
+/// Keys that go through a step together, and room for those between their steps.
+const GROUP: usize = 32;
+const RING: usize = 4 * GROUP;
 /// The least and the greatest number of ids of an array, as powers of two.
 const LEAST_BITS: usize = 10;
 const MOST_BITS: usize = 32;
 /// An array holds a row for at least one of so many ids, when it is made.
 const SPARSEST: u64 = 4;
 
+#[derive(Default)]
 pub struct Slots {
+    tables: Vec<Table>,
+    len: usize,
+}
+
+/// Where the rows of a table are, by their ids.
+struct Table {
+    /// The slots of the ids below its length.
+    dense: Vec<u32>,
+    /// Those of all other ids.
     index: Index,
-    /// For each table the slots of the ids below the array's length.
-    dense: Vec<Vec<u32>>,
-    /// For each table how many rows have ids of so many bits.
-    counts: Vec<[u32; 65]>,
-    n_dense: usize,
+    /// How many rows have ids of so many bits.
+    counts: [u32; 65],
 }
 
 fn bits(id: u64) -> usize {
     64 - id.leading_zeros() as usize
 }
 
+impl Table {
+    /// The cell of an id in the array.
+    #[inline(always)]
+    fn cell(&self, id: u64) -> Option<&u32> {
+        self.dense.get(usize::try_from(id).ok()?)
+    }
+
+    #[inline(always)]
+    fn find(&self, id: u64, rows: &Rows) -> u32 {
+        match self.cell(id) {
+            Some(slot) => *slot,
+            None => self.index.find(mix(id), |s| rows.id(s) == id).unwrap_or(ABSENT),
+        }
+    }
+
+    /// Makes the array longer if enough small ids have rows, and moves those out of the index.
+    fn extend(&mut self, rows: &Rows) {
+        let (mut below, mut best) = (0u64, 0);
+        for (n_bits, count) in self.counts.iter().enumerate().take(MOST_BITS + 1) {
+            below += *count as u64;
+            if n_bits >= LEAST_BITS && below * SPARSEST >= 1 << n_bits {
+                best = 1usize << n_bits;
+            }
+        }
+        if best <= self.dense.len() || self.dense.try_reserve_exact(best - self.dense.len()).is_err() {
+            return;
+        }
+        self.dense.resize(best, ABSENT);
+        let moved: Vec<u32> = self.index.numbers().filter(|slot| rows.id(*slot) < best as u64).collect();
+        for slot in moved {
+            let id = rows.id(slot);
+            self.index.remove(mix(id), slot);
+            self.dense[id as usize] = slot;
+        }
+    }
+
+    /// The row that is probably that of a hash, whose lines are asked for.
+    #[inline(always)]
+    fn candidate(&self, hash: u64, n: usize, rows: &Rows) -> u32 {
+        let candidate = self.index.candidate(hash, |slot| rows.prefetch_id(slot)).unwrap_or(ABSENT);
+        if candidate != ABSENT {
+            rows.prefetch_id(candidate);
+            rows.prefetch(candidate, n);
+        }
+        candidate
+    }
+
+    /// The slot of an id whose row is probably the candidate.
+    #[inline(always)]
+    fn checked(&self, id: u64, hash: u64, candidate: u32, rows: &Rows) -> u32 {
+        if candidate != ABSENT && rows.id(candidate) == id {
+            return candidate;
+        }
+        self.index.find(hash, |s| rows.id(s) == id).unwrap_or(ABSENT)
+    }
+}
+
 impl Slots {
     pub fn new(n_tables: usize) -> Slots {
-        Slots { index: Index::new(), dense: vec![Vec::new(); n_tables], counts: vec![[0; 65]; n_tables], n_dense: 0 }
+        let table = || Table { dense: Vec::new(), index: Index::new(), counts: [0; 65] };
+        Slots { tables: (0..n_tables).map(|_| table()).collect(), len: 0 }
     }
 
     pub fn len(&self) -> usize {
-        self.index.len() + self.n_dense
+        self.len
     }
 
     pub fn bytes(&self) -> usize {
-        self.index.bytes() + self.dense.iter().map(|d| 4 * d.capacity()).sum::<usize>()
-    }
-
-    /// The cell of a key in its table's array.
-    #[inline(always)]
-    fn cell(&self, key: Key) -> Option<&u32> {
-        self.dense.get(key.table as usize)?.get(usize::try_from(key.id).ok()?)
+        self.tables.iter().map(|t| t.index.bytes() + 4 * t.dense.capacity()).sum()
     }
 
     /// The slot of a key.
     pub fn get(&self, key: Key, rows: &Rows) -> Option<u32> {
-        match self.cell(key) {
-            Some(slot) => (*slot != ABSENT).then_some(*slot),
-            None => self.index.find(key.hash(), |s| rows.key(s) == key),
-        }
+        self.tables.get(key.table as usize).map(|t| t.find(key.id, rows)).filter(|slot| *slot != ABSENT)
     }
 
     /// Enters a row that is in its slot, and was not here.
     pub fn insert(&mut self, key: Key, slot: u32, rows: &Rows) {
-        let table = key.table as usize;
-        self.counts[table][bits(key.id)] += 1;
-        if self.cell(key).is_none() && self.index.is_full() {
-            self.extend(rows);
+        let table = &mut self.tables[key.table as usize];
+        table.counts[bits(key.id)] += 1;
+        if table.cell(key.id).is_none() && table.index.is_full() {
+            table.extend(rows);
         }
-        if self.cell(key).is_some() {
-            self.dense[table][key.id as usize] = slot;
-            self.n_dense += 1;
-        } else {
-            self.index.insert(key.hash(), slot, |s| rows.key(s).hash());
+        match table.cell(key.id) {
+            Some(_) => table.dense[key.id as usize] = slot,
+            None => table.index.insert(mix(key.id), slot, |s| mix(rows.id(s))),
         }
+        self.len += 1;
     }
 
     pub fn remove(&mut self, key: Key, slot: u32) {
-        let table = key.table as usize;
-        let was_here = if self.cell(key).is_some() {
-            let cell = &mut self.dense[table][key.id as usize];
-            let was_here = *cell == slot;
-            if was_here {
-                *cell = ABSENT;
-                self.n_dense -= 1;
+        let table = &mut self.tables[key.table as usize];
+        let was_here = match table.cell(key.id) {
+            None => table.index.remove(mix(key.id), slot),
+            Some(found) => {
+                let was_here = *found == slot;
+                if was_here {
+                    table.dense[key.id as usize] = ABSENT;
+                }
+                was_here
             }
-            was_here
-        } else {
-            self.index.remove(key.hash(), slot)
         };
         if was_here {
-            self.counts[table][bits(key.id)] -= 1;
+            table.counts[bits(key.id)] -= 1;
+            self.len -= 1;
         }
     }
 
-    /// Gives arrays to tables of which enough small ids have rows, and moves those out of the index.
-    fn extend(&mut self, rows: &Rows) {
-        let mut any = false;
-        for (dense, counts) in self.dense.iter_mut().zip(&self.counts) {
-            let (mut below, mut best) = (0u64, 0);
-            for (n_bits, count) in counts.iter().enumerate().take(MOST_BITS + 1) {
-                below += *count as u64;
-                if n_bits >= LEAST_BITS && below * SPARSEST >= 1 << n_bits {
-                    best = 1usize << n_bits;
-                }
-            }
-            if best > dense.len() && dense.try_reserve_exact(best - dense.len()).is_ok() {
-                dense.resize(best, ABSENT);
-                any = true;
-            }
+    /// As `find` for ids of one table, if all of them are positions of its array, or none: then there is nothing to compare, or
+    /// nothing to tell apart. Returns false, and appends nothing, if not. `following` are ids that are found next.
+    pub fn find_ids(
+        &self,
+        table: u32,
+        ids: &[u64],
+        following: &[u64],
+        n: usize,
+        rows: &Rows,
+        slots: &mut Vec<u32>,
+    ) -> bool {
+        let Some(table) = self.tables.get(table as usize) else { return false };
+        if table.dense.is_empty() {
+            find_hashed(table, ids, n, rows, slots);
+            return true;
         }
-        if !any {
-            return;
-        }
-        // Rows that are in memory and not in the index stand in an array already, or are dead.
-        for slot in 0..rows.flags.len() as u32 {
-            let key = rows.key(slot);
-            if self.cell(key).is_some() && self.index.remove(key.hash(), slot) {
-                self.dense[key.table as usize][key.id as usize] = slot;
-                self.n_dense += 1;
-            }
-        }
-    }
-
-    /// As `find` for ids of one table, if all of them are positions of its array: there is nothing to compare, and the processor
-    /// has many of the reads under way by itself. Returns false, and appends nothing, if not.
-    pub fn find_dense(&self, table: u32, ids: &[u64], n: usize, rows: &Rows, slots: &mut Vec<u32>) -> bool {
-        let Some(dense) = self.dense.get(table as usize).filter(|d| !d.is_empty()) else { return false };
+        let dense = &table.dense[..];
         if ids.iter().any(|id| *id >= dense.len() as u64) {
             return false;
+        }
+        for cell in following.iter().filter_map(|id| dense.get(*id as usize)) {
+            prefetch(cell);
         }
         slots.extend(ids.iter().map(|id| {
             let slot = dense[*id as usize];
@@ -140,8 +184,8 @@ impl Slots {
         true
     }
 
-    /// Appends the slot of each key, `ABSENT` or `NO_KEY`. Lines of keys that come later are asked for while earlier ones are
-    /// compared: first those of the index, then those of the first `n` numbers of the rows, so that some thirty are under way.
+    /// Appends the slot of each key, `ABSENT` or `NO_KEY`, and asks for the first `n` numbers of each row. Groups of
+    /// keys go through three steps, so that the lines of one key come while those of others are asked for.
     #[inline(always)]
     pub fn find(
         &self,
@@ -154,44 +198,84 @@ impl Slots {
         slots.reserve(n_keys);
         let mut keys = [None; RING];
         let (mut hashes, mut candidates) = ([0u64; RING], [ABSENT; RING]);
-        for i in 0..n_keys + 2 * DISTANCE {
-            // The oldest first: its place becomes that of the newest.
-            if i >= 2 * DISTANCE {
-                let i = (i - 2 * DISTANCE) % RING;
-                let slot = match keys[i] {
-                    None => NO_KEY,
-                    Some((_, true)) => candidates[i],
-                    Some((key, false)) if candidates[i] != ABSENT && rows.key(candidates[i]) == key => candidates[i],
-                    Some((key, false)) => self.index.find(hashes[i], |s| rows.key(s) == key).unwrap_or(ABSENT),
-                };
-                slots.push(slot);
-            }
-            if i >= DISTANCE && i - DISTANCE < n_keys {
-                let i = (i - DISTANCE) % RING;
-                candidates[i] = match keys[i] {
-                    None => ABSENT,
-                    Some((key, true)) => self.cell(key).copied().unwrap_or(ABSENT),
-                    Some((_, false)) => self.index.candidate(hashes[i]).unwrap_or(ABSENT),
-                };
-                if candidates[i] != ABSENT {
-                    rows.prefetch(candidates[i], n);
+        in_steps(n_keys, |step, range| {
+            for (k, i) in range.map(|k| (k, k % RING)) {
+                match (step, keys[i]) {
+                    (Step::Ask, _) => {
+                        keys[i] = None;
+                        candidates[i] = NO_KEY;
+                        let Some(key) = key_of(k) else { continue };
+                        candidates[i] = ABSENT;
+                        let Some(table) = self.tables.get(key.table as usize) else { continue };
+                        let cell = table.cell(key.id);
+                        match cell {
+                            Some(cell) => prefetch(cell),
+                            None => {
+                                hashes[i] = mix(key.id);
+                                table.index.prefetch(hashes[i]);
+                            }
+                        }
+                        keys[i] = Some((key.id, table, cell.is_some()));
+                    }
+                    (Step::Guess, Some((_, table, false))) => candidates[i] = table.candidate(hashes[i], n, rows),
+                    (Step::Guess, Some((id, table, true))) => {
+                        candidates[i] = table.dense[id as usize];
+                        if candidates[i] != ABSENT {
+                            rows.prefetch(candidates[i], n);
+                        }
+                    }
+                    (Step::Check, Some((id, table, false))) => {
+                        slots.push(table.checked(id, hashes[i], candidates[i], rows));
+                    }
+                    (Step::Check, _) => slots.push(candidates[i]),
+                    (Step::Guess, None) => {}
                 }
             }
-            if i < n_keys {
-                let key = key_of(i);
-                let i = i % RING;
-                keys[i] = key.map(|key| match self.cell(key) {
-                    Some(cell) => {
-                        prefetch(cell);
-                        (key, true)
-                    }
-                    None => {
-                        hashes[i] = key.hash();
-                        self.index.prefetch(hashes[i]);
-                        (key, false)
-                    }
-                });
+        });
+    }
+}
+
+/// `Slots::find_ids` where no id is a position of the array.
+fn find_hashed(table: &Table, ids: &[u64], n: usize, rows: &Rows, slots: &mut Vec<u32>) {
+    let (mut hashes, mut candidates) = ([0u64; RING], [ABSENT; RING]);
+    in_steps(ids.len(), |step, range| {
+        for (k, i) in range.map(|k| (k, k % RING)) {
+            match step {
+                Step::Ask => {
+                    hashes[i] = mix(ids[k]);
+                    table.index.prefetch(hashes[i]);
+                }
+                Step::Guess => candidates[i] = table.candidate(hashes[i], n, rows),
+                Step::Check => slots.push(table.checked(ids[k], hashes[i], candidates[i], rows)),
             }
+        }
+    });
+}
+
+/// What is done to a group of keys.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Asks for the lines of the array or the index.
+    Ask,
+    /// Reads those, and asks for the rows' lines.
+    Guess,
+    /// Compares the rows' ids.
+    Check,
+}
+
+/// Calls `f` with each step of each group of `n` keys, so that two groups lie between the steps of one.
+#[inline(always)]
+fn in_steps(n: usize, mut f: impl FnMut(Step, Range<usize>)) {
+    let group = |first: usize| first..n.min(first + GROUP);
+    for first in (0..n + 2 * GROUP).step_by(GROUP) {
+        if first < n {
+            f(Step::Ask, group(first));
+        }
+        if (GROUP..n + GROUP).contains(&first) {
+            f(Step::Guess, group(first - GROUP));
+        }
+        if (2 * GROUP..n + 2 * GROUP).contains(&first) {
+            f(Step::Check, group(first - 2 * GROUP));
         }
     }
 }
@@ -199,7 +283,6 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::mix;
     use std::collections::HashMap;
 
     #[test]
@@ -236,7 +319,7 @@ mod tests {
                 }
                 assert_eq!(slots.len(), map.len());
             }
-            assert_eq!(kind < 2, slots.n_dense > 1000, "{kind}: {}", slots.n_dense);
+            assert_eq!(kind < 2, slots.tables.iter().all(|t| t.dense.len() > 1000), "{kind}");
             let mut keys: Vec<Option<Key>> = map.keys().map(|k| Some(*k)).collect();
             keys.extend([None, Some(Key { table: 0, id: 1 << 50 }), None]);
             let mut found = Vec::new();
@@ -244,11 +327,14 @@ mod tests {
             let want = keys.iter().map(|k| k.map_or(NO_KEY, |k| map.get(&k).copied().unwrap_or(ABSENT)));
             assert_eq!(found, want.collect::<Vec<_>>());
             found.clear();
-            let n = slots.dense[1].len() as u64;
-            assert!(!slots.find_dense(1, &[0, 5, n], 1, &rows, &mut found));
-            assert!(found.is_empty() && slots.find_dense(1, &[0, 5, 8, 5], 1, &rows, &mut found) == (n > 0));
-            let want = [0, 5, 8, 5].map(|id| slots.get(Key { table: 1, id }, &rows).unwrap_or(ABSENT));
-            assert!(n == 0 || found == want);
+            let n = slots.tables[1].dense.len() as u64;
+            assert!(n == 0 || !slots.find_ids(1, &[0, 5, n], &[n], 1, &rows, &mut found) && found.is_empty());
+            let of_one_table: Vec<u64> =
+                map.keys().filter(|k| k.table == 1 && (n == 0 || k.id < n)).map(|k| k.id).collect();
+            let ids: Vec<u64> = [0, 5, 8, 5].into_iter().chain(of_one_table).collect();
+            assert!(slots.find_ids(1, &ids, &[1, n], 1, &rows, &mut found));
+            let want = ids.iter().map(|id| map.get(&Key { table: 1, id: *id }).copied().unwrap_or(ABSENT));
+            assert_eq!(found, want.collect::<Vec<_>>());
         }
     }
 }

@@ -4,20 +4,21 @@
 //! more rows than fit in half of the memory, which runs in pieces; its error says so.
 
 use crate::admission::Admissions;
-use crate::batch::{Bags, Batch, Key};
+use crate::batch::{self, Bags, Batch, Key};
 use crate::config::{Config, Options};
 use crate::folder::Folder;
 use crate::initial::fill_row;
 use crate::log::{HEADER, Log};
 use crate::places::Places;
-use crate::queues::{DEAD, DIRTY, PINNED, Queues, touch};
+use crate::prefetch::Waiting;
+use crate::queues::{AHEAD, DEAD, DIRTY, PINNED, Queues, WANTED, touch};
 use crate::readers::Readers;
-use crate::rows::{NOT_ON_DISK, Rows};
+use crate::rows::{COUNT, NOT_ON_DISK, Rows, STEP};
 use crate::rules::{Rule, Step};
 use crate::saved::Records;
 use crate::slots::{ABSENT, Slots};
 use oneflow_base::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -31,15 +32,16 @@ pub struct Store {
     pub(crate) ahead: Arc<Readers>,
     pub(crate) log: Log,
     pub(crate) rows: Rows,
+    memory_budget: u64,
     pub(crate) queues: Queues,
     /// The slots of the rows in memory.
     pub(crate) slots: Slots,
     /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
     pub(crate) number: u64,
     pub(crate) n_moves: u64,
-    /// Rows with the flag `AHEAD`: their slots, the oldest first, some of which have lost it, and how many there are.
-    pub(crate) waiting: VecDeque<u32>,
-    pub(crate) n_waiting: usize,
+    /// Rows with the flag `AHEAD`, and with `WANTED`.
+    pub(crate) ahead_rows: Waiting,
+    pub(crate) wanted_rows: Waiting,
     pub(crate) places: Places,
     /// Rows that were written and not removed.
     pub(crate) n_rows: usize,
@@ -93,16 +95,21 @@ pub struct Stats {
     pub counts: Counts,
 }
 
+/// Reads under way at a time: of calls that wait for them, and of prefetches, which must not make the disk's queue long.
+pub(crate) const DEPTH: u32 = 256;
+const DEPTH_AHEAD: u32 = 32;
+
 /// Of the next store of this process.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of rows that are asked for ahead of copying and updating.
-const LINES_AHEAD: usize = 40;
+const LINES_AHEAD: usize = 64;
 
-/// Rows of so many numbers whose lines are asked for ahead.
-pub(crate) fn rows_ahead(width: usize) -> usize {
-    (LINES_AHEAD / (1 + (HEADER + width).div_ceil(16))).clamp(2, 16)
+/// Rows of so many numbers whose lines are asked for ahead, with those of their words and flags.
+fn rows_ahead(width: usize) -> usize {
+    (LINES_AHEAD / (2 + width.div_ceil(16))).clamp(2, 16)
 }
+
 impl Store {
     pub(crate) fn new(config: Config, options: &Options, folder: Arc<Folder>, next_segment: u32) -> Result<Store> {
         let width = config.width();
@@ -113,15 +120,16 @@ impl Store {
         let align = options.direct_block.unwrap_or(1);
         Ok(Store {
             log,
-            readers: Readers::new(options.n_readers, options.io, align),
-            ahead: Arc::new(Readers::new(options.n_readers, options.io, align)),
+            readers: Readers::new(options.n_readers, options.io, align, DEPTH),
+            ahead: Arc::new(Readers::new(options.n_readers, options.io, align, DEPTH_AHEAD)),
             rows: Rows::new(width, options.memory_budget),
+            memory_budget: options.memory_budget,
             queues: Queues::default(),
             slots: Slots::new(config.tables.len()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             n_moves: 0,
-            waiting: VecDeque::new(),
-            n_waiting: 0,
+            ahead_rows: Waiting::default(),
+            wanted_rows: Waiting::default(),
             places: Places::new(),
             admissions: Admissions::new(&options.admission, config.tables.len(), config.seed)?,
             config,
@@ -181,9 +189,11 @@ impl Store {
         let dim = self.config.dim();
         rule.check(dim, self.config.state_width)?;
         self.check_tables(batch.keys())?;
+        // Before slots are taken from a lookup, since rows may leave here.
+        self.bound_memory()?;
         let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)) } else { None };
         let found = batch.found.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let found = found.filter(|f| admitted.is_none() && f.store == self.number && f.n_moves == self.n_moves);
+        let found = found.filter(|f| admitted.is_none() && f.store == self.number).map(|f| self.still_right(batch, f));
         let some: Vec<Key>;
         let keys = match &admitted {
             None => batch.keys(),
@@ -194,8 +204,9 @@ impl Store {
         };
         let mut sum = vec![0.0; dim];
         let step = at.step.clamp(1, u32::MAX as u64) as u32;
+        let n = dim + rule.state_width(dim);
         let rule = rule.at(*at);
-        self.in_pieces(keys, found.map(|f| f.slots), |store, k, slot| {
+        self.in_pieces(keys, found, n, |store, k, slot| {
             let positions = batch.positions_of(admitted.as_ref().map_or(k, |a| a[k] as usize));
             let grad = match positions {
                 [p] if at.scale == 1.0 && grad_of(*p).1 == 1.0 => grad_of(*p).0,
@@ -204,12 +215,23 @@ impl Store {
                     &sum
                 }
             };
-            let last = store.rows.step(slot);
+            let last = store.rows.count(slot, step, positions.len() as u32);
             let (w, state) = store.rows.values_mut(slot).split_at_mut(dim);
             rule.apply(w, state, grad, last);
-            store.rows.set_step(slot, step);
-            store.rows.count(slot, positions.len() as u32);
         })
+    }
+
+    /// The slots that a lookup found, as far as they are those of its keys still.
+    fn still_right(&self, batch: &Batch, found: batch::Slots) -> Vec<u32> {
+        let batch::Slots { n_moves, mut slots, .. } = found;
+        if n_moves != self.n_moves {
+            for (slot, key) in slots.iter_mut().zip(batch.keys()) {
+                let is_right =
+                    self.rows.flags.get(*slot as usize).is_some_and(|f| f & DEAD == 0) && self.rows.key(*slot) == *key;
+                *slot = if is_right { *slot } else { ABSENT };
+            }
+        }
+        slots
     }
 
     /// Numbers of the keys that have a row, or get one.
@@ -236,13 +258,13 @@ impl Store {
             return Err(Error::value(format!("embedding: {n} rows want as many steps and counts")));
         }
         self.check_tables(&rows.keys)?;
+        self.bound_memory()?;
         let batch = Batch::new(rows.keys.iter().map(|k| Some(*k)))?;
-        self.in_pieces(batch.keys(), None, |store, k, slot| {
+        self.in_pieces(batch.keys(), None, width, |store, k, slot| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot).copy_from_slice(&rows.values[p * width..(p + 1) * width]);
-            store.rows.set_step(slot, rows.steps[p]);
-            store.rows.set_count(slot, rows.counts[p]);
+            store.rows.set_step_and_count(slot, rows.steps[p], rows.counts[p]);
         })?;
         Ok(batch.n_unique())
     }
@@ -259,13 +281,15 @@ impl Store {
             )));
         }
         self.check_tables(batch.keys())?;
-        self.in_pieces(batch.keys(), None, |store, k, slot| {
+        self.bound_memory()?;
+        self.in_pieces(batch.keys(), None, n, |store, k, slot| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot)[..n].copy_from_slice(&values[p * n..(p + 1) * n]);
             if n > dim {
-                let step = store.rows.step(slot).max(1);
-                store.rows.set_step(slot, step);
+                let head = store.rows.head(slot);
+                let (step, count) = (head[STEP].max(1), head[COUNT]);
+                store.rows.set_step_and_count(slot, step, count);
             }
         })
     }
@@ -343,16 +367,17 @@ impl Store {
 
     /// Brings rows into memory, a piece at a time, and calls `f` with each key's number and slot. They are then newer than
     /// on disk.
-    /// `found` are slots of the keys that are known to be right, or `ABSENT`.
+    /// `found` are slots of the keys that are known to be right, or `ABSENT`; `f` uses the first `n` numbers of a row.
     fn in_pieces(
         &mut self,
         keys: &[Key],
         found: Option<Vec<u32>>,
+        n: usize,
         mut f: impl FnMut(&mut Store, usize, u32),
     ) -> Result<()> {
-        let (piece, width) = (self.piece(), self.config.width());
+        let piece = self.piece();
         let mut slots = found.filter(|f| f.len() == keys.len() && f.len() <= piece).unwrap_or_default();
-        let ahead = rows_ahead(width);
+        let ahead = rows_ahead(n);
         for (i, part) in keys.chunks(piece).enumerate() {
             let brought = self.bound_disk().and_then(|()| self.bring(part, &mut slots));
             brought.map_err(|e| match i {
@@ -361,13 +386,15 @@ impl Store {
             })?;
             for (k, &slot) in slots.iter().enumerate() {
                 if let Some(&next) = slots.get(k + ahead) {
-                    self.rows.prefetch(next, width);
+                    self.rows.prefetch_to_update(next, n);
                 }
                 f(self, i * piece + k, slot);
                 self.make_dirty(slot);
             }
             slots.clear();
         }
+        // The indexes may have grown. The next call tries again before it changes anything, and says why if that fails.
+        let _ = self.bound_memory();
         Ok(())
     }
 
@@ -397,7 +424,10 @@ impl Store {
         for &slot in slots.iter().filter(|s| **s != ABSENT) {
             self.counts.hits += 1;
             // The first use of a row that was prefetched is that for which any other row comes into memory.
-            if !self.release(slot) {
+            let flag = &mut self.rows.flags[slot as usize];
+            if *flag & (AHEAD | WANTED) == 0 {
+                touch(flag);
+            } else if !self.release(slot) {
                 touch(&mut self.rows.flags[slot as usize]);
             }
         }
@@ -455,8 +485,7 @@ impl Store {
         self.counts.reads += found.len() as u64;
         for ((k, entry), row) in found.into_iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
             let slot = self.take_slot()?;
-            self.rows.row_mut(slot).copy_from_slice(row);
-            self.rows.set_on_disk(slot, entry);
+            self.rows.enter(slot, row, entry);
             self.hold(slot, keys[k]);
             slots[k] = slot;
         }
@@ -496,27 +525,53 @@ impl Store {
         }
         let victim = self.queues.victim(&mut self.rows.flags);
         let slot = victim.ok_or_else(|| Error::runtime("embedding: every row in memory is in use"))?;
-        let flag = self.rows.flags[slot as usize];
-        if flag & DEAD == 0 {
-            if flag & DIRTY != 0
-                && let Err(e) = self.save(slot)
-            {
-                self.queues.restore(slot);
-                return Err(e);
-            }
-            let key = self.rows.key(slot);
-            self.slots.remove(key, slot);
-            self.queues.left(key.hash());
-            self.counts.evictions += 1;
+        if self.rows.flags[slot as usize] & DEAD == 0
+            && let Err(e) = self.evict(slot)
+        {
+            self.queues.restore(slot);
+            return Err(e);
         }
         self.n_moves += 1;
         self.rows.flags[slot as usize] = 0;
         Ok(slot)
     }
 
+    /// Keeps rows and indexes within the budget: where the indexes have grown, rows leave, a chunk at a time.
+    pub(crate) fn bound_memory(&mut self) -> Result<()> {
+        let indexes = self.slots.bytes() + self.places.bytes() + self.admissions.bytes();
+        self.rows.fit(self.memory_budget.saturating_sub(indexes as u64));
+        while let Some(first) = self.rows.surplus() {
+            for slot in first..self.rows.flags.len() as u32 {
+                if self.rows.flags[slot as usize] & DEAD == 0 {
+                    self.evict(slot)?;
+                    self.release(slot);
+                    self.rows.flags[slot as usize] = DEAD;
+                }
+            }
+            self.queues.truncate(first);
+            self.ahead_rows.slots.retain(|slot| *slot < first);
+            self.wanted_rows.slots.retain(|slot| *slot < first);
+            self.rows.drop_chunk(first);
+            self.n_moves += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets a row leave memory; it is written first if it is newer than on disk.
+    fn evict(&mut self, slot: u32) -> Result<()> {
+        if self.rows.flags[slot as usize] & DIRTY != 0 {
+            self.save(slot)?;
+        }
+        let key = self.rows.key(slot);
+        self.slots.remove(key, slot);
+        self.queues.left(key.hash());
+        self.counts.evictions += 1;
+        Ok(())
+    }
+
     /// Appends a dirty row to the log.
     pub(crate) fn save(&mut self, slot: u32) -> Result<()> {
-        let place = self.log.append(self.rows.row(slot))?;
+        let place = self.log.append(&self.rows.head(slot), self.rows.values(slot))?;
         match self.rows.on_disk(slot) {
             NOT_ON_DISK => {
                 let entry = self.places.insert(self.rows.key(slot).id, place);

@@ -7,21 +7,20 @@ use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Reads under way at a time.
-const DEPTH: u32 = 256;
 /// The system's number of an interrupted call, and of one to be tried again.
 const INTERRUPTED: i32 = 4;
 const AGAIN: i32 = 11;
 
-pub struct Ring(IoUring);
+/// A ring, and how many reads are under way at a time.
+pub struct Ring(IoUring, u32);
 
 impl Ring {
-    /// None where the kernel gives no ring.
-    pub fn new() -> Option<Ring> {
-        let ring = IoUring::new(DEPTH).ok()?;
+    /// For so many reads at a time. None where the kernel gives no ring.
+    pub fn new(depth: u32) -> Option<Ring> {
+        let ring = IoUring::new(depth).ok()?;
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe).ok()?;
-        probe.is_supported(opcode::Read::CODE).then_some(Ring(ring))
+        probe.is_supported(opcode::Read::CODE).then_some(Ring(ring, depth))
     }
 
     /// Reads all pieces into the buffer. After an error of a read it waits for the others.
@@ -32,7 +31,7 @@ impl Ring {
         let (mut n_under_way, mut failed) = (0usize, None);
         while n_under_way > 0 || (failed.is_none() && !waiting.is_empty()) {
             while failed.is_none()
-                && n_under_way < DEPTH as usize
+                && n_under_way < self.1 as usize
                 && let Some(i) = waiting.pop()
             {
                 let piece = &pieces[i];

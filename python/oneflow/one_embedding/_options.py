@@ -10,8 +10,11 @@ from typing import Any
 Options = dict[str, Any]
 Path = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-# The memory of a row besides its numbers: its header, its flag and its shares of queue and index.
-ROW_OVERHEAD = 24 + 15
+# The memory of a row besides its numbers, at most: its header, its flag and its shares of a queue, of what finds it in
+# memory, and of what finds it on disk.
+ROW_OVERHEAD = 24 + 1 + 4 + 16 + 13 + 18 + 13
+# That of a store besides its rows.
+STORE_OVERHEAD = 1 << 18
 _FIELDS = {
     "constant": ("value",),
     "uniform": ("low", "high"),
@@ -352,12 +355,13 @@ def admission_numbers(options: Options | None) -> tuple[int, int, float, int]:
 
 
 def memory_budget(caches: Sequence[Options], storage_dim: int, n_ranks: int = 1) -> int:
-    """Bytes for a rank's rows in memory: its share of what a full cache needs, else the sum of the budgets."""
+    """Bytes of a rank: its share of what a full cache needs for rows and indexes, else the sum of the budgets."""
     full = [cache["capacity"] for cache in caches if cache["policy"] == "full"]
     if full:
         # Hashes give ranks shares that differ a little.
         share = max(full) if n_ranks == 1 else math.ceil(max(full) / n_ranks * 1.05)
-        return share * (4 * storage_dim + ROW_OVERHEAD)
+        # A row's numbers may be followed by a sixteenth of them, so that the next row begins with a cache line.
+        return share * (4 * storage_dim + storage_dim // 4 + ROW_OVERHEAD) + STORE_OVERHEAD
     return sum(math.ceil(cache["cache_memory_budget_mb"] * (1 << 20)) for cache in caches)
 
 

@@ -1,0 +1,157 @@
+//! Rows of any width and sums of them, whatever registers and lines they fill; and what memory and prefetches promise.
+
+mod common;
+
+use common::{Scratch, batch, config, options};
+use oneflow_embedding::{Bags, Batch, Key, Options, Rule, Step, Store};
+
+const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
+const STEP: Step = Step { lr: 0.5, step: 1, scale: 1.0 };
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    *state >> 33
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|n| n.to_bits()).collect()
+}
+
+#[test]
+fn sums_of_bags_are_those_of_rows_one_after_the_other() {
+    for (dim, state) in [(1, 0), (3, 1), (8, 0), (15, 2), (16, 32), (17, 1), (33, 0), (64, 64), (130, 0), (300, 0)] {
+        // All rows in memory, and most of them on disk.
+        for budget in [u64::MAX, 0] {
+            let scratch = Scratch::new("bags");
+            let mut store = Store::open(scratch.path(), config(dim, state), &options(budget)).unwrap();
+            let mut x = dim as u64;
+            // Small ids and sparse ones, of both tables.
+            let spread = |n: u64| if n.is_multiple_of(3) { n.wrapping_mul(0x9E37_79B9_7F4A_7C15) } else { n };
+            let all: Vec<Key> = (0..600).map(|n| Key { table: (n % 2) as u32, id: spread(n) }).collect();
+            for part in all.chunks(50) {
+                let grads: Vec<f32> = (0..50 * dim).map(|_| (random(&mut x) % 2000) as f32 / 1000.0 - 1.0).collect();
+                store.update(&batch(part), &grads, &SGD, &STEP).unwrap();
+            }
+            // Padding, equal keys, keys without a row, and bags in no order.
+            let keys: Vec<Option<Key>> = (0..700)
+                .map(|_| match random(&mut x) % 20 {
+                    0 => None,
+                    1 => Some(Key { table: 1, id: 1 << 50 }),
+                    _ => Some(all[(random(&mut x) % 600) as usize]),
+                })
+                .collect();
+            let of: Vec<u32> = (0..700).map(|p| if p % 50 < 45 { p / 7 } else { 99 - p / 50 } as u32).collect();
+            let factors: Vec<f32> = (0..700).map(|_| (random(&mut x) % 100) as f32 / 30.0).collect();
+            let looked_up = Batch::new(keys.iter().copied()).unwrap();
+            let mut rows = vec![f32::NAN; 700 * dim];
+            store.lookup(&looked_up, false, &mut rows).unwrap();
+            for factors in [None, Some(&factors[..])] {
+                let mut want = vec![0f32; 100 * dim];
+                for (p, key) in keys.iter().enumerate().filter(|(_, key)| key.is_some()) {
+                    let (bag, factor) = (of[p] as usize, factors.map_or(1.0, |f| f[p]));
+                    assert!(key.is_some());
+                    for c in 0..dim {
+                        want[bag * dim + c] += factor * rows[p * dim + c];
+                    }
+                }
+                let bags = Bags { of: &of, factors, n_bags: 100 };
+                for trains in [false, true, false] {
+                    let mut sums = vec![f32::NAN; 100 * dim];
+                    store.lookup_bags(&looked_up, &bags, trains, &mut sums).unwrap();
+                    assert_eq!(bits(&sums), bits(&want), "{dim} {budget} {trains}");
+                }
+            }
+            let mut again = vec![f32::NAN; 700 * dim];
+            store.lookup(&looked_up, true, &mut again).unwrap();
+            assert_eq!(bits(&again), bits(&rows));
+        }
+    }
+}
+
+#[test]
+fn large_results_that_pass_by_the_caches_hold_the_same_rows() {
+    let scratch = Scratch::new("large");
+    let mut store = Store::open(scratch.path(), config(64, 0), &Options::default()).unwrap();
+    let keys: Vec<Key> = (0..500).map(|id| Key { table: 0, id }).collect();
+    let grads: Vec<f32> = (0..500 * 64).map(|i| i as f32).collect();
+    store.update(&batch(&keys), &grads, &SGD, &STEP).unwrap();
+    let mut rows = vec![0.0; 500 * 64];
+    store.lookup(&batch(&keys), false, &mut rows).unwrap();
+    let many: Vec<Key> = (0..100_000).map(|i| keys[i * 7 % 500]).collect();
+    // At an address that is a multiple of a register's size, and one that is not.
+    for skipped in [0, 1] {
+        let mut out = vec![0f32; skipped + 100_000 * 64];
+        store.lookup(&batch(&many), false, &mut out[skipped..]).unwrap();
+        for (i, row) in out[skipped..].chunks(64).enumerate() {
+            let k = i * 7 % 500;
+            assert_eq!(row, &rows[k * 64..(k + 1) * 64], "{skipped} {i}");
+        }
+    }
+}
+
+#[test]
+fn rows_and_indexes_stay_within_the_budget() {
+    for dim in [64, 128] {
+        let scratch = Scratch::new("budget");
+        let budget = 8 << 20;
+        let options = Options { memory_budget: budget, ..Options::default() };
+        let mut store = Store::open(scratch.path(), config(dim, dim), &options).unwrap();
+        // Many times the rows that there is room for.
+        let n_rows = 6 * budget / (4 * 2 * dim as u64);
+        let keys: Vec<Key> = (0..n_rows).map(|n| Key { table: 0, id: n.wrapping_mul(0x9E37_79B9_7F4A_7C15) }).collect();
+        for part in keys.chunks(2000) {
+            store.update(&batch(part), &vec![1.0; part.len() * dim], &SGD, &STEP).unwrap();
+            let stats = store.stats();
+            let held = stats.memory_bytes + stats.index_bytes;
+            assert!(held as f64 <= 1.1 * budget as f64, "{dim}: {held} {stats:?}");
+        }
+        let stats = store.stats();
+        assert!(stats.resident > 2000 && stats.rows == n_rows, "{stats:?}");
+        // No row was lost on the way.
+        let mut once = Store::open(Scratch::new("fresh").path(), config(dim, dim), &options).unwrap();
+        for part in keys.chunks(2000) {
+            let (mut found, mut initial) = (vec![0.0; part.len() * dim], vec![0.0; part.len() * dim]);
+            store.lookup(&batch(part), false, &mut found).unwrap();
+            once.lookup(&batch(part), false, &mut initial).unwrap();
+            assert!(found.iter().zip(&initial).all(|(f, i)| *f == i - 0.5));
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update() {
+    let scratch = Scratch::new("wanted");
+    let mut store = Store::open(scratch.path(), config(4, 0), &options(0)).unwrap();
+    let keys = |range: std::ops::Range<u64>| range.map(|id| Key { table: 0, id }).collect::<Vec<_>>();
+    store.update(&batch(&keys(0..1000)), &[1.0; 4000], &SGD, &STEP).unwrap();
+    let others = |store: &mut Store, first: u64| {
+        for n in 0..20 {
+            store.update(&batch(&keys(first + 10 * n..first + 10 * n + 10)), &[1.0; 40], &SGD, &STEP).unwrap();
+        }
+    };
+    // Some are in memory when they are prefetched, others come from disk; then many others pass through.
+    let soon = batch(&keys(98..110));
+    store.lookup(&batch(&keys(98..101)), true, &mut [0.0; 12]).unwrap();
+    store.prefetch(&soon).unwrap();
+    others(&mut store, 200);
+    let before = store.stats().counts.reads;
+    let mut rows = [0.0; 48];
+    store.lookup(&soon, true, &mut rows).unwrap();
+    assert_eq!(store.stats().counts.reads, before);
+    others(&mut store, 400);
+    let before = store.stats().counts.reads;
+    store.update(&soon, &[1.0; 48], &SGD, &STEP).unwrap();
+    assert_eq!(store.stats().counts.reads, before);
+    let mut after = [0.0; 48];
+    store.lookup(&soon, false, &mut after).unwrap();
+    assert!(after.iter().zip(&rows).all(|(a, r)| *a == r - 0.5));
+    // Lookups whose updates never come take no room from others.
+    for first in (0..800).step_by(20) {
+        store.lookup(&batch(&keys(first..first + 20)), true, &mut [0.0; 80]).unwrap();
+        store.prefetch(&batch(&keys(first + 10..first + 40))).unwrap();
+    }
+    assert!(store.stats().resident <= store.stats().capacity);
+    store.update(&batch(&keys(0..1000)), &[0.0; 4000], &SGD, &STEP).unwrap();
+    store.lookup(&soon, false, &mut rows).unwrap();
+    assert_eq!(rows, after);
+}
