@@ -3,8 +3,8 @@
 //! Reading trusts nothing: every length is compared with what is left before anything is allocated. What the numbers mean
 //! is checked afterwards (`check`).
 
+use crate::formulas::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
 use crate::plan::*;
-use crate::sizes::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
 use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
 
 const MAGIC: &[u8; 8] = b"ONEFPLAN";

@@ -14,6 +14,7 @@ mod codec;
 mod cost;
 mod describe;
 mod embed;
+mod formulas;
 mod lower;
 mod measure;
 pub mod memory;
@@ -36,6 +37,7 @@ pub use describe::{Held, Row};
 pub use embed::{
     Number, manual_seed, num_threads, numbers, numbers_into, register, set_num_threads, tensor, tensor_of,
 };
+pub use formulas::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
 pub use lower::{can_lower, expression, init_input, shell};
 pub use measure::measure;
 pub use plan::*;
@@ -43,7 +45,7 @@ pub use pool::{Lent, Pool};
 pub use program::Program;
 pub use progress::{Piece, Progress};
 pub use session::Session;
-pub use sizes::{Dynamic, Formula, NamedDim, Number as PlanNumber, Polynomial, Read, Term};
+pub use sizes::Number as PlanNumber;
 pub use sources::{MakeSource, make as make_source, register_source};
 
 // What the calls of a service take and give: it needs no other crate of the framework.

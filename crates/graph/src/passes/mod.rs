@@ -56,7 +56,7 @@ pub static PASSES: &[Pass] = &[
     rewrite("channels_last", fusion::channels_last::run),
     rewrite("precompute", precompute::run),
     also_before_split("fuse_attention", fusion::attention::run),
-    also_before_split("unfold", fold::unfold),
+    also_before_split("unfold_constants", fold::unfold),
     rewrite("fuse_bag", fusion::bag::run),
     rewrite("fuse_loss", fusion::loss::run),
     rewrite("fuse_update", fusion::update::run),
