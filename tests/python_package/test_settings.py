@@ -81,7 +81,7 @@ def test_switches_are_read_back():
 
 REFUSED = [
     lambda: oneflow.jit.CompilationUnit(),
-    lambda: oneflow.export.unflatten(None),
+    lambda: oneflow.export.draft_export(None),
     lambda: oneflow.onnx.dynamo_export(None),
     lambda: oneflow.xpu.current_device(),
 ]
