@@ -4,6 +4,7 @@
 //! dependencies, no thread, no recursion. A node issues to the queues that its forward was issued to; where they change, the new
 //! ones wait for the old.
 
+use crate::addresses::{AddressMap, AddressSet};
 use crate::anomaly::{self, Inside, is_anomaly_enabled};
 use crate::function::custom_edges;
 use crate::left::Left;
@@ -21,7 +22,7 @@ use oneflow_ops::elementwise::is_dense;
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::BinaryHeap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -187,7 +188,7 @@ pub(crate) struct Engine {
     retain: bool,
     create: bool,
     heap: BinaryHeap<Ready>,
-    buffers: HashMap<usize, Slots>,
+    buffers: AddressMap<Slots>,
     /// Per target: its node and output. Gradients that arrive there are captured.
     targets: Vec<Edge>,
     captured: Vec<Option<Tensor>>,
@@ -198,7 +199,7 @@ pub(crate) struct Engine {
     /// Of the first of two halves: what it leaves for the second.
     left: Option<Left>,
     /// Nodes whose gradients have been shown to the hooks of their tensors already.
-    arrived: HashSet<usize>,
+    arrived: AddressSet,
     /// Of the second half: the nodes of the first, to which nothing is sent any more.
     first: Option<Keys>,
 }
@@ -213,13 +214,13 @@ impl Engine {
             retain: retain || create,
             create,
             heap: BinaryHeap::new(),
-            buffers: HashMap::new(),
+            buffers: AddressMap::default(),
             targets: Vec::new(),
             captured: Vec::new(),
             needed: None,
             accumulates: false,
             left: None,
-            arrived: HashSet::new(),
+            arrived: AddressSet::default(),
             first: None,
         };
         for (i, root) in roots.iter().enumerate() {
@@ -285,9 +286,9 @@ impl Engine {
             self.targets.push(e);
             self.captured.push(None);
         }
-        let goals: HashSet<usize> = self.targets.iter().map(|e| key(&e.node)).collect();
+        let goals: AddressSet = self.targets.iter().map(|e| key(&e.node)).collect();
         let mut needed = goals;
-        let mut seen: HashSet<usize> = HashSet::new();
+        let mut seen = AddressSet::default();
         // Post-order walk: a node is needed if one of the nodes it leads to is.
         let mut stack: Vec<(Arc<Node>, bool)> = self.heap.iter().map(|r| (r.0.clone(), false)).collect();
         while let Some((n, done)) = stack.pop() {

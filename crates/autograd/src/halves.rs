@@ -6,16 +6,15 @@
 
 use crate::engine::{Engine, Root};
 use crate::left::Left;
+use crate::running::Keys;
 use oneflow_base::Result;
 use oneflow_core::Tensor;
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// The second half of a backward. It holds what is needed of the graph; dropping it gives those gradients up.
 pub struct SecondHalf {
     left: Left,
     /// Nodes of the first half.
-    first: Arc<HashSet<usize>>,
+    first: Keys,
 }
 
 impl SecondHalf {

@@ -4,6 +4,7 @@
 //! ops again. It therefore works on local, global and traced tensors alike and knows none of them. It names a few structural
 //! ops only: addition, sums, reshapes, casts and strided views.
 
+mod addresses;
 mod anomaly;
 mod engine;
 mod function;

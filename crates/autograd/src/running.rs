@@ -1,13 +1,13 @@
 //! What a hook may ask of the backward that runs it: which one it is, and whether it will reach a node.
 
+use crate::addresses::AddressSet;
 use crate::node::Node;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) type Keys = Arc<HashSet<usize>>;
+pub(crate) type Keys = Arc<AddressSet>;
 
 struct Running {
     number: u64,
@@ -64,7 +64,7 @@ pub fn will_run(node: &Arc<Node>) -> bool {
 }
 
 fn reach(roots: &[Arc<Node>]) -> Keys {
-    let mut seen = HashSet::new();
+    let mut seen = AddressSet::default();
     let mut stack: Vec<Arc<Node>> = roots.to_vec();
     while let Some(n) = stack.pop() {
         if seen.insert(Arc::as_ptr(&n) as usize) {
