@@ -48,7 +48,7 @@ enum Owner {
     Pinned { kind: DeviceType, _keep: Box<dyn Any + Send + Sync> },
     /// Addresses without memory (`reserve_from`).
     Reserved { _keep: Reserved },
-    /// No memory: the size of a meta tensor's storage, or what is left of a storage that is being freed.
+    /// No memory: the size of a meta tensor's storage.
     Nobody,
 }
 
@@ -277,7 +277,8 @@ impl Storage {
         if in_use || exported {
             return replaced.push(old);
         }
-        replaced.drain(..).chain([old]).for_each(|m| release(self.device(), m));
+        // SAFETY: nobody uses what was replaced, as has just been seen.
+        replaced.drain(..).chain([old]).for_each(|m| unsafe { release(self.device(), &m) });
     }
 
     /// Returns true if it is addresses without memory.
@@ -305,20 +306,24 @@ impl Drop for Pin {
     }
 }
 
-fn release(device: Device, memory: Memory) {
+/// Gives a provider's memory back. What others own goes with its owner.
+///
+/// # Safety
+/// Nobody uses the memory any more, and this is called once for it.
+unsafe fn release(device: Device, memory: &Memory) {
     if let Owner::Block(block) = memory.owner
         && let Ok(p) = provider(device.kind)
     {
         watch_memory(device, block.ptr as usize, -(block.bytes as i64));
-        // SAFETY: the block came from this provider's `alloc` and its last owner lets go of it here.
+        // SAFETY: the block came from this provider's `alloc`; the rest is this function's contract.
         unsafe { p.free(device.index, block) };
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let nothing = Memory { ptr: std::ptr::null_mut(), bytes: 0, owner: Owner::Nobody };
-        release(self.device, std::mem::replace(self.memory.get_mut(), nothing));
-        self.replaced.get_mut().drain(..).for_each(|m| release(self.device, m));
+        let (device, replaced) = (self.device, std::mem::take(self.replaced.get_mut()));
+        // SAFETY: the last handle is gone, so nobody uses any of it.
+        [&*self.memory.get_mut()].into_iter().chain(&replaced).for_each(|m| unsafe { release(device, m) });
     }
 }
