@@ -6,26 +6,28 @@ use crate::batch::{Bags, Batch, Key, PADDING, Slots};
 use crate::initial::fill_row;
 use crate::lines::fence;
 use crate::log::HEADER;
-use crate::rows::{Rows, floats};
+use crate::rows::{LINE, Rows, floats};
 use crate::slots::{ABSENT, NO_KEY};
 use crate::store::{Store, check_numbers};
 use oneflow_base::Result;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
 use std::sync::PoisonError;
 
-/// Bytes of rows that are found before they are copied, and bounds of how many rows that are.
-const BLOCK_BYTES: usize = 16 << 10;
-const LEAST_BLOCK: usize = 32;
-const MOST_BLOCK: usize = 256;
+/// Positions whose slots are found before their rows are read.
+const BLOCK: usize = 512;
+/// Cache lines of rows that are asked for before they are read, about, and bounds of how many rows that are. A line of memory
+/// takes as long as some 30 others that are under way with it.
+const LINES_AHEAD: usize = 192;
+const LEAST_AHEAD: usize = 8;
+const MOST_AHEAD: usize = 160;
+/// Rows that are copied between two looks ahead.
+const AT_ONCE: usize = 8;
+/// Positions of one bag that are added at a time.
+const MOST_OF_BAG: usize = 16;
 /// Results from here on are written past the caches, which they would fill.
 const STREAM_BYTES: usize = 16 << 20;
 /// In a list of slots: a row that was read aside.
 const ASIDE: u32 = 1 << 31;
-
-/// Rows of `n` numbers that are found before they are copied.
-fn block(n: usize) -> usize {
-    (BLOCK_BYTES / (4 * n)).clamp(LEAST_BLOCK, MOST_BLOCK)
-}
 
 /// Rows of a block of positions: in memory, or read aside.
 struct Found<'a> {
@@ -35,13 +37,43 @@ struct Found<'a> {
     n: usize,
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    #[inline(always)]
+    fn ahead(&'a self, slots: &'a [u32]) -> Ahead<'a> {
+        let n_ahead = (LINES_AHEAD / self.n.div_ceil(LINE).max(1)).clamp(LEAST_AHEAD, MOST_AHEAD);
+        Ahead { found: self, slots, n_asked: 0, n_ahead }
+    }
+
     /// The first numbers of a row.
     #[inline(always)]
     fn row(&self, slot: u32) -> &[f32] {
         match slot & ASIDE {
             0 => &self.rows.values(slot)[..self.n],
             _ => &self.aside[(slot & !ASIDE) as usize * self.n..][..self.n],
+        }
+    }
+}
+
+/// Asks for the rows of a block in turn, a few before each that is read.
+struct Ahead<'a> {
+    found: &'a Found<'a>,
+    slots: &'a [u32],
+    n_asked: usize,
+    n_ahead: usize,
+}
+
+impl Ahead<'_> {
+    /// The first `n` rows of the block are read next, and those before them were.
+    #[inline(always)]
+    fn before_reading(&mut self, n: usize) {
+        let end = self.slots.len().min(n + self.n_ahead);
+        while self.n_asked < end {
+            let slot = self.slots[self.n_asked];
+            // What was read aside has just been written, and padding has no row.
+            if slot & ASIDE == 0 {
+                self.found.rows.prefetch(slot, self.found.n);
+            }
+            self.n_asked += 1;
         }
     }
 }
@@ -100,18 +132,18 @@ impl Store {
         f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<usize> {
         self.readers.check_process()?;
-        let (found, block) = (Found { rows: &self.rows, aside: &[], n }, block(n));
-        let mut slots = Vec::with_capacity(block);
-        for first in (0..batch.len()).step_by(block) {
+        let found = Found { rows: &self.rows, aside: &[], n };
+        let mut slots = Vec::with_capacity(BLOCK);
+        for first in (0..batch.len()).step_by(BLOCK) {
             slots.clear();
-            let n_block = block.min(batch.len() - first);
+            let n_block = BLOCK.min(batch.len() - first);
             // A table that is not there has no array and no entry: its rows are found missing.
             let is_plain = batch.plain_ids().is_some_and(|(table, ids)| {
                 let (ids, rest) = ids[first..].split_at(n_block);
-                self.slots.find_ids(table, ids, &rest[..block.min(rest.len())], n, &self.rows, &mut slots)
+                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &self.rows, &mut slots)
             });
             if !is_plain {
-                self.slots.find(|i| batch.key_at(first + i), n_block, n, &self.rows, &mut slots);
+                self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
             }
             if slots.contains(&ABSENT) {
                 return Ok(first);
@@ -135,12 +167,12 @@ impl Store {
         let keys = batch.keys();
         self.check_tables(keys)?;
         let mut slots = Vec::with_capacity(keys.len());
-        // Keys stand in the order in which they first appear, so a block of rows is copied as soon as it is found, while its
-        // lines are near. The first row that is not in memory ends this.
+        // Keys stand in the order in which they first appear, so the rows of a block of keys are copied as soon as they are found.
+        // The first row that is not in memory ends this.
         while slots.len() < keys.len() {
             let known = slots.len();
-            let part = &keys[known..keys.len().min(known + block(n))];
-            self.find(part, n, &mut slots);
+            let part = &keys[known..keys.len().min(known + BLOCK)];
+            self.find(part, 0, &mut slots);
             if slots[known..].contains(&ABSENT) {
                 break;
             }
@@ -206,21 +238,12 @@ fn emit(
     slots: &[u32],
     f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
 ) -> usize {
-    let mut of_positions = Vec::with_capacity(block(found.n));
-    for part in inverse[first..].chunks(block(found.n)) {
+    let mut of_positions = Vec::with_capacity(BLOCK);
+    for part in inverse[first..].chunks(BLOCK) {
         of_positions.clear();
-        of_positions.extend(part.iter().map_while(|k| {
-            match *k {
-                PADDING => Some(NO_KEY),
-                k => slots
-                    .get(k as usize)
-                    .inspect(|s| {
-                        if **s & ASIDE == 0 {
-                            found.rows.prefetch(**s, found.n)
-                        }
-                    })
-                    .copied(),
-            }
+        of_positions.extend(part.iter().map_while(|k| match *k {
+            PADDING => Some(NO_KEY),
+            k => slots.get(k as usize).copied(),
         }));
         f(found, first, &of_positions);
         first += of_positions.len();
@@ -249,7 +272,11 @@ impl WithSimd for CopyRows<'_> {
         let (n, width) = (found.n, S::F32::WIDTH);
         let is_whole = n.is_multiple_of(width);
         let streams = streams && is_whole && out.as_ptr().addr().is_multiple_of(size_of::<S::F32>());
-        for (slot, out) in slots.iter().zip(out.chunks_exact_mut(n)) {
+        let mut ahead = found.ahead(slots);
+        for (i, (slot, out)) in slots.iter().zip(out.chunks_exact_mut(n)).enumerate() {
+            if i % AT_ONCE == 0 {
+                ahead.before_reading(i + AT_ONCE);
+            }
             if *slot == NO_KEY {
                 out.fill(0.0);
                 continue;
@@ -291,11 +318,13 @@ impl WithSimd for AddRows<'_> {
     fn run<S: Simd>(self) {
         let AddRows { found, slots, bags, first, out } = self;
         let (n, w) = (found.n, S::F32::WIDTH);
+        let mut ahead = found.ahead(slots);
         let mut start = 0;
         while start < slots.len() {
             let bag = bags.of[first + start];
-            let of = &bags.of[first + start..first + slots.len()];
+            let of = &bags.of[first + start..first + slots.len().min(start + MOST_OF_BAG)];
             let n_run = of.iter().position(|b| *b != bag).unwrap_or(of.len());
+            ahead.before_reading(start + n_run);
             let run = Run {
                 found,
                 slots: &slots[start..start + n_run],

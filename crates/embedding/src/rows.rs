@@ -26,7 +26,7 @@ const CHUNKS: u64 = 32;
 /// Lines of a row that are asked for.
 const MOST_LINES: usize = 32;
 /// Words of a cache line.
-const LINE: usize = 16;
+pub const LINE: usize = 16;
 
 pub struct Rows {
     chunks: Vec<Chunk>,

@@ -153,18 +153,10 @@ impl Slots {
 
     /// As `find` for ids of one table, if all of them are positions of its array, or none: then there is nothing to compare, or
     /// nothing to tell apart. Returns false, and appends nothing, if not. `following` are ids that are found next.
-    pub fn find_ids(
-        &self,
-        table: u32,
-        ids: &[u64],
-        following: &[u64],
-        n: usize,
-        rows: &Rows,
-        slots: &mut Vec<u32>,
-    ) -> bool {
+    pub fn find_ids(&self, table: u32, ids: &[u64], following: &[u64], rows: &Rows, slots: &mut Vec<u32>) -> bool {
         let Some(table) = self.tables.get(table as usize) else { return false };
         if table.dense.is_empty() {
-            find_hashed(table, ids, n, rows, slots);
+            find_hashed(table, ids, rows, slots);
             return true;
         }
         let dense = &table.dense[..];
@@ -174,13 +166,7 @@ impl Slots {
         for cell in following.iter().filter_map(|id| dense.get(*id as usize)) {
             prefetch(cell);
         }
-        slots.extend(ids.iter().map(|id| {
-            let slot = dense[*id as usize];
-            if slot != ABSENT {
-                rows.prefetch(slot, n);
-            }
-            slot
-        }));
+        slots.extend(ids.iter().map(|id| dense[*id as usize]));
         true
     }
 
@@ -236,7 +222,7 @@ impl Slots {
 }
 
 /// `Slots::find_ids` where no id is a position of the array.
-fn find_hashed(table: &Table, ids: &[u64], n: usize, rows: &Rows, slots: &mut Vec<u32>) {
+fn find_hashed(table: &Table, ids: &[u64], rows: &Rows, slots: &mut Vec<u32>) {
     let (mut hashes, mut candidates) = ([0u64; RING], [ABSENT; RING]);
     in_steps(ids.len(), |step, range| {
         for (k, i) in range.map(|k| (k, k % RING)) {
@@ -245,7 +231,7 @@ fn find_hashed(table: &Table, ids: &[u64], n: usize, rows: &Rows, slots: &mut Ve
                     hashes[i] = mix(ids[k]);
                     table.index.prefetch(hashes[i]);
                 }
-                Step::Guess => candidates[i] = table.candidate(hashes[i], n, rows),
+                Step::Guess => candidates[i] = table.candidate(hashes[i], 0, rows),
                 Step::Check => slots.push(table.checked(ids[k], hashes[i], candidates[i], rows)),
             }
         }
@@ -328,11 +314,11 @@ mod tests {
             assert_eq!(found, want.collect::<Vec<_>>());
             found.clear();
             let n = slots.tables[1].dense.len() as u64;
-            assert!(n == 0 || !slots.find_ids(1, &[0, 5, n], &[n], 1, &rows, &mut found) && found.is_empty());
+            assert!(n == 0 || !slots.find_ids(1, &[0, 5, n], &[n], &rows, &mut found) && found.is_empty());
             let of_one_table: Vec<u64> =
                 map.keys().filter(|k| k.table == 1 && (n == 0 || k.id < n)).map(|k| k.id).collect();
             let ids: Vec<u64> = [0, 5, 8, 5].into_iter().chain(of_one_table).collect();
-            assert!(slots.find_ids(1, &ids, &[1, n], 1, &rows, &mut found));
+            assert!(slots.find_ids(1, &ids, &[1, n], &rows, &mut found));
             let want = ids.iter().map(|id| map.get(&Key { table: 1, id: *id }).copied().unwrap_or(ABSENT));
             assert_eq!(found, want.collect::<Vec<_>>());
         }
