@@ -51,6 +51,7 @@ MODULES = (
     "quasirandom",
     "random",
     "remat",
+    "return_types",
     "sbp",
     "serialization",
     "signal",

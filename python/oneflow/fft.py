@@ -11,17 +11,37 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._base.destinations import cast_into as _cast_into
 from oneflow._base.overridable import publish as _publish
 from oneflow._oneflow import Tensor
+
+__all__ = [
+    "Tensor",
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
 
 _C = _oneflow._C
 
 # How the three ops count normalisations.
 _NONE, _BY_ROOT, _BY_N = 0, 1, 2
-
-
-def _given(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else oneflow.alias_copy(result, out=out)
 
 
 def _normalization(norm: str | None, forward: bool) -> int:
@@ -147,10 +167,10 @@ def fft(
     tensor([1.+0.j, 1.+0.j])
     """
     if _is_complex(input):
-        return _given(_c2c(input, n, dim, norm, True), out)
+        return _cast_into(_c2c(input, n, dim, norm, True), out)
     x = _real(input, "fft")
     d, n = _one(x, n, dim)
-    return _given(_C.fft_r2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, True), False), out)
+    return _cast_into(_C.fft_r2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, True), False), out)
 
 
 def ifft(
@@ -164,10 +184,10 @@ def ifft(
         tensor([1., 2.])
     """
     if _is_complex(input):
-        return _given(_c2c(input, n, dim, norm, False), out)
+        return _cast_into(_c2c(input, n, dim, norm, False), out)
     x = _real(input, "ifft")
     d, n = _one(x, n, dim)
-    return _given(_C.fft_r2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, False), False).conj(), out)
+    return _cast_into(_C.fft_r2c(_resized(x, (n,), (d,)), (d,), _normalization(norm, False), False).conj(), out)
 
 
 def _r2c(name: str, x: Tensor, n: int | None, dim: int, norm: str | None, forward: bool) -> Tensor:
@@ -195,7 +215,7 @@ def rfft(
         >>> oneflow.fft.rfft(oneflow.ones(4)).real
         tensor([4., 0., 0.])
     """
-    return _given(_r2c("rfft", input, n, dim, norm, True), out)
+    return _cast_into(_r2c("rfft", input, n, dim, norm, True), out)
 
 
 def irfft(
@@ -208,7 +228,7 @@ def irfft(
         >>> oneflow.fft.irfft(oneflow.fft.rfft(oneflow.tensor([1.0, 2.0, 3.0, 4.0])))
         tensor([1., 2., 3., 4.])
     """
-    return _given(_c2r(input, n, dim, norm, False), out)
+    return _cast_into(_c2r(input, n, dim, norm, False), out)
 
 
 def hfft(
@@ -221,7 +241,7 @@ def hfft(
         >>> oneflow.fft.hfft(oneflow.ones(3))
         tensor([4., 0., 0., 0.])
     """
-    return _given(_c2r(input, n, dim, norm, True), out)
+    return _cast_into(_c2r(input, n, dim, norm, True), out)
 
 
 def ihfft(
@@ -234,7 +254,7 @@ def ihfft(
         >>> oneflow.fft.ihfft(oneflow.ones(4)).real
         tensor([1., 0., 0.])
     """
-    return _given(_r2c("ihfft", input, n, dim, norm, False), out)
+    return _cast_into(_r2c("ihfft", input, n, dim, norm, False), out)
 
 
 # --------------------------------------------------------------------------------------- several dimensions
@@ -257,7 +277,7 @@ def fftn(
     tensor([[4., 0.],
             [0., 0.]])
     """
-    return _given(_n_c2c(input, s, dim, norm, True), out)
+    return _cast_into(_n_c2c(input, s, dim, norm, True), out)
 
 
 def ifftn(
@@ -271,7 +291,7 @@ def ifftn(
         tensor([[1., 0.],
                 [0., 0.]])
     """
-    return _given(_n_c2c(input, s, dim, norm, False), out)
+    return _cast_into(_n_c2c(input, s, dim, norm, False), out)
 
 
 def rfftn(
@@ -288,7 +308,7 @@ def rfftn(
     sizes, dims = _many(x, s, dim)
     if not dims:
         raise RuntimeError("rfftn must transform at least one axis")
-    return _given(_C.fft_r2c(_resized(x, sizes, dims), dims, _normalization(norm, True), True), out)
+    return _cast_into(_C.fft_r2c(_resized(x, sizes, dims), dims, _normalization(norm, True), True), out)
 
 
 def _half_sizes(name: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int], int]:
@@ -314,7 +334,7 @@ def irfftn(
     """
     x = _complex(input)
     sizes, dims, last = _half_sizes("irfftn", x, s, dim)
-    return _given(_C.fft_c2r(_resized(x, sizes, dims), dims, _normalization(norm, False), last), out)
+    return _cast_into(_C.fft_c2r(_resized(x, sizes, dims), dims, _normalization(norm, False), last), out)
 
 
 def hfftn(
@@ -333,7 +353,7 @@ def hfftn(
     normalization = _normalization(norm, True)
     if len(dims) > 1:
         x = _C.fft_c2c(x, dims[:-1], normalization, True)
-    return _given(_C.fft_c2r(x.conj(), dims[-1:], normalization, last), out)
+    return _cast_into(_C.fft_c2r(x.conj(), dims[-1:], normalization, last), out)
 
 
 def ihfftn(
@@ -352,7 +372,7 @@ def ihfftn(
         raise RuntimeError("ihfftn must transform at least one axis")
     normalization = _normalization(norm, False)
     half = _C.fft_r2c(_resized(x, sizes, dims), dims[-1:], normalization, True).conj()
-    return _given(_C.fft_c2c(half, dims[:-1], normalization, False) if len(dims) > 1 else half, out)
+    return _cast_into(_C.fft_c2c(half, dims[:-1], normalization, False) if len(dims) > 1 else half, out)
 
 
 def fft2(
@@ -450,7 +470,7 @@ def fftfreq(
     positive = oneflow.arange((n + 1) // 2, dtype=dtype or oneflow.get_default_dtype(), device=device)
     negative = oneflow.arange(-(n // 2), 0, dtype=dtype or oneflow.get_default_dtype(), device=device)
     result = oneflow.cat([positive, negative]) * (1.0 / (n * d))
-    return _given(_optioned(result, options), out)
+    return _cast_into(_optioned(result, options), out)
 
 
 def rfftfreq(
@@ -464,7 +484,7 @@ def rfftfreq(
         tensor([0.0000, 0.2500, 0.5000])
     """
     half = oneflow.arange(n // 2 + 1, dtype=dtype or oneflow.get_default_dtype(), device=device)
-    return _given(_optioned(half * (1.0 / (n * d)), options), out)
+    return _cast_into(_optioned(half * (1.0 / (n * d)), options), out)
 
 
 def _optioned(t: Tensor, options: dict[str, Any]) -> Tensor:

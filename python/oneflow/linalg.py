@@ -6,10 +6,11 @@ The decompositions are ops with their own gradients; this file adds their public
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow import return_types as _types
 from oneflow._base.global_layouts import replicate_like
 from oneflow._base.overridable import publish as _publish
 from oneflow._linalg import products as _products
@@ -31,66 +32,6 @@ _CHECK_LU, _CHECK_INV, _CHECK_SOLVE = 1, 2, 3
 
 
 # --------------------------------------------------------------------------------------------- factorisations
-
-
-class _Cholesky(NamedTuple):
-    L: Tensor
-    info: Tensor
-
-
-class _LU(NamedTuple):
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-class _LUFactor(NamedTuple):
-    LU: Tensor
-    pivots: Tensor
-
-
-class _LUFactorEx(NamedTuple):
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-
-class _QR(NamedTuple):
-    Q: Tensor
-    R: Tensor
-
-
-class _Eig(NamedTuple):
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class _SVD(NamedTuple):
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class _Slogdet(NamedTuple):
-    sign: Tensor
-    logabsdet: Tensor
-
-
-class _Inverse(NamedTuple):
-    inverse: Tensor
-    info: Tensor
-
-
-class _Solved(NamedTuple):
-    result: Tensor
-    info: Tensor
-
-
-class _Lstsq(NamedTuple):
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
@@ -119,7 +60,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
         >>> oneflow.linalg.cholesky_ex(oneflow.eye(2)).info
         tensor(0, dtype=oneflow.int32)
     """
-    return _given(_Cholesky(*_C.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors)), out)
+    return _given(_types.linalg_cholesky_ex(_C.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors)), out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
@@ -131,7 +72,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
         tensor([1, 2], dtype=oneflow.int32)
     """
     lu, pivots, _ = _C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU)
-    return _given(_LUFactor(lu, pivots), out)
+    return _given(_types.linalg_lu_factor((lu, pivots)), out)
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
@@ -142,7 +83,9 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
         >>> oneflow.linalg.lu_factor_ex(oneflow.eye(2)).info
         tensor(0, dtype=oneflow.int32)
     """
-    return _given(_LUFactorEx(*_C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU * check_errors)), out)
+    return _given(
+        _types.linalg_lu_factor_ex(_C.linalg_lu_factor_ex(A, pivot=pivot, check=_CHECK_LU * check_errors)), out
+    )
 
 
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
@@ -156,7 +99,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     packed, pivots, _ = _C.linalg_lu_factor_ex(A, pivot=pivot)
     lower, upper = _unpack(packed)
     permutation = _permutation(pivots, A.shape[-2], A.dtype) if pivot else A.new_empty((0,))
-    return _given(_LU(permutation, lower, upper), out)
+    return _given(_types.linalg_lu((permutation, lower, upper)), out)
 
 
 def _unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
@@ -188,11 +131,7 @@ def lu_unpack(
     nothing = LU_data.new_empty((0,))
     lower, upper = _unpack(LU_data) if unpack_data else (nothing, nothing)
     permutation = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else nothing
-    if out is not None:
-        return _LU(
-            *(_oneflow.alias_copy(x, out=place) for x, place in zip((permutation, lower, upper), out, strict=True))
-        )
-    return _LU(permutation, lower, upper)
+    return _given(_types.lu_unpack((permutation, lower, upper)), out)
 
 
 def lu_solve(
@@ -249,7 +188,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     >>> oneflow.linalg.qr(oneflow.tensor([[3.0], [4.0]])).R
     tensor([[-5.]])
     """
-    return _given(_QR(*_C.linalg_qr(A, mode)), out)
+    return _given(_C.linalg_qr(A, mode), out)
 
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -263,8 +202,8 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
                 [-0.8000]])
     """
     if _wants_grad(input, tau):
-        return _given(_columns(_reflections(input, tau, input.shape[-1])), out)
-    return _given(_C.linalg_householder_product(input, tau), out)
+        return _given(_columns(_reflections(input, tau, input.shape[-1])), out, casts=True)
+    return _given(_C.linalg_householder_product(input, tau), out, casts=True)
 
 
 def _reflections(packed: Tensor, tau: Tensor, columns: int) -> Tensor:
@@ -290,7 +229,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     >>> oneflow.linalg.eigh(oneflow.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    return _given(_Eig(*_C.linalg_eigh(A, UPLO)), out)
+    return _given(_C.linalg_eigh(A, UPLO), out)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
@@ -312,7 +251,7 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
         >>> oneflow.linalg.eig(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]])).eigenvalues
         tensor([2.+0.j, 4.+0.j])
     """
-    return _given(_Eig(*_C.linalg_eig(A)), out)
+    return _given(_C.linalg_eig(A), out, casts=True)
 
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -323,7 +262,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
         >>> oneflow.linalg.eigvals(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
         tensor([2.+0.j, 4.+0.j])
     """
-    return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out)
+    return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out, casts=True)
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
@@ -337,7 +276,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
         raise RuntimeError(
             "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
-    return _given(_SVD(*_C.linalg_svd(A, full_matrices)), out)
+    return _given(_C.linalg_svd(A, full_matrices), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
@@ -379,7 +318,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         >>> oneflow.linalg.solve_ex(oneflow.eye(2), oneflow.ones(2)).result
         tensor([1., 1.])
     """
-    return _given(_Solved(*_C.linalg_solve_ex(A, B, left=left, check=_CHECK_SOLVE * check_errors)), out)
+    return _given(_types.linalg_solve_ex(_C.linalg_solve_ex(A, B, left=left, check=_CHECK_SOLVE * check_errors)), out)
 
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -404,7 +343,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
         >>> oneflow.linalg.inv_ex(oneflow.eye(2)).info
         tensor(0, dtype=oneflow.int32)
     """
-    return _given(_Inverse(*_C.linalg_inv_ex(A, check=_CHECK_INV * check_errors)), out)
+    return _given(_types.linalg_inv_ex(_C.linalg_inv_ex(A, check=_CHECK_INV * check_errors)), out)
 
 
 def solve_triangular(
@@ -481,7 +420,7 @@ def pinv(
     if hermitian:
         _need_square(A, "linalg.pinv")
     atol, rtol = _tolerances(A, atol, rtol, "linalg.pinv")
-    return _given(_PinvFunction(A, atol, rtol, hermitian), out)
+    return _given(_PinvFunction(A, atol, rtol, hermitian), out, casts=True)
 
 
 def _PinvFunction(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
@@ -564,7 +503,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         solution = _columns(solution)
     if vector:
         solution = solution.squeeze(-1)
-    return _Lstsq(solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing)
+    return _types.linalg_lstsq((solution, residuals, rank, values if driver in ("gelsd", "gelss") else nothing))
 
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -584,9 +523,11 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
     Example::
 
         >>> oneflow.linalg.slogdet(oneflow.tensor([[2.0, 0.0], [0.0, -4.0]]))
-        _Slogdet(sign=tensor(-1.), logabsdet=tensor(2.0794))
+        oneflow.return_types.linalg_slogdet(
+        sign=tensor(-1.),
+        logabsdet=tensor(2.0794))
     """
-    return _given(_Slogdet(*oneflow.slogdet(A)), out)
+    return _given(_types.linalg_slogdet(oneflow.slogdet(A)), out)
 
 
 def matrix_exp(A: Tensor) -> Tensor:
@@ -611,7 +552,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
                 [0., 1.]])
     """
     _need_square(A, "linalg.matrix_power")
-    return _given(_power(A, n), out)
+    return _given(_power(A, n), out, casts=True)
 
 
 def _power(A: Tensor, n: int) -> Tensor:
@@ -680,17 +621,17 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         raise ValueError(f"linalg.cond got an invalid norm type: {p}")
     if A.numel() == 0 and (p in (None, 2, -2) or A.shape[-1] == A.shape[-2]):
         if min(A.shape[-2:]) == 0 and p in (None, 2, -2) and 0 not in A.shape[:-2]:
-            return _given(svdvals(A).new_zeros(A.shape[:-2]), out)
-        return _given(A.new_zeros(A.shape[:-2]).abs(), out)
+            return _given(svdvals(A).new_zeros(A.shape[:-2]), out, casts=True)
+        return _given(A.new_zeros(A.shape[:-2]).abs(), out, casts=True)
     if p in (None, 2, -2):
         s = svdvals(A)
         first, last = s[..., 0], s[..., -1]
         result = last / first if p == -2 else first / last
-        return _given(oneflow.where(result.isnan(), math.inf, result), out)
+        return _given(oneflow.where(result.isnan(), math.inf, result), out, casts=True)
     _need_square(A, "linalg.cond")
     inverse, info = inv_ex(A)
     result = matrix_norm(A, p) * matrix_norm(oneflow.where((info != 0)[..., None, None], 0.0, inverse), p)
-    return _given(oneflow.where(info != 0, math.inf, result), out)
+    return _given(oneflow.where(info != 0, math.inf, result), out, casts=True)
 
 
 cross, diagonal, matmul, multi_dot, vander, vecdot = (

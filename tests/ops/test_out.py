@@ -133,10 +133,10 @@ OPS = {op.name: op for op in table()}
 
 
 @functools.cache
-def sample(name):
+def sample(name, dtype=None):
     """Return the first sample whose tensors have elements, preferring one that has several dimensions."""
     op = OPS[name]
-    dtype = next(
+    dtype = dtype or next(
         d for d in (torch.float32, torch.int64, torch.complex64, torch.bool) if d in op.supported_dtypes("cpu")
     )
     best = None
@@ -197,6 +197,12 @@ def expanded(t):
 
 def integer(t):
     return framework_of(t).zeros(tuple(t.shape), dtype=framework_of(t).int32)
+
+
+def narrower(t):
+    """As precise as half of it: a result of double precision would be rounded."""
+    half = {"float64": "float32", "complex128": "complex64"}.get(str(t.dtype).rpartition(".")[2])
+    return framework_of(t).zeros(tuple(t.shape), dtype=getattr(framework_of(t), half) if half else t.dtype)
 
 
 def double(t):
@@ -260,6 +266,25 @@ def test_layouts(name):
     others = [transposed, in_the_middle, longer, expanded]
     for make in (stepped, others[list(OPS).index(name) % len(others)]):
         check(call, make, values=name not in NO_VALUES)
+
+
+# Theirs rounds a number of two vectors, and refuses to round in two of the Fourier transforms.
+ROUNDS = ("inner", "fft.ifft", "fft.ihfft")
+IN_DOUBLE = [n for n, op in OPS.items() if torch.float64 in op.supported_dtypes("cpu") and n not in ROUNDS]
+
+
+@pytest.mark.parametrize("name", IN_DOUBLE)
+def test_a_narrower_dtype_is_refused_where_it_is_in_pytorch(name):
+    """Elementwise functions and sums round into ``out``, all others take the result's own dtype only."""
+    call = sample(name, torch.float64)
+    if call is None or not any(r.dtype in (torch.float64, torch.complex128) for r in leaves(call.run(torch))):
+        return  # No result in double precision.
+    error, theirs, _ = outcome(call, torch, narrower)
+    mistake, ours, _ = outcome(call, oneflow, narrower)
+    assert isinstance(mistake, RuntimeError) == isinstance(error, RuntimeError), (mistake, error)
+    if error is None and name not in NO_VALUES:
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(array(a), array(b), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("call", FACTORIES, ids=lambda c: c.name)

@@ -11,7 +11,17 @@ ROOT = Path(oneflow.__file__).parent
 # From the bottom to the top. A module that is not named has the level of its package; the rest are public
 # sub-packages, which are above all of these.
 LEVELS = (
-    ("_oneflow", "__future__", "_base", "_names", "_schedules", "overrides", "utils._pytree", "utils.hooks"),
+    (
+        "_oneflow",
+        "__future__",
+        "_base",
+        "_names",
+        "_schedules",
+        "overrides",
+        "return_types",
+        "utils._pytree",
+        "utils.hooks",
+    ),
     ("sbp", "random", "storage"),
     ("autograd", "profiler"),
     ("_functions", "_linalg", "linalg", "signal"),

@@ -8,7 +8,9 @@ use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
 use crate::transfer::transfers;
 use crate::writes::{before_write, written};
-use crate::{Call, Dest, Grad, Kernel, Lowered, Operand, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls};
+use crate::{
+    Call, Dest, Grad, Kernel, Lowered, Operand, ShapeOf, Slot, Storage, Tensor, Tls, Traits, bit, tls, with_tls,
+};
 use crate::{Overlap, has_internal_overlap, overlap, overlaps};
 use oneflow_base::{DType, Device, Dims, Error, ErrorKind, Result, contiguous_strides};
 use oneflow_ep::provider;
@@ -38,7 +40,10 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
             };
         }
         Kernel::Layer(f) => return f(c, outs),
-        Kernel::None => return compose(c, outs),
+        Kernel::None => {
+            check_composed_dest(c, outs)?;
+            return compose(c, outs);
+        }
         _ => {}
     }
     (c.op.infer)(c, outs)?;
@@ -135,6 +140,22 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     }
     outs.own_what_is_private(c);
     into_dest_by_copy(c, outs)
+}
+
+/// Refuses a destination before a composition computes what would be copied into it.
+fn check_composed_dest(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    let Dest::Into(dest) = c.dest else { return Ok(()) };
+    if c.op.shape == ShapeOf::Data {
+        return Ok(());
+    }
+    match (c.op.infer)(c, outs) {
+        Ok(()) => outs.tensors().iter().zip(dest).try_for_each(|(shell, d)| check_dest(c, shell, d))?,
+        // A composition need not have a rule for metas: its parts have theirs.
+        Err(e) if e.kind() == ErrorKind::NotImplemented => {}
+        Err(e) => return Err(e),
+    }
+    outs.clear();
+    Ok(())
 }
 
 /// One more composition inside another. Some call their own op again with what its kernel takes; on a device without that
@@ -270,13 +291,14 @@ pub fn is_at_hand(t: &Tensor) -> bool {
     t.device().is_cpu() && t.storage().is_some() && tls().on & (1 << bit::LAZY) == 0
 }
 
-/// Checks a destination against an inferred result and, for `out=`, gives it the right size.
-fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
+/// Checks the dtype and the device of a destination against an inferred result.
+fn check_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
     if shell.dtype() != d.dtype() && c.op.traits.has(Traits::EXACT_OUT) && !c.ins.iter().flatten().any(|t| t.same(d)) {
         return Err(Error::runtime(format!(
-            "{}(): Expected out tensor to have dtype {}, but got {} instead (expected scalar_type {} but found {})",
+            "{}(): Expected out tensor to have dtype {} (scalar type {}), but got {} instead: expected scalar_type {} but found {}",
             c.name(),
             shell.dtype(),
+            shell.dtype().scalar_type_name(),
             d.dtype(),
             shell.dtype().scalar_type_name(),
             d.dtype().scalar_type_name()
@@ -298,6 +320,12 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
             d.device()
         )));
     }
+    Ok(())
+}
+
+/// Checks a destination against an inferred result and, for `out=`, gives it the right size.
+fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
+    check_dest(c, shell, d)?;
     if shell.sizes() != d.sizes() {
         if c.ins.iter().flatten().any(|t| t.same(d)) {
             return Err(Error::runtime(format!(

@@ -1,12 +1,12 @@
 //! From parsed arguments to an op's results as Python objects.
 
-use crate::gate::{self, OrPending, checked, pending_set};
+use crate::gate::{self, OrPending, checked};
 use crate::object::{is_tensor, tensor_of, wrap};
 use crate::old_order::old_order;
 use crate::overload::{Form, Overload};
 use crate::overrides::{Function, answering, answers, ask, has_modes};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
-use crate::{autograd, forms, operators, placed, value};
+use crate::{autograd, forms, operators, placed, return_types, value};
 use oneflow_core::base::{Arg, DeviceType, Error, Result};
 use oneflow_core::{
     Call, Dest, Faces, LONG_WORK, MayRelease, OpDef, Outs, Tensor, Traits, Transfers, bit, dispatch, may_release, warn,
@@ -14,12 +14,8 @@ use oneflow_core::{
 };
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use std::ffi::CString;
 use std::ptr::null_mut;
-use std::sync::Mutex;
 
 /// Calls an op by its overloads: the first whose parameters take the arguments.
 ///
@@ -306,7 +302,7 @@ pub fn results(py: Python<'_>, op: &'static OpDef, outs: Outs) -> Result<*mut Py
 fn several(py: Python<'_>, op: &'static OpDef, tensors: SmallVec<[Tensor; 2]>) -> Result<*mut PyObject> {
     let returns = op.sig.returns();
     if returns.len() > 1 && returns.iter().all(|r| !r.name.is_empty() && !r.list) && tensors.len() == returns.len() {
-        let class = named_tuple(py, op)?;
+        let class = return_types::of(py, op)?;
         // SAFETY: a struct sequence of as many fields as there are results; each is set once.
         unsafe {
             let o = checked(ffi::PyStructSequence_New(class))?;
@@ -330,38 +326,4 @@ pub fn tuple_of(py: Python<'_>, tensors: impl IntoIterator<Item = Tensor>) -> Re
     let objects = tensors.into_iter().map(|t| wrap(py, t)).collect::<Result<SmallVec<[_; 8]>>>()?;
     // SAFETY: owned references, given to the tuple.
     unsafe { value::tuple(objects.into_iter()) }
-}
-
-/// The named tuple class of an op with several results, created on first use.
-fn named_tuple(py: Python<'_>, op: &'static OpDef) -> Result<*mut ffi::PyTypeObject> {
-    static CLASSES: Mutex<Option<HashMap<&'static str, usize>>> = Mutex::new(None);
-    let mut classes = CLASSES.lock().unwrap_or_else(|e| e.into_inner());
-    let key = op.sig.full_name();
-    if let Some(c) = classes.get_or_insert_with(HashMap::new).get(key) {
-        return Ok(*c as *mut ffi::PyTypeObject);
-    }
-    let text = |s: &str| CString::new(s).unwrap_or_default().into_raw();
-    let mut fields: Vec<ffi::PyStructSequence_Field> =
-        op.sig.returns().iter().map(|r| ffi::PyStructSequence_Field { name: text(r.name), doc: text("") }).collect();
-    fields.push(ffi::PyStructSequence_Field { name: std::ptr::null(), doc: std::ptr::null() });
-    let fields = fields.leak();
-    let mut desc = ffi::PyStructSequence_Desc {
-        name: text(&format!("oneflow.return_types.{}", op.sig.name)),
-        doc: text(""),
-        fields: fields.as_mut_ptr(),
-        n_in_sequence: op.sig.returns().len() as i32,
-    };
-    // SAFETY: the description is complete and what it points to is never freed.
-    let class = unsafe { ffi::PyStructSequence_NewType(&mut desc) };
-    if class.is_null() {
-        return Err(pending_set());
-    }
-    classes.get_or_insert_with(HashMap::new).insert(key, class as usize);
-    // What follows runs Python, which may hand the interpreter to a thread that waits for the lock.
-    drop(classes);
-    // SAFETY: a class made just now and never freed.
-    let object = unsafe { PyType::from_borrowed_type_ptr(py, class) };
-    let text = py.import("oneflow._tensor.printing").and_then(|m| m.getattr("results_text")).pend(py)?;
-    object.setattr("__repr__", text).pend(py)?;
-    Ok(class)
 }

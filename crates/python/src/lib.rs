@@ -49,6 +49,7 @@ mod parse;
 mod placed;
 mod profiler;
 mod records;
+mod return_types;
 mod saved;
 mod scalar;
 mod settings;
@@ -100,6 +101,7 @@ fn _oneflow(m: &Bound<'_, PyModule>) -> PyResult<()> {
     records::add(m)?;
     embedding::add(m)?;
     forms::add(m)?;
+    return_types::add(m)?;
     profiler::add(m)?;
     table::fill(m)?;
     inspect::add(m)

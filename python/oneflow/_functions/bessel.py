@@ -13,6 +13,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.destinations import cast_into
 
 __all__ = [
     "airy_ai",
@@ -428,7 +429,7 @@ def _function(
         if dtype not in (oneflow.float32, oneflow.float64) or input.is_complex():
             raise NotImplementedError(f"special_{name}() is not implemented for {input.dtype}")
         y = Function.apply(input.to(dtype) if slope is not None else input.detach().to(dtype))
-        return y if out is None else oneflow.alias_copy(y, out=out)
+        return cast_into(y, out)
 
     function.__name__ = function.__qualname__ = f"special_{name}"
     example = f">>> oneflow.special.{name}(oneflow.ones(2)).shape\n    oneflow.Size([2])"

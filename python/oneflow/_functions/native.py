@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.destinations import cast_into
 from oneflow.autograd import Function
 
 __all__ = [
@@ -282,8 +283,7 @@ def _gamma_function(upper: bool) -> Any:
                 raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(t).__name__}")
         if not oneflow.result_type(input, other).is_floating_point:
             raise NotImplementedError(f'"{name}" not implemented for integers')
-        y = Incomplete.apply(input, other)
-        return y if out is None else oneflow.alias_copy(y, out=out)
+        return cast_into(Incomplete.apply(input, other), out)
 
     which = "upper" if upper else "lower"
     function.__name__ = function.__qualname__ = name

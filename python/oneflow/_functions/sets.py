@@ -5,18 +5,11 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from oneflow import _oneflow
+from oneflow import _oneflow, return_types
 from oneflow._base.global_layouts import replicate_like
 from oneflow._oneflow import Tensor
-
-
-class histogram_result(NamedTuple):
-    """Counts (or densities) and the edges of the bins."""
-
-    hist: Tensor
-    bin_edges: Any
 
 
 def _results(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bool, return_counts: bool) -> Any:
@@ -179,7 +172,7 @@ def histogramdd(
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> histogram_result:
+) -> Any:
     """Counts of points (rows over the last dimension) in a grid of bins.
 
     Args:
@@ -225,7 +218,7 @@ def histogramdd(
         hist = hist / hist.sum()
         for i, e in enumerate(edges):
             hist = hist / e.diff().reshape([-1 if k == i else 1 for k in builtins.range(d)])
-    return histogram_result(hist, tuple(edges))
+    return return_types.histogramdd((hist, tuple(edges)))
 
 
 def histogram(
@@ -236,7 +229,7 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
     out: Any = None,
-) -> histogram_result:
+) -> Any:
     """Counts of the elements in bins, and the bins' edges.
 
     >>> import oneflow
@@ -247,10 +240,10 @@ def histogram(
         input.reshape(-1, 1), [bins], range, None if weight is None else weight.reshape(-1), density
     )
     if out is not None:
-        out[0].resize_(hist.shape).copy_(hist)
-        out[1].resize_(edges[0].shape).copy_(edges[0])
-        return histogram_result(*out)
-    return histogram_result(hist, edges[0])
+        for place, result in zip(out, (hist, edges[0]), strict=True):
+            _oneflow.alias_copy(result, out=place)
+        return return_types.histogram(out)
+    return return_types.histogram((hist, edges[0]))
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:

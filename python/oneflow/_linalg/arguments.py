@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import oneflow
 from oneflow._base import wording
+from oneflow._base.destinations import cast_into
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
 
-def given(result: Any, out: Any) -> Any:
-    """Return the result, in ``out`` if one was given."""
+def given(result: Any, out: Any, casts: bool = False) -> Any:
+    """Return the result, in ``out`` if one was given: of the result's own dtype, or of any wider category."""
     if out is None:
         return result
-    if isinstance(out, Tensor):
-        return oneflow.alias_copy(result, out=out)
-    for r, o in zip(result, out, strict=True):
-        oneflow.alias_copy(r, out=o)
-    return type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+    results, places = ([result], [out]) if isinstance(out, Tensor) else (result, out)
+    for r, place in zip(results, places, strict=True):
+        if r.dtype == place.dtype:
+            oneflow.alias_copy(r, out=place)
+        elif casts:
+            cast_into(r, place)
+        else:
+            name = sys._getframe(1).f_code.co_name
+            raise RuntimeError(f"{name}(): Expected out tensor to have dtype {r.dtype}, but got {place.dtype} instead")
+    return out if isinstance(out, Tensor) else type(result)(out)
 
 
 def wants_grad(*tensors: Tensor) -> bool:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import oneflow
-from oneflow import _oneflow
+from oneflow import _oneflow, return_types
 from oneflow._linalg.arguments import given, wants_grad
 from oneflow._linalg.products import _wrap
 from oneflow._oneflow import Tensor
 
 _C = _oneflow._C
-
-
-class _TriangularSolve(NamedTuple):
-    solution: Tensor
-    cloned_coefficient: Tensor
-
-
-class _SVD(NamedTuple):
-    U: Tensor
-    S: Tensor
-    V: Tensor
 
 
 def norm(
@@ -48,7 +37,6 @@ def norm(
         return oneflow.linalg.matrix_norm(input, "nuc", dims, keepdim, dtype=dtype, out=out)
     if isinstance(p, str):
         raise RuntimeError(f"only valid p are 'fro', 'nuc' and numbers, got {p!r} with dim {dim}")
-    dims = tuple(range(input.ndim)) if dims is None else dims
     return oneflow.linalg.vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype, out=out)
 
 
@@ -97,7 +85,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
         >>> oneflow.allclose(q @ r, oneflow.tensor([[3.0, 1.0], [4.0, 2.0]]))
         True
     """
-    return oneflow.linalg.qr(input, "reduced" if some else "complete", out=out)
+    return given(return_types.qr(oneflow.linalg.qr(input, "reduced" if some else "complete")), out)
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
@@ -110,10 +98,10 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     """
     if compute_uv:
         u, s, vh = _C.linalg_svd(input, not some)
-        return given(_SVD(u, s, vh.mH), out)
+        return given(return_types.svd((u, s, vh.mH)), out)
     rows, columns = input.shape[-2:]
     zeros = [input.new_zeros((*input.shape[:-2], n, n)) for n in (rows, columns)]
-    return given(_SVD(zeros[0], oneflow.linalg.svdvals(input), zeros[1]), out)
+    return given(return_types.svd((zeros[0], oneflow.linalg.svdvals(input), zeros[1])), out)
 
 
 def triangular_solve(
@@ -135,10 +123,7 @@ def triangular_solve(
     matrix = A.mT if transpose else A
     solution = oneflow.linalg.solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     copy = A.expand(*solution.shape[:-2], *A.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
-    if out is not None:
-        places = zip((solution, copy), out, strict=True)
-        return _TriangularSolve(*(oneflow.alias_copy(x, out=place) for x, place in places))
-    return _TriangularSolve(solution, copy)
+    return given(return_types.triangular_solve((solution, copy)), out)
 
 
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -165,7 +150,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
                 [0.5000, 2.5000]]), tensor([1, 2], dtype=oneflow.int32))
     """
     packed, pivots, info = oneflow.linalg.lu_factor_ex(A, pivot=pivot)
-    return given((packed, pivots, info) if get_infos else (packed, pivots), out)
+    return given((packed, pivots, info) if get_infos else (packed, pivots), out, casts=True)
 
 
 def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:

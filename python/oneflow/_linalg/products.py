@@ -277,7 +277,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
             f"but got {math.prod(rest)} != {math.prod(first)}"
         )
     n = math.prod(first)
-    return given(oneflow.linalg.inv(A.reshape(n, n)).reshape(*rest, *first), out)
+    return given(oneflow.linalg.inv(A.reshape(n, n)).reshape(*rest, *first), out, casts=True)
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -297,4 +297,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
             f"but got {n} != {m}"
         )
-    return given(oneflow.linalg.solve(A.reshape(n, n), B.flatten()).reshape(tuple(shape)), out)
+    return given(oneflow.linalg.solve(A.reshape(n, n), B.flatten()).reshape(tuple(shape)), out, casts=True)

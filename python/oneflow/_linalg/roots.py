@@ -5,17 +5,12 @@ The derivatives are solutions of Sylvester's equation, not derivatives of eigenv
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, return_types
 from oneflow._linalg.arguments import given, need_float, need_square
 from oneflow.autograd import Function
-
-
-class _Polar(NamedTuple):
-    U: Tensor
-    H: Tensor
 
 
 class _Sylvester(Function):
@@ -105,4 +100,4 @@ def polar(A: Tensor, *, out: Any = None) -> Any:
     need_float(A, "linalg.polar")
     if A.ndim < 2 or A.shape[-2] < A.shape[-1]:
         raise RuntimeError(f"linalg.polar: expected a matrix with m >= n, but got shape {list(A.shape)}")
-    return given(_Polar(*_PolarFactors.apply(A)), out)
+    return given(return_types.linalg_polar(_PolarFactors.apply(A)), out)

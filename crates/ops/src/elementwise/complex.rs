@@ -51,6 +51,7 @@ pub(super) const OF_REALS: OpDef = OpDef {
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[], &[])]
     },
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..binary::ARITH
 };
 

@@ -38,6 +38,7 @@ Example::
     differentiable: OutMask::of(&[frexp::MANTISSA]),
     sbp: SbpRule::of(Rows::Compose),
     samples: unary::samples,
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };
 

@@ -29,5 +29,6 @@ Example::
     },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &HEAVISIDE_EXPR)),
     samples: two_tensors,
+    traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     ..binary::ARITH
 };

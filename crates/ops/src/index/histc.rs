@@ -54,7 +54,7 @@ Example::
         vec![Sample::new(vec![SampleArg::f32(&[3, 4]), i(5), i(-1), i(1)])]
     },
     shape: ShapeOf::Inputs,
-    traits: Traits::HOST_SYNC,
+    traits: Traits::HOST_SYNC.or(Traits::EXACT_OUT),
     sbp: SbpRule::of(Rows::OnlyB { why: "the range may be that of all the data" }),
     ..super::bincount::COUNTED
 };

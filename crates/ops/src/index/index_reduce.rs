@@ -55,6 +55,6 @@ Example::
         };
         vec![t("amax"), t("mean"), t("prod")]
     },
-    traits: Traits::READS_DISJOINT,
+    traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
     ..COMPOSED
 };

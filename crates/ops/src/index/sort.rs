@@ -56,5 +56,6 @@ Example::
         vec![t(&[3, 4], -1), t(&[5, 3], 0), t(&[], 0), t(&[0, 3], 1)]
     },
     limited: Limited::ORDER,
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };

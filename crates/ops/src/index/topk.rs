@@ -56,5 +56,6 @@ Example::
         let t = |s: &[i64], k, d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(k), SampleArg::Int(d)]);
         vec![t(&[3, 4], 2, -1), t(&[5, 3], 3, 0), t(&[6], 1, 0)]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };

@@ -59,8 +59,14 @@ fn samples() -> Vec<Sample> {
     vec![t(&[3, 4], -1), t(&[2, 3, 4], 1), t(&[5], 0), t(&[], 0), t(&[0, 3], 1)]
 }
 
-const SOFTMAX_BASE: OpDef =
-    OpDef { faces: Faces::FN_METHOD_OUT, infer, sbp: SbpRule::of(Rows::Batch { not_axes }), samples, ..OpDef::BASE };
+const SOFTMAX_BASE: OpDef = OpDef {
+    faces: Faces::FN_METHOD_OUT,
+    infer,
+    sbp: SbpRule::of(Rows::Batch { not_axes }),
+    samples,
+    traits: Traits::EXACT_OUT,
+    ..OpDef::BASE
+};
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("softmax(Tensor input, int dim, DType? dtype=None) -> Tensor"),

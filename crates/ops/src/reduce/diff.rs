@@ -59,5 +59,6 @@ Example::
         let t = |s: &[i64], n, d| Sample::new(vec![SampleArg::f32(s), i(n), i(d)]);
         vec![t(&[5], 1, -1), t(&[3, 4], 2, 0), t(&[3, 4], 9, 1)]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

@@ -33,5 +33,6 @@ Example::
         let t = |s: &[i64], k, d| Sample::new(vec![SampleArg::f32(s), i(k), i(d)]);
         vec![t(&[3, 4], 2, -1), t(&[5, 3], 5, 0), t(&[], 1, 0)]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

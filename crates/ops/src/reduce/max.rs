@@ -43,6 +43,7 @@ const ALONG: OpDef = OpDef {
     },
     sbp: SbpRule::of(Rows::Custom(super::extrema::along_dim_rows)),
     samples: super::extrema::arg_samples,
+    traits: Traits::EXACT_OUT,
     ..super::REDUCE
 };
 

@@ -40,5 +40,6 @@ Example::
         let t = |s: &[i64], d, k| Sample::new(vec![SampleArg::i64(s, 0, 3), SampleArg::Int(d), SampleArg::Bool(k)]);
         vec![t(&[3, 6], -1, false), t(&[5, 3], 0, true), t(&[], 0, false)]
     },
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

@@ -17,5 +17,6 @@ Example::
         give(outs, values)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

@@ -105,6 +105,7 @@ Example::
         at_rank(c, outs, c.t(quantile::Q)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), false)
     }),
     samples: tensor_samples,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -118,6 +119,7 @@ pub static QUANTILE_NUMBER: OpDef = OpDef {
         at_rank(c, outs, &number(c)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), false)
     }),
     samples: number_samples,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -137,6 +139,7 @@ Example::
         at_rank(c, outs, c.t(nanquantile::Q)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), true)
     }),
     samples: tensor_samples,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };
 
@@ -150,5 +153,6 @@ pub static NANQUANTILE_NUMBER: OpDef = OpDef {
         at_rank(c, outs, &number(c)?, (c.arg(at::DIM), c.bool(at::KEEPDIM), c.str(at::INTERPOLATION)?), true)
     }),
     samples: number_samples,
+    traits: Traits::EXACT_OUT,
     ..COMPOSED
 };

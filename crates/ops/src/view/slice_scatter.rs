@@ -109,5 +109,6 @@ Example::
         };
         vec![t(&[5, 4], &[2, 4], 0, 1, 3, 1), t(&[3, 4], &[3, 2], 1, 0, 100, 2)]
     },
+    traits: Traits::EXACT_OUT,
     ..OpDef::BASE
 };

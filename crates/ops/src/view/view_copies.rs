@@ -7,7 +7,7 @@ use crate::named::{
 };
 use crate::prelude::*;
 
-const COPY: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), ..COMPOSED };
+const COPY: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), traits: Traits::EXACT_OUT, ..COMPOSED };
 
 fn copied(outs: &mut Outs, view: Tensor) -> Result<()> {
     give(outs, view.clone_contiguous()?)
@@ -112,7 +112,6 @@ Example::
         copied(outs, x.narrow(dim, c.int(narrow_copy::START)?, c.int(narrow_copy::LENGTH)?)?)
     }),
     samples: || numbers(&[5, 2], &[0, 1, 3]),
-    traits: Traits::EXACT_OUT,
     ..COPY
 };
 
