@@ -5,7 +5,7 @@ use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::ComputeSvdVectors;
-use faer::traits::math_utils::{is_finite, one, real, zero};
+use faer::traits::math_utils::{from_real, is_finite, one, real, zero};
 use faer::traits::{ComplexField, RealField};
 use faer::{Mat, MatMut, MatRef, Par};
 use rustfft::num_complex::Complex;
@@ -18,7 +18,9 @@ pub(crate) fn eigh<T: Field>(
 ) -> Result<(), Failure> {
     let n = a.nrows();
     // The other triangle of a Hermitian matrix, read as the lower one, is the conjugate matrix.
-    let a = if upper { a.transpose() } else { a };
+    let mut a = if upper { a.transpose().to_owned() } else { a.to_owned() };
+    // The diagonal of a Hermitian matrix is real: what else it has is not read.
+    (0..n).for_each(|i| a[(i, i)] = from_real(&real(&a[(i, i)])));
     if (0..n).any(|j| (j..n).any(|i| !is_finite(&a[(i, j)]))) {
         return Err(Failure::NotFinite);
     }
@@ -31,7 +33,7 @@ pub(crate) fn eigh<T: Field>(
     let scratch = evd::self_adjoint_evd_scratch::<T>(n, compute, Par::Seq, Default::default());
     let mut mem = MemBuffer::new(scratch);
     evd::self_adjoint_evd(
-        a,
+        a.as_ref(),
         values.as_mut(),
         vectors.as_mut().map(|v| v.as_mut()),
         Par::Seq,

@@ -23,6 +23,8 @@ pub unsafe fn scan(l: &Launch<'_>) -> Result<()> {
         )));
     }
     if x.dtype.is_complex() || out.dtype.is_complex() {
+        // The parts are one more dimension at the end, which no scan may run along.
+        let dim = if x.ndim() == 0 { 1 } else { dim };
         // SAFETY: the launch's contract.
         return unsafe {
             match kind {

@@ -1,6 +1,8 @@
-//! The convolution and its two gradients. Each is linear in either operand, so each one's gradients are the other two.
+//! The convolution and its two gradients. Each is linear in either operand, so each one's gradients are the other two, with
+//! the conjugate of the other operand.
 
 use super::*;
+use crate::matmul::conj;
 use crate::named::{conv_backward_input, conv_backward_weight, native_conv};
 
 /// The window of a convolution.
@@ -284,7 +286,7 @@ pub static OP: OpDef = OpDef {
             let (xm, wm) = (c.in_meta(native_conv::INPUT)?, c.in_meta(native_conv::WEIGHT)?);
             out.set(native_conv::INPUT, || {
                 g.conv_backward_input(
-                    c.x(native_conv::WEIGHT)?,
+                    &conj(c.x(native_conv::WEIGHT)?)?,
                     None,
                     &xm.sizes,
                     w.stride,
@@ -294,7 +296,14 @@ pub static OP: OpDef = OpDef {
                 )
             })?;
             out.set(native_conv::WEIGHT, || {
-                g.conv_backward_weight(c.x(native_conv::INPUT)?, &wm.sizes, w.stride, w.padding, w.dilation, w.groups)
+                g.conv_backward_weight(
+                    &conj(c.x(native_conv::INPUT)?)?,
+                    &wm.sizes,
+                    w.stride,
+                    w.padding,
+                    w.dilation,
+                    w.groups,
+                )
             })?;
             out.set(native_conv::BIAS, || sum_to_channels(g))
         },
@@ -391,8 +400,14 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
             let wm = c.in_meta(conv_backward_input::WEIGHT)?;
             out.set(conv_backward_input::GRAD_OUTPUT, || {
                 // The size asked for may have room for windows beyond the last.
-                let mut gg =
-                    g.native_conv(c.x(conv_backward_input::WEIGHT)?, None, w.stride, w.padding, w.dilation, w.groups)?;
+                let mut gg = g.native_conv(
+                    &conj(c.x(conv_backward_input::WEIGHT)?)?,
+                    None,
+                    w.stride,
+                    w.padding,
+                    w.dilation,
+                    w.groups,
+                )?;
                 for (d, n) in c.in_meta(conv_backward_input::GRAD_OUTPUT)?.sizes.iter().enumerate().skip(2) {
                     if gg.sizes()[d] > *n {
                         gg = gg.narrow(d as i64, 0, *n)?;
@@ -401,7 +416,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
                 Ok(gg)
             })?;
             out.set(conv_backward_input::WEIGHT, || {
-                c.x(conv_backward_input::GRAD_OUTPUT)?
+                conj(c.x(conv_backward_input::GRAD_OUTPUT)?)?
                     .conv_backward_weight(g, &wm.sizes, w.stride, w.padding, w.dilation, w.groups)
             })?;
             out.set(conv_backward_input::BIAS, || sum_to_channels(g))
@@ -498,10 +513,10 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
             let (g, w) = (c.g()?, Window::of_grad(c, WEIGHT_WINDOW));
             let xm = c.in_meta(conv_backward_weight::INPUT)?;
             out.set(conv_backward_weight::GRAD_OUTPUT, || {
-                c.x(conv_backward_weight::INPUT)?.native_conv(g, None, w.stride, w.padding, w.dilation, w.groups)
+                conj(c.x(conv_backward_weight::INPUT)?)?.native_conv(g, None, w.stride, w.padding, w.dilation, w.groups)
             })?;
             out.set(conv_backward_weight::INPUT, || {
-                c.x(conv_backward_weight::GRAD_OUTPUT)?
+                conj(c.x(conv_backward_weight::GRAD_OUTPUT)?)?
                     .conv_backward_input(g, None, &xm.sizes, w.stride, w.padding, w.dilation, w.groups)
             })
         },

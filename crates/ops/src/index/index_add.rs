@@ -43,7 +43,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &SCATTER,
         lower: |c, outs, l| {
-            if c.arg(index_add::ALPHA).scalar().is_some_and(|a| a.to_f64() != 1.0) {
+            if c.arg(index_add::ALPHA).scalar().is_some_and(|a| !a.is_one()) {
                 return Err(Error::not_implemented("index_add: alpha is multiplied by the composition"));
             }
             let (x, i, s) = (c.t(index_add::INPUT)?, c.t(index_add::INDEX)?, c.t(index_add::SOURCE)?);
@@ -66,7 +66,7 @@ Example::
     compose: Some(|c, outs| {
         let (x, i, s) = (c.t(index_add::INPUT)?, c.t(index_add::INDEX)?, c.t(index_add::SOURCE)?);
         let scaled = match c.arg(index_add::ALPHA).scalar() {
-            Some(a) if a.to_f64() != 1.0 => s.mul(a)?,
+            Some(a) if !a.is_one() => s.mul(a)?,
             _ => s.clone(),
         };
         let i = if i.dtype() == DType::I64 { i.clone() } else { i.to_copy_with(Some(DType::I64), None)? };
@@ -82,7 +82,7 @@ Example::
             out.set(index_add::SOURCE, || {
                 let g = c.g()?.index_select(d, c.x(index_add::INDEX)?)?;
                 match c.arg(index_add::ALPHA).scalar() {
-                    Some(a) if a.to_f64() != 1.0 => g.mul(a),
+                    Some(a) if !a.is_one() => g.mul(a.conj()),
                     _ => Ok(g),
                 }
             })

@@ -90,7 +90,7 @@ Example::
                 if let (true, Some(gs)) = (a.dtype().is_complex(), gradient(c, 0)) {
                     // A turn of the sign: only its imaginary part is one.
                     let turn = gs.conj()?.mul(sign)?.imag()?;
-                    g = turn.zeros_like()?.complex(&turn)?.neg()?.conj()?.add(&g)?;
+                    g = turn.zeros_like()?.complex(&turn)?.neg()?.add(&g)?;
                 }
                 solve_adjoint(a, &g)
             })

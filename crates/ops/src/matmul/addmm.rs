@@ -43,7 +43,7 @@ fn sizes(c: &Call<'_>, rank: usize) -> Result<(Dims, Dims)> {
 pub(super) fn factor(arg: Arg<'_>, dtype: DType) -> Option<Scalar> {
     let s = arg.scalar()?;
     let s = if dtype.is_differentiable() { s } else { Scalar::Int(s.to_i64()) };
-    (s.to_f64() != 1.0).then_some(s)
+    (!s.is_one()).then_some(s)
 }
 
 pub(super) fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
@@ -89,7 +89,7 @@ pub(super) fn compose(c: &Call<'_>, rank: usize) -> Result<Tensor> {
     let out = times(&wide(a)?.matmul(&wide(b)?)?, factor(c.arg(at::ALPHA), dtype))?;
     let out = match factor(c.arg(at::BETA), dtype) {
         // A term without weight is not read: it may hold anything.
-        Some(beta) if beta.to_f64() == 0.0 => out,
+        Some(beta) if beta.parts() == (0.0, 0.0) => out,
         beta => out.add(&times(&wide(x)?.expand(&s)?, beta)?)?,
     };
     if out.dtype() == dtype { Ok(out) } else { out.to_copy_with(Some(dtype), None) }
@@ -102,8 +102,9 @@ pub(super) const AFFINE: OpDef = OpDef {
         fix: Fix::Broadcast,
         f: |c, out| {
             let (g, dtype) = (c.g()?, c.out_meta(at::RESULT).dtype);
-            let alpha = factor(c.arg(at::ALPHA), dtype);
-            out.set(at::INPUT, || times(g, factor(c.arg(at::BETA), dtype)))?;
+            let dual = |arg: Arg<'_>| factor(arg, dtype).map(Scalar::conj);
+            let alpha = dual(c.arg(at::ALPHA));
+            out.set(at::INPUT, || times(g, dual(c.arg(at::BETA))))?;
             out.set(at::MAT1, || times(&g.matmul(&conj(c.x(at::MAT2)?)?.transpose(-2, -1)?)?, alpha))?;
             out.set(at::MAT2, || times(&conj(c.x(at::MAT1)?)?.transpose(-2, -1)?.matmul(g)?, alpha))
         },

@@ -40,7 +40,7 @@ pub(super) fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Res
     }
     let out = match factor(c.arg(addmv::BETA), dtype) {
         // A term without weight is not read: it may hold anything.
-        Some(beta) if beta.to_f64() == 0.0 => out,
+        Some(beta) if beta.parts() == (0.0, 0.0) => out,
         beta => times(&cast(x)?.expand(&shape)?, beta)?.add(&out)?,
     };
     if out.dtype() == dtype { Ok(out) } else { out.to_copy_with(Some(dtype), None) }

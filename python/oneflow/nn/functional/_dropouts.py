@@ -11,15 +11,23 @@ from oneflow._base.global_layouts import replicate_like
 # The limit of SELU for inputs far below zero.
 _ALPHA = 1.7580993408473766
 
+_REAL = {oneflow.complex64: oneflow.float32, oneflow.complex128: oneflow.float64}
+
 
 def _check(p: float) -> None:
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _ones(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Ones of a shape; real where ``like`` is complex, since a complex number is dropped as a whole."""
+    dtype = _REAL.get(like.dtype, like.dtype)
+    return replicate_like(like, oneflow.ones(shape, dtype=dtype, device=like.device))
+
+
 def _kept(shape: tuple[int, ...], like: Tensor, p: float) -> Tensor:
     """One with probability ``1 - p``, else zero."""
-    ones = replicate_like(like, oneflow.ones(shape, dtype=like.dtype, device=like.device))
+    ones = _ones(shape, like)
     if p == 1.0:
         return oneflow.zeros_like(ones)
     return _oneflow._C.native_dropout(ones, p)[0] * (1.0 - p)
@@ -33,8 +41,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, n_batch_di
     if not training or p == 0.0 or input.numel() == 0:
         return input
     shape = tuple(input.shape[:n_batch_dims]) + (1,) * (input.dim() - n_batch_dims)
-    ones = replicate_like(input, oneflow.ones(shape, dtype=input.dtype, device=input.device))
-    return _into(input, input * _oneflow._C.native_dropout(ones, p)[0], inplace)
+    return _into(input, input * _oneflow._C.native_dropout(_ones(shape, input), p)[0], inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -150,7 +157,7 @@ def dropout(
     """Set elements to zero with probability ``p`` and scale the rest by ``1 / (1 - p)``; identity unless ``training``.
 
     Args:
-        input: any shape, floating point.
+        input: any shape, floating point or complex.
         p: probability of zero, within [0, 1].
         training: whether to drop anything.
         inplace: write into ``input``.
@@ -171,6 +178,9 @@ def dropout(
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input if addend is None else input + addend
-    output = _oneflow._C.native_dropout(input, p, generator=generator)[0]
+    if input.is_complex():
+        output = input * _oneflow._C.native_dropout(_ones(tuple(input.shape), input), p, generator=generator)[0]
+    else:
+        output = _oneflow._C.native_dropout(input, p, generator=generator)[0]
     output = output if addend is None else output + addend
     return input.copy_(output) if inplace else output
