@@ -130,8 +130,18 @@ pub enum Sparse {
     MatrixProduct,
     /// Swaps two dimensions that have indices.
     Transpose,
-    /// The norm of all values.
-    Norm,
+    /// Runs on all values, in one vector.
+    AllValues,
+    /// A power by a number, of the values.
+    Power,
+    /// Move entries, and drop those that are not chosen.
+    Cat,
+    Select,
+    Slice,
+    Unsqueeze,
+    Permute,
+    IndexSelect,
+    Unbind,
 }
 
 /// How an op is computed on local memory.

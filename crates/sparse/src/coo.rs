@@ -57,8 +57,8 @@ pub fn make(indices: &Tensor, values: &Tensor, sizes: &[i64], coalesced: bool) -
     let (n, nnz) = (indices.sizes()[0] as usize, indices.sizes()[1]);
     if values.ndim() == 0 || values.sizes()[0] != nnz {
         return Err(Error::runtime(format!(
-            "indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: {:?}",
-            values.sizes().first()
+            "indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: {}",
+            values.sizes().first().unwrap_or(&0)
         )));
     }
     if n + values.ndim() - 1 != sizes.len() || values.sizes()[1..] != sizes[n.min(sizes.len())..] {
@@ -114,7 +114,7 @@ pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
     let coo = parts(sparse).ok_or_else(|| not_sparse("a sum"))?;
     let values = coo.values.to_copy_with(Some(dense.dtype()), None)?;
     // Scaled here: the kernel adds in place, the composition of a factor would copy the whole tensor.
-    let (values, alpha) = match alpha.to_f64() == 1.0 || coo.sparse_dim() == 0 {
+    let (values, alpha) = match alpha.is_one() || coo.sparse_dim() == 0 {
         true => (values, alpha),
         false => (values.mul(alpha)?, Scalar::Int(1)),
     };

@@ -1,6 +1,7 @@
 //! The layer: the sparse forms of ops. The op table defines which one an op has (`OpDef::sparse`).
 
 use crate::coo::{Coo, add_into, coalesce, gather, make, parts, to_dense};
+use crate::structure;
 use oneflow_base::{Arg, Error, Result, Scalar};
 use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, dispatch};
 use oneflow_ops::{TensorOps, f};
@@ -24,6 +25,15 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     let made = outs.tensors().first().cloned().ok_or_else(|| refused(c))?;
     match (parts(d).is_some(), parts(&made).is_some()) {
         (true, true) => {
+            if made.dtype().category() > d.dtype().category() {
+                return Err(Error::runtime(format!(
+                    "{}_(): result type {} can't be cast to the desired output type {}",
+                    c.name(),
+                    made.dtype().scalar_type_name(),
+                    d.dtype().scalar_type_name()
+                )));
+            }
+            let made = if made.dtype() == d.dtype() { made } else { made.to_copy_with(Some(d.dtype()), None)? };
             // SAFETY: the language's global lock is held, or the engine alone uses the gradient; no borrow is kept.
             unsafe { d.set_body_from(&made) };
             d.bump_version();
@@ -82,13 +92,27 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             let (a, b) = if c.args.is_empty() { (0, 1) } else { (c.int(At::nth(0))?, c.int(At::nth(1))?) };
             transposed(c, x, a, b)?
         }
-        Sparse::Norm => {
+        Sparse::AllValues => {
+            if c.args.iter().any(|a| a.ints().is_some_and(|dims| !dims.is_empty())) {
+                return Err(refused(c));
+            }
             let unique = coalesce(x)?;
             let values = entries(c, &unique)?.values.reshape(&[-1])?;
             return again(c, &values, outs);
         }
         Sparse::LinearValues => on_values(c, x)?,
         Sparse::Values => on_values(c, &coalesce(x)?)?,
+        Sparse::Power => power(c, x)?,
+        Sparse::Cat => structure::cat(c)?,
+        Sparse::Select => structure::select(c, x, c.int(At::nth(0))?, c.int(At::nth(1))?)?,
+        Sparse::Slice => structure::slice(c, x)?,
+        Sparse::Unsqueeze => structure::unsqueeze(c, x)?,
+        Sparse::Permute => structure::permute(c, x, c.ints(At::nth(0))?)?,
+        Sparse::IndexSelect => structure::index_select(c, x)?,
+        Sparse::Unbind => {
+            structure::unbind(c, x)?.into_iter().for_each(|t| outs.give(t));
+            return Ok(());
+        }
         Sparse::Compose => match c.op.compose {
             Some(compose) => return compose(c, outs),
             None => return Err(refused(c)),
@@ -99,11 +123,11 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
 }
 
 #[cold]
-fn refused(c: &Call<'_>) -> Error {
+pub(crate) fn refused(c: &Call<'_>) -> Error {
     Error::not_implemented(format!("{}(): has no form for sparse tensors ({})", c.name(), c.describe()))
 }
 
-fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
+pub(crate) fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
     parts(x).ok_or_else(|| refused(c))
 }
 
@@ -122,6 +146,10 @@ fn again(c: &Call<'_>, values: &Tensor, outs: &mut Outs) -> Result<()> {
 
 fn on_values(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
     let coo = entries(c, x)?;
+    // Other operands than numbers would have to lie as the values do.
+    if c.ins.iter().skip(1).flatten().any(|t| t.ndim() > 0) {
+        return Err(refused(c));
+    }
     let mut outs = Outs::new();
     again(c, &coo.values, &mut outs)?;
     let values = outs.into_tensors().pop().ok_or_else(|| refused(c))?;
@@ -143,7 +171,8 @@ fn sum_of(c: &Call<'_>, x: &Tensor, sign: i64) -> Result<Tensor> {
         (Some(a), Some(b)) => {
             let indices = f::cat([&a.indices, &b.indices], 1)?;
             let scaled = if alpha == Scalar::Int(1) { b.values.clone() } else { b.values.mul(alpha)? };
-            make(&indices, &f::cat([&a.values, &scaled], 0)?, x.sizes(), false)
+            let sum = make(&indices, &f::cat([&a.values, &scaled], 0)?, x.sizes(), false)?;
+            if a.coalesced && b.coalesced { coalesce(&sum) } else { Ok(sum) }
         }
         (None, Some(_)) => {
             let sum = x.clone_contiguous()?;
@@ -169,12 +198,30 @@ fn product(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
         (None, Some(b)) if x.sizes() == y.sizes() => {
             make(&b.indices, &b.values.mul(&gather(x, b)?)?, x.sizes(), b.coalesced)
         }
+        // A dense tensor that broadcasts to the sparse one.
+        (Some(a), None) if oneflow_base::broadcast_shapes(x.sizes(), y.sizes())?.as_slice() == x.sizes() => {
+            make(&a.indices, &a.values.mul(&gather(&y.expand(x.sizes())?, a)?)?, x.sizes(), a.coalesced)
+        }
+        (None, Some(b)) if oneflow_base::broadcast_shapes(x.sizes(), y.sizes())?.as_slice() == y.sizes() => {
+            make(&b.indices, &b.values.mul(&gather(&x.expand(y.sizes())?, b)?)?, y.sizes(), b.coalesced)
+        }
         (Some(_), Some(_)) if x.sizes() == y.sizes() => {
             let unique = coalesce(x)?;
             let a = entries(c, &unique)?;
             make(&a.indices, &a.values.mul(&gather(&to_dense(y)?, a)?)?, x.sizes(), true)
         }
         _ => Err(refused(c)),
+    }
+}
+
+/// A power of each value, which keeps the zeros.
+fn power(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
+    match c.arg(AnyArg::nth(0)).scalar() {
+        Some(exponent) if exponent.parts() != (0.0, 0.0) => on_values(c, &coalesce(x)?),
+        Some(_) => Err(Error::runtime(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense",
+        )),
+        None => Err(refused(c)),
     }
 }
 
@@ -221,30 +268,15 @@ fn matrix_product(c: &Call<'_>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 /// the row of the second that it meets.
 fn joined(a: &Coo, y: &Tensor, n_rows: i64) -> Result<Tensor> {
     let b = parts(y).ok_or_else(|| crate::coo::not_sparse("a product"))?;
-    let (rows, inner) = (b.indices.select(0, 0)?.clone_contiguous()?, a.indices.select(0, 1)?.clone_contiguous()?);
-    let first = rows.searchsorted(&inner)?;
-    let counts = rows.searchsorted_with(&inner, false, true, None, None)?.sub(&first)?;
-    let of_a = counts.repeat_interleave_Tensor()?;
-    // The entries of a row are neighbours: the first of them, plus the place of the term among those of its entry.
-    let before = counts.cumsum(0)?.sub(&counts)?;
-    let number = of_a.new_ones(of_a.sizes())?.cumsum(0)?.sub(1i64)?;
-    let of_b = first.sub(&before)?.index_select(0, &of_a)?.add(&number)?;
+    let (of_a, of_b) = structure::matches(&b.indices.select(0, 0)?, &a.indices.select(0, 1)?)?;
     let at = [a.indices.select(0, 0)?.index_select(0, &of_a)?, b.indices.select(0, 1)?.index_select(0, &of_b)?];
     let terms = a.values.index_select(0, &of_a)?.mul(&b.values.index_select(0, &of_b)?)?;
     coalesce(&make(&f::stack(&at, 0)?, &terms, &[n_rows, y.sizes()[1]], false)?)
 }
 
 fn transposed(c: &Call<'_>, x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
-    let coo = entries(c, x)?;
-    let n = coo.sparse_dim();
     let (a, b) = (oneflow_base::wrap_dim(a, x.ndim())?, oneflow_base::wrap_dim(b, x.ndim())?);
-    if a >= n || b >= n {
-        return Err(refused(c));
-    }
-    let mut order: SmallVec<[usize; 4]> = (0..n).collect();
+    let mut order: SmallVec<[i64; 4]> = (0..x.ndim() as i64).collect();
     order.swap(a, b);
-    let rows = order.iter().map(|&d| coo.indices.select(0, d as i64)).collect::<Result<Vec<_>>>()?;
-    let mut sizes: SmallVec<[i64; 4]> = SmallVec::from_slice(x.sizes());
-    sizes.swap(a, b);
-    make(&f::stack(&rows, 0)?, &coo.values, &sizes, coo.coalesced && a == b)
+    structure::permute(c, x, &order)
 }

@@ -77,11 +77,6 @@ def _ranks(m: re.Match[str]) -> str:
     return f"Expected {want[i]}-dimensional tensor, but got {got[i]}-dimensional tensor for argument #{i + 1}"
 
 
-def _cat(m: re.Match[str]) -> str:
-    a, b = len(_sizes(m[1])), len(_sizes(m[2]))
-    return f"Tensors must have same number of dimensions: got {a} and {b}" if a != b else ""
-
-
 def _gather(m: re.Match[str]) -> str:
     index, own, dim = _sizes(m[1]), _sizes(m[2]), int(m[3])
     at = next((i for i, (n, k) in enumerate(zip(index, own, strict=False)) if n > k and i != dim), 0)
@@ -163,7 +158,6 @@ _SENTENCES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
         ),
         (r"Shape mismatch: objects cannot be broadcast", "input and other can't be broadcasted to a single shape."),
         (r"the (number of sizes provided .*)", r"The \1"),
-        (rf"Sizes of tensors must match except in dimension \d+\. Expected {_LIST} but got {_LIST}", _cat),
         (
             rf"Size does not match: expected index {_LIST} to be no larger than self {_LIST} apart from dimension (.*)",
             _gather,

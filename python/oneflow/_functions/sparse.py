@@ -340,8 +340,9 @@ def to_sparse(
 
     Args:
         sparse_dim: number of leading dimensions that become sparse; all of them if left out.
-        layout: sparse_coo.
-        blocksize, dense_dim: of other layouts; None.
+        layout: sparse_coo, or strided, which is :meth:`to_dense`.
+        blocksize: of other layouts; None.
+        dense_dim: number of last dimensions that stay dense, in place of ``sparse_dim``.
 
     Raises:
         NotImplementedError: another layout, or what belongs to one.
@@ -351,15 +352,19 @@ def to_sparse(
         >>> oneflow.eye(2).to_sparse().is_sparse
         True
     """
+    if layout is oneflow.strided:
+        return self.to_dense()
     if layout is not None and layout is not oneflow.sparse_coo:
         raise NotImplementedError(f"to_sparse(): layout {layout} is not implemented, only sparse_coo")
-    if blocksize is not None or dense_dim is not None:
-        raise NotImplementedError("to_sparse(): blocksize and dense_dim belong to layouts that are not implemented")
+    if blocksize is not None:
+        raise NotImplementedError("to_sparse(): blocksize belongs to layouts that are not implemented")
+    if sparse_dim is not None and dense_dim is not None:
+        raise RuntimeError("to_sparse(): give sparse_dim or dense_dim, not both")
     if self.is_sparse:
         return self
-    n = self.dim() if sparse_dim is None else sparse_dim
-    if not 0 < n <= self.dim():
-        raise RuntimeError(f"to_sparse(): sparse_dim {n} is outside [1, {self.dim()}]")
+    n = self.dim() - (dense_dim or 0) if sparse_dim is None else sparse_dim
+    if not min(1, self.dim()) <= n <= self.dim():
+        raise RuntimeError(f"to_sparse(): sparse_dim argument must be in [1, {self.dim()}], got {n}")
     return _ToSparse.apply(self, n) if self.requires_grad else _entries(self, n)
 
 
@@ -369,7 +374,9 @@ def _entries(dense: Tensor, n: int) -> Tensor:
     rows = dense != 0
     rows = rows.reshape(*dense.shape[:n], -1).any(-1) if n < dense.dim() else rows
     at = rows.nonzero().t().contiguous()
-    return _C._sparse_coo(at, dense[tuple(at)], list(dense.shape), True)
+    # A number has no index: its one entry, or none.
+    values = dense[tuple(at)] if n else dense.reshape(1)[: at.shape[1]]
+    return _C._sparse_coo(at, values, list(dense.shape), True)
 
 
 class _ToSparse(Function):
@@ -398,7 +405,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
 
 
 def mm(sparse: Tensor, dense: Tensor) -> Tensor:
-    """The product of two matrices, one of them sparse; differentiable by the dense one.
+    """The product of two matrices, one of them sparse. The sparse one's gradient has entries where it has some.
 
     Example::
 
@@ -407,19 +414,47 @@ def mm(sparse: Tensor, dense: Tensor) -> Tensor:
         tensor([[1.],
                 [1.]])
     """
-    return oneflow.mm(sparse, dense)
+    if not (sparse.is_sparse and sparse.requires_grad) or dense.is_sparse or sparse.dense_dim():
+        return oneflow.mm(sparse, dense)
+    unique = sparse.coalesce()
+    rows, columns = unique.indices()
+    terms = dense[columns] * unique.values().unsqueeze(1)
+    return terms.new_zeros((sparse.shape[0], dense.shape[1])).index_add(0, rows, terms)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum of all entries, or over dimensions, then dense.
+    """The sum of all entries, or over dimensions; the gradient has entries where ``input`` has some.
+
+    Args:
+        input: a sparse tensor.
+        dim: a dimension, or several; all of them if left out.
+        dtype: of the values that are added up; the tensor's own if left out.
+
+    Returns:
+        a sparse tensor if dimensions with indices are left, else a dense one.
 
     Example::
 
         >>> oneflow.sparse.sum(oneflow.eye(2).to_sparse())
         tensor(2.)
     """
-    total = input.sum() if dim is None else input.sum(dim)
-    return total if dtype is None else total.to(dtype)
+    unique = input.coalesce()
+    at, values, n = unique.indices(), unique.values(), input.sparse_dim()
+    values = values if dtype is None else values.to(dtype)
+    if dim is None:
+        return values.sum()
+    dims = {d + input.dim() if d < 0 else d for d in ([dim] if isinstance(dim, int) else dim)}
+    for d in dims:
+        if not 0 <= d < input.dim():
+            raise IndexError(f"sparse.sum(): dimension {d} is out of range for size {list(input.shape)}")
+    of_values = [d - n + 1 for d in sorted(dims) if d >= n]
+    values = values.sum(of_values) if of_values else values
+    rows = [d for d in range(n) if d not in dims]
+    if not rows:
+        return values.sum(0)
+    size = [length for d, length in enumerate(input.shape) if d not in dims]
+    made = oneflow.sparse_coo_tensor(at[rows], values, size)
+    return made.coalesce() if len(rows) < n else made
 
 
 def text(tensor: Tensor) -> str:

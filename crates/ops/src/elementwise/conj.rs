@@ -40,5 +40,6 @@ Example::
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[conj_physical::INPUT])] }),
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::COMPLEX,
+    sparse: Sparse::LinearValues,
     ..unary::SAME
 };

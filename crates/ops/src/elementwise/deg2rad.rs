@@ -34,6 +34,7 @@ Example::
         f: |c, out| out.set(deg2rad::INPUT, || c.g()?.mul(std::f64::consts::PI / 180.0)),
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[deg2rad::INPUT])] }),
+    sparse: Sparse::LinearValues,
     ..REAL
 };
 
@@ -52,5 +53,6 @@ Example::
         f: |c, out| out.set(rad2deg::INPUT, || c.g()?.mul(180.0 / std::f64::consts::PI)),
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[rad2deg::INPUT])] }),
+    sparse: Sparse::LinearValues,
     ..REAL
 };

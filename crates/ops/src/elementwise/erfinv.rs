@@ -30,5 +30,6 @@ Example::
         },
     },
     samples: within_one,
+    sparse: Sparse::Values,
     ..super::special_rules::REAL
 };

@@ -26,5 +26,6 @@ Example::
             Sample::new(vec![SampleArg::i64(&[5], -9, 9), SampleArg::Int(2)]),
         ]
     },
+    sparse: Sparse::Values,
     ..binary::ARITH
 };

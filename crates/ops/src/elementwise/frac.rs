@@ -18,5 +18,6 @@ Example::
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &FRAC_EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(frac::INPUT, || Ok(c.g()?.clone())) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    sparse: Sparse::Values,
     ..unary::FLOAT
 };

@@ -25,5 +25,6 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
     limited: Limited::ALL,
+    sparse: Sparse::Values,
     ..unary::BOOL
 };

@@ -15,5 +15,6 @@ Example::
     tensor([False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &EXPR)),
     limited: Limited::ALL,
+    sparse: Sparse::Values,
     ..unary::BOOL
 };

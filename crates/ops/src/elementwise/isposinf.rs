@@ -17,6 +17,7 @@ Example::
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &POSINF_EXPR)),
     limited: Limited::UNSIGNED,
+    sparse: Sparse::Values,
     ..super::signbit::PREDICATE
 };
 
@@ -30,5 +31,6 @@ Example::
     tensor([ True, False])",
     kernel: Kernel::Elementwise(|c, _, p| unary::by_float(c, p, &NEGINF_EXPR)),
     limited: Limited::UNSIGNED,
+    sparse: Sparse::Values,
     ..super::signbit::PREDICATE
 };

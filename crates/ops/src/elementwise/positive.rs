@@ -24,5 +24,6 @@ Example::
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(positive::INPUT, || Ok(c.g()?.clone())) },
     sbp: SbpRule::of(Rows::View(super::complex::same_dims)),
     samples: unary::samples,
+    sparse: Sparse::LinearValues,
     ..OpDef::BASE
 };

@@ -86,6 +86,7 @@ Example::
             Sample::new(vec![SampleArg::i64(&[5], -3, 4), SampleArg::Int(3)]),
         ]
     },
+    sparse: Sparse::Power,
     ..binary::ARITH
 };
 

@@ -34,5 +34,6 @@ Example::
         unary::by_input(c, p, if c.t(signbit::INPUT)?.dtype().is_float() { &SIGNBIT_EXPR } else { &NEGATIVE_EXPR })
     }),
     limited: Limited::UNSIGNED,
+    sparse: Sparse::Values,
     ..PREDICATE
 };

@@ -84,5 +84,6 @@ Example::
         vec![t(&[3, 4], 0, 5), t(&[4, 3], 1, 2), t(&[3], -1, 4), t(&[3, 2], 0, 0)]
     },
     traits: Traits::EXACT_OUT,
+    sparse: Sparse::IndexSelect,
     ..OpDef::BASE
 };

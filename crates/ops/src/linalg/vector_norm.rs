@@ -98,7 +98,7 @@ pub static OP: OpDef = OpDef {
     },
     amp: Amp::Follow,
     traits: Traits::EXACT_OUT,
-    sparse: Sparse::Norm,
+    sparse: Sparse::AllValues,
     ..LINALG
 };
 

@@ -30,6 +30,7 @@ Example::
     sbp: SbpRule::of(Rows::Reduce { partial: None, dims: any::DIM.any(), keepdim: any::KEEPDIM }),
     traits: Traits::EXACT_OUT,
     limited: Limited::ALL,
+    sparse: Sparse::AllValues,
     ..super::REDUCE
 };
 

@@ -57,12 +57,18 @@ Example::
         let mut sizes = Dims::from_slice(shape.sizes());
         sizes[dim] = 0;
         for (i, t) in &kept {
-            let same = t.ndim() == shape.ndim() && (0..t.ndim()).all(|d| d == dim || t.sizes()[d] == shape.sizes()[d]);
-            if !same {
+            let (a, b) = (shape.sizes(), t.sizes());
+            if a.len() != b.len() {
                 return Err(Error::runtime(format!(
-                    "cat(): Sizes of tensors must match except in dimension {dim}. Expected {:?} but got {:?} for tensor number {i} in the list.",
-                    shape.sizes(),
-                    t.sizes()
+                    "cat(): Tensors must have same number of dimensions: got {} and {} for tensor number {i} in the list, of sizes {a:?} and {b:?}",
+                    a.len(),
+                    b.len()
+                )));
+            }
+            if let Some(d) = (0..a.len()).find(|d| *d != dim && a[*d] != b[*d]) {
+                return Err(Error::runtime(format!(
+                    "cat(): Sizes of tensors must match except in dimension {dim}. Expected size {} but got size {} for tensor number {i} in the list, of sizes {a:?} and {b:?}",
+                    a[d], b[d]
                 )));
             }
             sizes[dim] += t.sizes()[dim];
@@ -127,5 +133,6 @@ Example::
         };
         vec![t(&[2, 3], &[2, 3], 0), t(&[2, 3], &[2, 1], 1), t(&[2, 0], &[2, 3], -1), t(&[4], &[2], 0)]
     },
+    sparse: Sparse::Cat,
     ..OpDef::BASE
 };

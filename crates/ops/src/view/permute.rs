@@ -63,5 +63,6 @@ Example::
         let t = |s: &[i64], d: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::Ints(d.to_vec())]);
         vec![t(&[2, 3, 4], &[2, 0, 1]), t(&[2, 3], &[-1, 0]), t(&[], &[]), t(&[0, 3], &[1, 0])]
     },
+    sparse: Sparse::Permute,
     ..VIEW
 };

@@ -51,5 +51,6 @@ Example::
         let t = |s: &[i64], d, i| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d), SampleArg::Int(i)]);
         vec![t(&[3, 4], 0, 1), t(&[3, 4], -1, -2), t(&[2, 3, 4], 1, 0)]
     },
+    sparse: Sparse::Select,
     ..VIEW
 };

@@ -85,6 +85,7 @@ pub static OP: OpDef = OpDef {
         };
         vec![t(&[5, 4], 0, 1, 4, 1), t(&[5, 4], 1, 0, 4, 2), t(&[6], 0, -3, 100, 2), t(&[3], 0, 2, 1, 1)]
     },
+    sparse: Sparse::Slice,
     ..VIEW
 };
 

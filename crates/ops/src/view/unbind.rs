@@ -95,5 +95,6 @@ Example::
         let i = SampleArg::Int;
         vec![Sample::new(vec![SampleArg::f32(&[3, 4])]), Sample::new(vec![SampleArg::f32(&[3, 2]), i(1)])]
     },
+    sparse: Sparse::Unbind,
     ..VIEW
 };

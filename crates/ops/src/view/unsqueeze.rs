@@ -46,5 +46,6 @@ Example::
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
         vec![t(&[2, 3], 0), t(&[2, 3], -1), t(&[], 0), t(&[0, 2], 1)]
     },
+    sparse: Sparse::Unsqueeze,
     ..VIEW
 };

@@ -1,0 +1,165 @@
+"""Sparse tensors of every form through ops that move entries or work on values, beside PyTorch."""
+
+import numpy as np
+import oneflow as flow
+import pytest
+import torch
+
+# PyTorch warns that sparse tensors are in beta.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# sizes, number of sparse dimensions: entries twice, none at all, dense dimensions behind.
+FORMS = {
+    "matrix": ((4, 5), 2),
+    "vector": ((6,), 1),
+    "cube": ((3, 4, 2), 3),
+    "rows": ((5, 3), 1),
+    "blocks": ((3, 4, 2, 2), 2),
+}
+
+
+def made(fw, form, n_entries, dtype="float64", seed=0, requires_grad=False):
+    sizes, n = FORMS[form]
+    rng = np.random.default_rng(seed)
+    at = np.stack([rng.integers(0, size, n_entries) for size in sizes[:n]]) if n_entries else np.zeros((n, 0), int)
+    values = rng.normal(size=(n_entries, *sizes[n:]))
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.normal(size=values.shape)
+    return fw.sparse_coo_tensor(
+        fw.tensor(at, dtype=fw.int64), fw.tensor(values, dtype=getattr(fw, dtype)), sizes, requires_grad=requires_grad
+    )
+
+
+def numbers(t):
+    return t.tolist() if str(t.dtype).endswith("bool") else np.round(t.numpy(), 10).tolist()
+
+
+def described(t):
+    if isinstance(t, (tuple, list)):
+        return [described(v) for v in t]
+    t = t.detach()
+    if not t.is_sparse:
+        return "dense", tuple(t.shape), str(t.dtype).rpartition(".")[2], numbers(t)
+    c = t.coalesce()
+    kinds = str(t.dtype).rpartition(".")[2], t.sparse_dim(), t.dense_dim()
+    return "sparse", tuple(t.shape), *kinds, c.indices().tolist(), numbers(c.values())
+
+
+MOVES = {
+    "select": lambda fw, x: [x.select(d, i) for d in range(x.dim()) for i in (0, -1)],
+    "item": lambda fw, x: x[1],
+    "iteration": lambda fw, x: list(x),
+    "unbind": lambda fw, x: [x.unbind(d) for d in range(x.dim())],
+    "unsqueeze": lambda fw, x: [x.unsqueeze(d) for d in range(-x.dim() - 1, x.dim() + 1)],
+    "index_select": lambda fw, x: [x.index_select(d, fw.tensor([1, 0, 1])) for d in range(x.dim())],
+    "index_select none": lambda fw, x: x.index_select(0, fw.tensor([], dtype=fw.int64)),
+    "narrow_copy": lambda fw, x: [x.narrow_copy(d, 1, x.shape[d] - 1) for d in range(x.dim())],
+    "cat": lambda fw, x: [fw.cat([x, x * 2, x], d) for d in range(x.dim())],
+    "stack": lambda fw, x: [fw.stack([x, x * 2], d) for d in range(x.sparse_dim() + 1)],
+    "permute": lambda fw, x: x.permute(*reversed(range(x.sparse_dim())), *reversed(range(x.sparse_dim(), x.dim()))),
+    "broadcast": lambda fw, x: x * fw.arange(x.shape[-1], dtype=fw.float64),
+    "sum": lambda fw, x: [fw.sparse.sum(x, d) for d in range(x.dim())],
+    "sum of two": lambda fw, x: fw.sparse.sum(x, (0, x.dim() - 1)) if x.dim() > 1 else fw.sparse.sum(x),
+    "add": lambda fw, x: [x.coalesce() + (x * 2).coalesce(), (x.coalesce() + (x * 2).coalesce())._values()],
+    "power": lambda fw, x: [x**2, x.abs() ** 0.5],
+    "floor_divide": lambda fw, x: fw.floor_divide(x * 10, 3),
+    "any": lambda fw, x: x.any(),
+    "norm": lambda fw, x: [x.norm(), x.norm(1), x.norm(3)],
+}
+
+
+@pytest.mark.parametrize("n_entries", [7, 1, 0])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name, form, n_entries):
+    results = []
+    for fw in (flow, torch):
+        try:
+            results.append(described(MOVES[name](fw, made(fw, form, n_entries))))
+        except (RuntimeError, NotImplementedError, IndexError) as e:
+            results.append(type(e).__name__)
+    assert results[0] == results[1]
+
+
+UNARY = (
+    "abs asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac isinf isnan isneginf isposinf "
+    "log1p neg nan_to_num positive rad2deg relu round sgn sign signbit sin sinh sqrt square tan tanh trunc"
+).split()
+
+
+@pytest.mark.parametrize("form", ["matrix", "rows"])
+@pytest.mark.parametrize("name", UNARY)
+def test_values(name, form):
+    ours, theirs = (getattr(fw, name)(made(fw, form, 7).abs() * 0.2) for fw in (flow, torch))
+    assert described(ours) == described(theirs)
+
+
+@pytest.mark.parametrize("name", ["conj", "real", "imag", "sgn", "neg", "sin"])
+def test_complex_values(name):
+    ours, theirs = (getattr(fw, name)(made(fw, "matrix", 7, "complex128")) for fw in (flow, torch))
+    assert described(ours) == described(theirs)
+
+
+GRADIENTS = {
+    "mm": lambda fw, x: fw.sparse.mm(x, fw.arange(15.0, dtype=fw.float64).reshape(5, 3)),
+    "sum": lambda fw, x: fw.sparse.sum(x) * 2,
+    "sum 0": lambda fw, x: fw.sparse.sum(x, 0),
+    "sum 1": lambda fw, x: fw.sparse.sum(x, 1),
+    "power": lambda fw, x: x.coalesce() ** 2,
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_have_entries_where_the_tensor_has(name):
+    results = []
+    for fw in (flow, torch):
+        x = made(fw, "matrix", 7, requires_grad=True)
+        y = GRADIENTS[name](fw, x)
+        (y.to_dense() if y.is_sparse else y).sum().backward()
+        results.append(described(x.grad))
+    assert results[0] == results[1]
+
+
+REFUSED = {
+    "outside": lambda x: x.select(0, 9),
+    "index outside": lambda x: x.index_select(0, flow.tensor([9])),
+    "other sizes": lambda x: flow.cat([x, x.transpose(0, 1)]),
+    "dense among them": lambda x: flow.cat([x, x.to_dense()]),
+    "no order": lambda x: x.permute(0, 0),
+    "zeroth power": lambda x: x**0,
+    "power of a tensor": lambda x: x ** flow.ones(4, 5),
+    "any along": lambda x: x.any(0),
+    "steps": lambda x: x[::2],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    with pytest.raises((RuntimeError, IndexError, NotImplementedError), match=r"\w+\(|pow"):
+        REFUSED[name](made(flow, "matrix", 7))
+
+
+@pytest.mark.parametrize("value", [3.0, 0.0])
+def test_a_number_without_dimensions(value):
+    for call in (lambda x: x, lambda x: x.to_dense(), lambda x: x * 2, lambda x: x.unsqueeze(0), lambda x: x.sin()):
+        ours, theirs = (call(fw.tensor(value, dtype=fw.float64).to_sparse()) for fw in (flow, torch))
+        assert described(ours) == described(theirs)
+
+
+def test_kinds_of_conversion():
+    for arguments in ({}, {"sparse_dim": 1}, {"dense_dim": 1}, {"dense_dim": 0}):
+        ours, theirs = (fw.eye(3, dtype=fw.float64).to_sparse(**arguments) for fw in (flow, torch))
+        assert described(ours) == described(theirs)
+    assert not flow.eye(3).to_sparse().to_sparse(layout=flow.strided).is_sparse
+    with pytest.raises(RuntimeError, match="sparse_dim"):
+        flow.eye(3).to_sparse(0)
+    with pytest.raises(NotImplementedError, match="sparse_csr"):
+        flow.eye(3).to_sparse(layout=flow.sparse_csr)
+
+
+@pytest.mark.parametrize("name", ["sin_", "sqrt_", "erf_", "log1p_"])
+def test_results_in_place_keep_the_dtype(name):
+    x = made(flow, "matrix", 3, "int64")
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        getattr(x, name)()
+    assert x.dtype is flow.int64
