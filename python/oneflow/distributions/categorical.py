@@ -311,9 +311,8 @@ class Binomial(_Binary):
         self._checked(value)
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        # log(1 + e^logits) by its positive part, so that it never overflows.
-        softplus = self.logits.clamp(min=0) + (-self.logits.abs()).exp().log1p()
-        return ways + value * self.logits - n * softplus
+        # The log of the probability of no success, which never overflows and has its gradient at 0 too.
+        return ways + value * self.logits + n * oneflow.nn.functional.logsigmoid(-self.logits)
 
     def entropy(self) -> Tensor:
         n = int(self.total_count.max())

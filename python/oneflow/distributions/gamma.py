@@ -54,7 +54,7 @@ class Gamma(ExponentialFamily):
         return drawn.clamp(min=oneflow.finfo(drawn.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        self._checked(value)
+        value = self._checked(oneflow.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device))
         a = self.concentration
         return oneflow.xlogy(a, self.rate) + oneflow.xlogy(a - 1, value) - self.rate * value - a.lgamma()
 

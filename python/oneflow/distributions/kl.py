@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow.distributions import _kl_families
 from oneflow.distributions.categorical import (
     Bernoulli,
     Binomial,
@@ -305,8 +306,20 @@ def _exponential_family(p: Any, q: Any) -> Tensor:
     return result
 
 
+for _p, _q in _kl_families.PAIRS:
+    register_kl(_p, _q)(_kl_families.divergence)
+
+
 # Where q has no events that p has.
 for _p, _q in (
+    (Beta, Pareto),
+    (ContinuousBernoulli, Pareto),
+    (Exponential, ContinuousBernoulli),
+    (Gamma, ContinuousBernoulli),
+    (Gumbel, ContinuousBernoulli),
+    (Laplace, ContinuousBernoulli),
+    (Normal, ContinuousBernoulli),
+    (Pareto, ContinuousBernoulli),
     (Poisson, Bernoulli),
     (Poisson, Binomial),
     (Normal, Beta),
