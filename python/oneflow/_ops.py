@@ -74,6 +74,7 @@ class Op:
         self.fake: Callable[..., Any] | None = None
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
+        self.vmap: Callable[..., Any] | None = None
 
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("__"):
@@ -96,6 +97,8 @@ class Op:
         """
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         kernel = self._kernel(tensors)
+        if self.vmap is not None and (batched := self._batched()) is not None:
+            kernel = batched(kernel)
         if self._qualname.partition("::")[0] not in _OWN:
             for listener in listeners():
                 kernel = functools.partial(listener, self.default, kernel)
@@ -104,6 +107,26 @@ class Op:
 
             return differentiable(self, kernel, args, kwargs)
         return kernel(*args, **kwargs)
+
+    def _batched(self) -> Callable[..., Any] | None:
+        """What wraps a kernel inside of vmap: the op's own rule runs on tensors of a sample."""
+        from oneflow.autograd import _batching, _rules
+
+        if not _batching.is_batching():
+            return None
+        rule, name = self.vmap, f"the vmap rule of {self._qualname}"
+        assert rule is not None
+
+        def wrap(kernel: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if not _batching.has_samples((args, tuple(kwargs.values()))):
+                    return kernel(*args, **kwargs)
+                return _rules.by_rule(rule, name, args, kwargs)
+
+            # The arguments are bound by the kernel's names.
+            return functools.wraps(kernel)(call)
+
+        return wrap
 
     def _kernel(self, tensors: list[Tensor]) -> Callable[..., Any]:
         device = tensors[0].device.type if tensors else "cpu"

@@ -34,6 +34,7 @@ __all__ = [
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_vmap",
 ]
 
 # Dispatch keys that serve every device.
@@ -211,6 +212,34 @@ def register_autograd(
     found.backward, found.setup_context = backward, setup_context
 
 
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Callable[..., Any]:
+    """Give an op a rule for :func:`oneflow.func.vmap`; without one its kernel runs on tensors of a sample.
+
+    Args:
+        op: its name, or the op.
+        func: called with ``info`` (``batch_size`` and ``randomness``), the batch dimension of each argument (None
+            for one that has none) and the arguments of all samples; returns the output and its batch dimension. A
+            decorator without it.
+
+    Example::
+
+        >>> @oneflow.library.custom_op("docs_h::twice", mutates_args=())
+        ... def twice(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return oneflow.tensor(x.numpy() * 2)
+        >>> @oneflow.library.register_vmap("docs_h::twice")
+        ... def _(info, in_dims, x):
+        ...     return twice(x), in_dims[0]
+        >>> oneflow.func.vmap(twice)(oneflow.ones(3))
+        tensor([2., 2., 2.])
+    """
+
+    def give(fn: Callable[..., Any]) -> Callable[..., Any]:
+        _ops.define(_name_of(op)).vmap = fn
+        return fn
+
+    return give if func is None else give(func)
+
+
 def _name_of(op: Any) -> str:
     return op.partition(".")[0] if isinstance(op, str) else op._qualname
 
@@ -238,6 +267,11 @@ class CustomOpDef:
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
+    @property
+    def _opoverload(self) -> _ops.OpOverload:
+        """The op as graphs name it; PyTorch's tools read it."""
+        return self._op.default
+
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
         """As :func:`register_kernel`."""
         return register_kernel(self, device_types, fn)
@@ -251,6 +285,10 @@ class CustomOpDef:
     ) -> None:
         """As :func:`register_autograd`."""
         register_autograd(self, backward, setup_context=setup_context)
+
+    def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
+        """As :func:`register_vmap`."""
+        return register_vmap(self, func)
 
 
 def custom_op(

@@ -85,3 +85,39 @@ def test_schemas_are_read_from_annotations():
 
     schema = library.infer_schema(f, mutates_args={"x"})
     assert schema == "(Tensor(a0!) x, SymInt[] sizes, Tensor? y=None, *, float scale=1.0) -> (Tensor, Tensor)"
+
+
+def test_a_rule_for_batches_sees_all_samples_at_once():
+    shapes = []
+
+    @library.custom_op("check::scaled", mutates_args=())
+    def scaled(x: Tensor, y: Tensor, by: float) -> Tensor:
+        # Reads values, which a sample has not.
+        return oneflow.tensor(x.detach().numpy() * y.detach().numpy() * by)
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2])
+        ctx.by = inputs[2]
+
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y * ctx.by, grad * x * ctx.by, None
+
+    scaled.register_autograd(backward, setup_context=setup_context)
+    x, y = oneflow.arange(6.0).reshape(2, 3), oneflow.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(RuntimeError, match="vmap"):
+        oneflow.func.vmap(scaled, in_dims=(0, None, None))(x, y, 2.0)
+
+    @scaled.register_vmap
+    def rule(info, in_dims, x, y, by):
+        shapes.append((info.batch_size, in_dims, tuple(x.shape)))
+        assert in_dims[1:] == (None, None)
+        return scaled(x.movedim(in_dims[0], 0), y.unsqueeze(0).expand_as(x), by), 0
+
+    batched = oneflow.func.vmap(scaled, in_dims=(1, None, None))
+    assert batched(x.t(), y, 2.0).tolist() == (x * y * 2).tolist()
+    assert shapes == [(2, (0, None, None), (2, 3))]
+    grad = oneflow.func.vmap(oneflow.func.grad(lambda x, y: scaled(x, y, 2.0).sum()), in_dims=(0, None))(x, y)
+    assert grad.tolist() == (y * 2).expand(2, 3).tolist()
+    # Without samples the kernel runs.
+    assert scaled(x, y.expand(2, 3), 1.0).tolist() == (x * y).tolist()

@@ -30,6 +30,12 @@ def innermost(tensors: list[Tensor]) -> tuple[int, int, str]:
     return next(level for level in reversed(_levels.open) if any(_oneflow._vmap_is_in(t, level[0]) for t in tensors))
 
 
+def has_samples(value: Any) -> bool:
+    """Return whether a nest holds a tensor of one sample of a call of vmap that is open."""
+    tensors = [t for t in tree_leaves(value) if isinstance(t, Tensor)]
+    return any(_oneflow._vmap_is_in(t, level) for level, _, _ in _levels.open for t in tensors)
+
+
 Function = Callable[..., Any]
 
 

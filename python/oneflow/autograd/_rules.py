@@ -6,6 +6,7 @@ what it computes is the backward that tangents are read from: both directions fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import oneflow
@@ -31,20 +32,25 @@ def batched(cls: Any, args: tuple[Any, ...]) -> Any:
             "staticmethod. Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid "
             "ambiguity. For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
         )
+    return by_rule(cls.vmap, f"the vmap staticmethod of {cls.__name__}", args, {})
+
+
+def by_rule(rule: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a rule of a batch, ``rule(info, in_dims, *args)``, with tensors of a sample; the results are such again."""
     leaves, spec = tree_flatten(args)
     level, size, randomness = innermost([t for t in leaves if isinstance(t, Tensor)])
     inside = [isinstance(t, Tensor) and _oneflow._vmap_is_in(t, level) for t in leaves]
     every = [_oneflow._vmap_out(t, level, size) if is_in else t for t, is_in in zip(leaves, inside, strict=True)]
     in_dims = tree_unflatten([0 if is_in else None for is_in in inside], spec)
-    result = cls.vmap(VmapInfo(size, randomness), in_dims, *tree_unflatten(every, spec))
+    result = rule(VmapInfo(size, randomness), in_dims, *tree_unflatten(every, spec), **kwargs)
     if not isinstance(result, tuple) or len(result) != 2:
         raise RuntimeError(
-            f"Expected the vmap staticmethod of {cls.__name__} to have two returns, an output and out_dims with pytree "
-            "structure compatible with the output."
+            f"Expected {name} to have two returns, an output and out_dims with pytree structure compatible with the "
+            "output."
         )
     output, out_dims = result
     outputs, out_spec = tree_flatten(output)
-    dims = _broadcast(out_dims, output, f"{cls.__name__}.vmap: out_dims {out_dims} do not fit the output")
+    dims = _broadcast(out_dims, output, f"{name}: out_dims {out_dims} do not fit the output")
     samples = [
         t if dim is None or not isinstance(t, Tensor) else _oneflow._vmap_in(t, dim % t.dim(), level)
         for t, dim in zip(outputs, dims, strict=True)
