@@ -82,6 +82,16 @@ def test_clamp_between_tensors():
     check(lambda fw, x, lo, hi: fw.clamp(x, lo, hi), *map(list, zip(*values, strict=True)))
 
 
+@pytest.mark.parametrize("limits", [(-0.5, 0.5), (0.0, None), (None, 0.0), (None, INF), (-INF, None), (1.0, 1.0)])
+def test_clamp_between_numbers(limits):
+    low, high = limits
+    check(lambda fw, x: fw.clamp(x, low, high), ONE)
+    if low is not None:
+        check(lambda fw, x: fw.clamp_min(x, low), ONE)
+    if high is not None:
+        check(lambda fw, x: fw.clamp_max(x, high), ONE)
+
+
 def test_powers():
     bases, exponents = map(list, zip(*POWERS, strict=True))
     check(lambda fw, x, y: x**y, bases, exponents)

@@ -185,3 +185,55 @@ def test_a_jacobian_by_columns_takes_one_pass_an_input():
 
     oneflow.func.jacfwd(lambda s: Counted.apply(s) * oneflow.arange(50))(oneflow.tensor(0.1))
     assert len(passes) == 1
+
+
+def test_derivatives_of_numbers_without_dimensions():
+    for fw in (oneflow, torch):
+        x = fw.tensor(2.0)
+        cube = lambda x: x**3  # noqa: E731
+        for transform in (fw.func.jacrev, fw.func.jacfwd, fw.func.hessian):
+            y = transform(cube)(x)
+            assert tuple(y.shape) == () and y.item() == 12.0
+
+
+def test_results_under_no_grad_have_no_history():
+    x = oneflow.tensor(2.0, requires_grad=True)
+    cube = lambda x: x**3  # noqa: E731
+    with oneflow.no_grad():
+        results = [
+            oneflow.func.grad(cube)(x),
+            oneflow.func.vjp(cube, x)[1](oneflow.tensor(1.0))[0],
+            oneflow.func.jvp(cube, (x,), (oneflow.tensor(1.0),))[1],
+            oneflow.func.jacrev(cube)(x),
+            oneflow.func.jacfwd(cube)(x),
+        ]
+    assert [y.item() for y in results] == [12.0] * 5 and not any(y.requires_grad for y in results)
+    assert oneflow.func.grad(cube)(x).requires_grad
+
+    def shifted(x):
+        with oneflow.no_grad():
+            shift = oneflow.func.grad(lambda x: 0.25 * x**4)(x)
+        return x**3 - shift
+
+    assert oneflow.func.grad(shifted)(oneflow.tensor(2.0)).item() == 12.0
+
+
+NO_DERIVATIVE = {
+    "nothing": (lambda f, x: f.vjp(lambda x: (), x), "non-empty output"),
+    "None": (lambda f, x: f.jacrev(lambda x: None)(x), "non-empty output"),
+    "a number": (lambda f, x: f.jacfwd(lambda x: 3.0)(x), "to return only tensors"),
+    "other cotangents": (lambda f, x: f.vjp(lambda x: (x, x), x)[1](x), "pytree structure of cotangents"),
+    "primals alone": (lambda f, x: f.jvp(lambda x: x, x, x), "Expected primals to be a tuple"),
+    "no tensor": (lambda f, x: f.jvp(lambda x: x, (1.0,), (x,)), "primals to only contain Tensors"),
+    "fewer tangents": (lambda f, x: f.jvp(lambda x: x, (x,), ()), "same python structure"),
+    "chunks": (lambda f, x: f.jacrev(lambda x: x, chunk_size=0), "chunk_size` should be greater than 0"),
+    "randomness": (lambda f, x: f.jacfwd(lambda x: x, randomness="any")(x), "allowed values for randomness"),
+}
+
+
+@pytest.mark.parametrize("case", NO_DERIVATIVE)
+def test_refusals_say_what_is_wrong(case):
+    call, text = NO_DERIVATIVE[case]
+    for fw in (oneflow, torch):
+        with pytest.raises((RuntimeError, ValueError), match=text):
+            call(fw.func, fw.tensor([1.0, 2.0]))

@@ -21,10 +21,12 @@ class _Level:
     def __init__(self) -> None:
         self._leaves: set[int] = set()
         self._kept: list[Tensor] = []
+        # Under no_grad nothing outside gets a gradient through the results.
+        self._is_followed = oneflow.is_grad_enabled()
 
     def fresh(self, x: Tensor) -> Tensor:
         """The tensor as an input of this derivative: with its history where it has one."""
-        if x.requires_grad:
+        if x.requires_grad and self._is_followed:
             return x.view_as(x)
         leaf = x.detach().requires_grad_()
         self._leaves.add(id(leaf))
@@ -36,7 +38,7 @@ class _Level:
         return tree_map(lambda t: self._finished(t) if isinstance(t, Tensor) else t, value)
 
     def _finished(self, t: Tensor) -> Tensor:
-        if not t.requires_grad or self._reaches_outside(t):
+        if not t.requires_grad or (self._is_followed and self._reaches_outside(t)):
             return t
         return t.detach()
 
@@ -82,7 +84,7 @@ def _with_fresh(level: _Level, args: tuple[Any, ...], chosen: tuple[int, ...]) -
     leaves, spec = tree_flatten(nest)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ValueError(f"expected only tensors among the differentiated arguments, got {type(leaf).__name__}")
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
     return given, leaves, spec
 
 
@@ -198,8 +200,14 @@ def _checked_tensors(value: Any, name: str, what: str) -> tuple[list[Tensor], An
     leaves, spec = tree_flatten(value)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"{name}: Expected {what} to be tensors, got unsupported type {type(leaf).__name__}")
+            raise RuntimeError(f"{name}: expected {what} only tensors, got unsupported type {type(leaf)}")
     return leaves, spec
+
+
+def _checked_outputs(value: Any, name: str) -> tuple[list[Tensor], Any]:
+    if value is None or not tree_flatten(value)[0]:
+        raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {value})")
+    return _checked_tensors(value, name, "f(*primals) to return")
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
@@ -219,13 +227,16 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     with oneflow.enable_grad():
         given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
         result, aux = _split_aux(func(*given), has_aux, "vjp(f, *primals)")
-        outputs, out_spec = _checked_tensors(result, "vjp(f, *primals)", "f(*primals)")
+        outputs, out_spec = _checked_outputs(result, "vjp(f, *primals)")
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         value = cotangents[0] if len(cotangents) == 1 else cotangents
-        grads, grads_spec = _checked_tensors(value, "vjp", "cotangents")
+        grads, grads_spec = _checked_tensors(value, "vjp(f, *primals)", "the cotangents to be")
         if grads_spec != out_spec:
-            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs")
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {grads_spec}, primal output: {out_spec}"
+            )
         with oneflow.enable_grad():
             found = tree_unflatten(_gradients(outputs, inputs, grads), spec)
         return level.finish(found)
@@ -246,23 +257,36 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         >>> oneflow.func.jvp(oneflow.sin, (oneflow.tensor([0.0]),), (oneflow.tensor([3.0]),))
         (tensor([0.]), tensor([3.]))
     """
-    if not isinstance(primals, tuple) or not primals:
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a non-empty tuple")
+    name = "jvp(f, primals, tangents)"
+    for what, value in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(value, tuple):
+            raise RuntimeError(f"{name}: Expected {what} to be a tuple, as in f(*primals), got {type(value)}")
+    if not tree_flatten(primals)[0]:
+        raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor")
+    for leaf in tree_flatten(primals)[0]:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name}: Expected primals to only contain Tensors, got {type(leaf)}")
     level = _Level()
     with oneflow.enable_grad():
         given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
-        directions, direction_spec = _checked_tensors(tuple(tangents), "jvp(f, primals, tangents)", "tangents")
+        directions, direction_spec = _checked_tensors(tangents, name, "the tangents to be")
         if direction_spec != spec:
-            raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same structure")
+            raise RuntimeError(
+                f"{name}: Expected primals and tangents to have the same python structure. "
+                f"Got primals with structure {spec} and tangents with structure {direction_spec}"
+            )
         for x, v in zip(inputs, directions, strict=True):
             if x.shape != v.shape:
-                raise RuntimeError(f"jvp: a tangent of shape {list(v.shape)} for a primal of shape {list(x.shape)}")
+                raise RuntimeError(
+                    f"{name}: a forward gradient has a different size than its Tensor: the primal is of size "
+                    f"{list(x.shape)}, the tangent of size {list(v.shape)}"
+                )
         before = _oneflow._forward_mode(True)
         try:
-            result, aux = _split_aux(func(*given), has_aux, "jvp(f, primals, tangents)")
+            result, aux = _split_aux(func(*given), has_aux, name)
         finally:
             _oneflow._forward_mode(before)
-        outputs, out_spec = _checked_tensors(result, "jvp(f, primals, tangents)", "f(*primals)")
+        outputs, out_spec = _checked_outputs(result, name)
         # The backward is linear in the cotangents: its own backward is the forward product.
         ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
         pulled = _gradients(outputs, inputs, ones)
@@ -296,6 +320,11 @@ def _by_element(pull: Function, y: Tensor, chunk_size: int | None) -> list[Tenso
     return found
 
 
+def _check_chunk_size(name: str, chunk_size: int | None) -> None:
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"{name}: `chunk_size` should be greater than 0, got {chunk_size}")
+
+
 def jacrev(
     func: Function,
     argnums: Any = 0,
@@ -320,6 +349,7 @@ def jacrev(
         tensor([[2., 0.],
                 [0., 4.]])
     """
+    _check_chunk_size("jacrev", chunk_size)
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -328,12 +358,12 @@ def jacrev(
             chosen = _selected(argnums, args, "jacrev")
             given, inputs, spec = _with_fresh(level, args, chosen)
             result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacrev(f, *x)(*args)")
-            outputs, out_spec = _checked_tensors(result, "jacrev", "the output of the function")
+            outputs, out_spec = _checked_outputs(result, "vjp(f, *primals)")
             blocks = []
             for y in outputs:
                 rows = _by_element(lambda v, y=y: _gradients([y], inputs, [v]), y, chunk_size)
                 found = [
-                    x.new_zeros((*y.shape, *x.shape)) if rows is None else rows[i].reshape(*y.shape, *x.shape)
+                    x.new_zeros((*y.shape, *x.shape)) if rows is None else rows[i].reshape((*y.shape, *x.shape))
                     for i, x in enumerate(inputs)
                 ]
                 blocks.append(tree_unflatten(found, spec))
@@ -353,7 +383,7 @@ def jacfwd(
 
     Args:
         func, argnums, has_aux: as for :func:`jacrev`.
-        randomness: accepted.
+        randomness: ``"error"``, ``"same"`` or ``"different"``. ``func`` runs once, so all columns see the same draws.
         chunk_size: for how many elements of an input a pass runs at once; None for all.
 
     Example::
@@ -362,6 +392,9 @@ def jacfwd(
         tensor([[2., 0.],
                 [0., 6.]])
     """
+    if randomness not in ("error", "same", "different"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    _check_chunk_size("jacfwd", chunk_size)
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -370,7 +403,7 @@ def jacfwd(
             chosen = _selected(argnums, args, "jacfwd")
             given, inputs, spec = _with_fresh(level, args, chosen)
             result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
-            outputs, out_spec = _checked_tensors(result, "jacfwd", "the output of the function")
+            outputs, out_spec = _checked_outputs(result, "jvp(f, primals, tangents)")
             ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
             pulled = _gradients(outputs, inputs, ones)
             columns = [_by_element(lambda v, g=g: _gradients([g], ones, [v]), g, chunk_size) for g in pulled]
@@ -379,7 +412,7 @@ def jacfwd(
                 by_input = [
                     x.new_zeros((*y.shape, *x.shape))
                     if found is None
-                    else found[j].movedim(0, -1).reshape(*y.shape, *x.shape)
+                    else found[j].movedim(0, -1).reshape((*y.shape, *x.shape))
                     for x, found in zip(inputs, columns, strict=True)
                 ]
                 blocks.append(tree_unflatten(by_input, spec))

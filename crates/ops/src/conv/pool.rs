@@ -77,6 +77,18 @@ fn max_axes(c: &Call<'_>) -> Result<SmallVec<[Axis; 3]>> {
     Ok((0..o.len()).map(axis).collect())
 }
 
+/// Refuses the gradient of a result without elements in its planes, as torch does.
+fn has_planes(c: &Call<'_>, grad_output: &Tensor) -> Result<()> {
+    match grad_output.sizes()[1..].contains(&0) {
+        false => Ok(()),
+        true => Err(Error::runtime(format!(
+            "{}(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes {:?}",
+            c.name(),
+            grad_output.sizes()
+        ))),
+    }
+}
+
 fn with_size(lead: &Tensor, spatial: &[i64]) -> Dims {
     let mut sizes = Dims::from_slice(&lead.sizes()[..2]);
     sizes.extend_from_slice(spatial);
@@ -216,6 +228,7 @@ pub static MAX_BACKWARD: OpDef = OpDef {
         if g.ndim() != size.len() + 2 {
             return Err(Error::runtime(format!("max_pool_backward(): planes of {size:?} from {:?}", g.sizes())));
         }
+        has_planes(c, g)?;
         fits::sized(c, max_pool_backward::INDICES, g.sizes())?;
         fits::typed(c, max_pool_backward::INDICES, DType::I64)?;
         push_image(
@@ -387,6 +400,7 @@ pub static AVG_BACKWARD: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let g = c.t(avg_pool_backward::GRAD_OUTPUT)?;
+        has_planes(c, g)?;
         push_image(
             c,
             &[avg_pool_backward::GRAD_OUTPUT],

@@ -43,8 +43,10 @@ impl Window {
         let dilation = list(name, "dilation", dilation, spatial, "")?;
         for (what, v) in [("kernel_size", &kernel), ("stride", &stride), ("dilation", &dilation)] {
             if v.iter().any(|n| *n <= 0) {
+                // Each as torch says it.
+                let verb = if what == "stride" { "must" } else { "should" };
                 return Err(Error::runtime(format!(
-                    "{name}: {what} should be greater than zero, but got {:?}",
+                    "{name}: {what} {verb} be greater than zero, but got {:?}",
                     v.as_slice()
                 )));
             }

@@ -20,7 +20,7 @@ const ONE_SIDE: OpDef = OpDef {
 fn grads(c: &GradCall<'_>, out: &mut Grads, inside: impl Fn(Operand<'_>) -> Result<Tensor>) -> Result<()> {
     let (x, g) = (c.x(clamp_min::INPUT)?, c.g()?);
     if let Some(s) = c.arg(clamp_min::MIN_SCALAR).scalar() {
-        return out.set(clamp_min::INPUT, || inside(s.into())?.logical_or(&x.eq(s)?)?.r#where(g, 0.0));
+        return out.set(clamp_min::INPUT, || inside(s.into())?.r#where(g, 0.0));
     }
     let limit = c.x(clamp_min::MIN)?;
     let (kept, tie) = (inside(limit.into())?, x.eq(limit)?);

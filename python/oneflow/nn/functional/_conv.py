@@ -247,6 +247,9 @@ def _max_unpool(
 ) -> Tensor:
     kernel = _tuple(kernel_size, n)
     stride = _tuple(stride, n) if stride is not None else kernel
+    for what, numbers in (("kernel_size", kernel), ("stride", stride)):
+        if len(numbers) != n:
+            raise RuntimeError(f"max_unpool{n}d: {what} must be one number or {n}, but got {list(numbers)}")
     size = _unpool_size(input, kernel, stride, _tuple(padding, n), output_size)
     if any(s >= 2**63 for s in size):
         raise TypeError(f"max_unpool{n}d(): output_size {size} does not fit 64 bits")
@@ -273,8 +276,10 @@ def _max_unpool(
     if plane >= 2**63:
         raise RuntimeError(f"max_unpool{n}d: integer multiplication overflow for sizes {size}")
     zeros = input.new_zeros([*lead, plane])
-    flat = indices.reshape([*lead, -1])
-    return zeros.scatter(-1, flat, input.reshape([*lead, -1])).reshape([*lead, *size])
+    made = zeros.scatter(-1, indices.flatten(-n), input.flatten(-n)).reshape([*lead, *size])
+    if n == 2 and input.dim() == 4 and input.is_contiguous(memory_format=oneflow.channels_last):
+        return made.contiguous(memory_format=oneflow.channels_last)
+    return made
 
 
 def max_unpool1d(

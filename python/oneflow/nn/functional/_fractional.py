@@ -19,8 +19,14 @@ __all__ = [
 ]
 
 
-def _numbers(value: Any, n: int) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, Sequence) else (value,) * n
+def _numbers(name: str, what: str, value: Any, n: int) -> tuple[Any, ...]:
+    found = tuple(value) if isinstance(value, Sequence) else (value,) * n
+    if len(found) != n:
+        raise RuntimeError(f"{name}: {what} must either be a single number or a tuple of {n}, got {found}")
+    return found
+
+
+_SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
 def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
@@ -43,18 +49,29 @@ def _pooled(
     if input.dim() not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
     batched = input.dim() == n + 2
+    if 0 in input.shape[1 if batched else 0 :]:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got: {list(input.shape)}"
+        )
     x = input if batched else input.unsqueeze(0)
-    sizes, kernel = tuple(x.shape[2:]), _numbers(kernel_size, n)
+    sizes, kernel = tuple(x.shape[2:]), _numbers(name, "kernel_size", kernel_size, n)
     if output_size is None:
-        ratios = _numbers(output_ratio, n)
+        ratios = _numbers(name, "output_ratio", output_ratio, n)
         out = tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
     else:
-        out = _numbers(output_size, n)
-    for size, k, o in zip(sizes, kernel, out, strict=True):
+        out = _numbers(name, "output_size", output_size, n)
+    for side, size, k, o in zip(_SIDES[n], sizes, kernel, out, strict=True):
         if o + k - 1 > size:
-            raise RuntimeError(f"{name}(): pool size {k} too large relative to input size {size} and output size {o}")
+            raise RuntimeError(
+                f"{name}(): pool {side} {k} too large relative to input {side} {size} and output {side} {o}"
+            )
     if samples is None:
         samples = replicate_like(x, oneflow.rand(*x.shape[:2], n, dtype=x.dtype, device=x.device))
+    if tuple(samples.shape) != (*x.shape[:2], n):
+        raise RuntimeError(
+            f"{name}(): Expect _random_samples of shape {[*x.shape[:2], n]} for input {list(input.shape)}, "
+            f"but got {list(samples.shape)}"
+        )
     # In two dimensions the first number is the width's.
     columns = range(n) if n == 3 else (1, 0)
     flat: Any = 0
