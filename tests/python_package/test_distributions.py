@@ -205,6 +205,22 @@ def test_a_draw_of_small_concentrations_stays_inside():
         assert 0.45 < (drawn < 0.1).double().mean().item() < 0.55 and (drawn > 0.9).double().mean().item() > 0.45
 
 
+def test_far_logits_of_continuous_bernoulli():
+    for logits, value in ((-1e38, 0.0), (1e38, 1.0), (-200.0, 0.3)):
+        results = []
+        for m, fw in ((ours, oneflow), (theirs, torch)):
+            d = m.ContinuousBernoulli(logits=fw.tensor([logits]))
+            results.append([d.log_prob(fw.tensor([value])).item(), d.mean.item()])
+        assert results[0] == pytest.approx(results[1], rel=1e-5)
+
+
+def test_entropy_by_the_family_and_integer_degrees():
+    p = ours.Gamma(oneflow.tensor(2.0), oneflow.tensor(3.0))
+    assert ours.ExponentialFamily.entropy(p).item() == pytest.approx(p.entropy().item(), rel=1e-5)
+    drawn = ours.Wishart(df=oneflow.tensor(5), covariance_matrix=oneflow.eye(2)).sample((3,))
+    assert drawn.dtype is oneflow.float32 and tuple(drawn.shape) == (3, 2, 2)
+
+
 def test_the_gradient_of_a_binomial_at_even_odds():
     for value in (0.0, 1.0, 3.0):
         grads = []

@@ -27,6 +27,7 @@ ARGUMENTS = {
     "Geometric": (([0.2, 0.6],), ([0.7, 0.5],)),
     "Gumbel": PLACES,
     "HalfNormal": (([0.8, 2.5],), ([1.5, 0.7],)),
+    "InverseGamma": POSITIVE,
     "Laplace": PLACES,
     "Normal": PLACES,
     "OneHotCategorical": (([[0.2, 0.8]],), ([[0.5, 0.5]],)),
@@ -34,7 +35,8 @@ ARGUMENTS = {
     "Poisson": (([0.8, 2.5],), ([1.5, 0.7],)),
     "Uniform": (([0.1, 0.6], [0.9, 0.8]), ([-0.1, 0.5], [1.2, 0.9])),
 }
-PAIRS = sorted({(p.__name__, q.__name__) for p, q in _KL_REGISTRY} & set(itertools.product(ARGUMENTS, ARGUMENTS)))
+REGISTERED = {(p.__name__, q.__name__) for p, q in _KL_REGISTRY} & set(itertools.product(ARGUMENTS, ARGUMENTS))
+PAIRS = sorted(REGISTERED | {("InverseGamma", "InverseGamma")})
 
 
 def made(framework, name, arguments):

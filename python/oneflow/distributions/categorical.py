@@ -151,8 +151,9 @@ class ContinuousBernoulli(_Binary):
 
     def _split(self) -> tuple[Tensor, Tensor]:
         """Where the probability is not near a half, and the probability with another one there."""
-        far = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
-        return far, oneflow.where(far, self.probs, self._lims[0])
+        probs = clamp_probs(self.probs)
+        far = (probs <= self._lims[0]) | (probs > self._lims[1])
+        return far, oneflow.where(far, probs, self._lims[0])
 
     def _log_norm(self) -> Tensor:
         far, p = self._split()

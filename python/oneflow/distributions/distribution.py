@@ -244,8 +244,5 @@ class ExponentialFamily(Distribution):
             gradients: Sequence[Tensor] = oneflow.autograd.grad(normalizer.sum(), params, create_graph=True)
         result = normalizer - self._mean_carrier_measure
         for param, gradient in zip(params, gradients, strict=True):
-            product = param * gradient
-            result = result - product.reshape(*self._batch_shape, *product.shape[len(self._batch_shape) :]).reshape(
-                *self._batch_shape, -1
-            ).sum(-1)
+            result = result - (param * gradient).reshape(*self._batch_shape, -1).sum(-1)
         return result

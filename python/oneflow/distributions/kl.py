@@ -19,7 +19,7 @@ from oneflow.distributions.categorical import (
     Poisson,
 )
 from oneflow.distributions.distribution import Distribution, ExponentialFamily
-from oneflow.distributions.gamma import Beta, Dirichlet, Exponential, Gamma, HalfNormal, Pareto
+from oneflow.distributions.gamma import Beta, Dirichlet, Exponential, Gamma, HalfNormal, InverseGamma, Pareto
 from oneflow.distributions.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, _mahalanobis
 from oneflow.distributions.normal import Cauchy, Gumbel, Laplace, Normal, Uniform
 from oneflow.distributions.transformed_distribution import Independent, TransformedDistribution
@@ -153,6 +153,11 @@ def _gamma(p: Any, q: Any) -> Tensor:
     t2 = q.concentration.lgamma() - p.concentration.lgamma()
     t3 = (p.concentration - q.concentration) * p.concentration.digamma()
     return t1 + t2 + t3 + (q.rate - p.rate) * (p.concentration / p.rate)
+
+
+@register_kl(InverseGamma, InverseGamma)
+def _inverse_gamma(p: Any, q: Any) -> Tensor:
+    return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Exponential, Gamma)

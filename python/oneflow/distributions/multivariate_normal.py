@@ -400,8 +400,8 @@ class Wishart(ExponentialFamily):
         """Draw by Bartlett's decomposition."""
         n = self._event_shape[-1]
         shape = (*sample_shape, *self._batch_shape)
-        dtype, device = self.df.dtype, self.df.device
-        degrees = self.df.unsqueeze(-1) - oneflow.arange(n, dtype=dtype, device=device)
+        dtype, device = self._unbroadcasted_scale_tril.dtype, self.df.device
+        degrees = self.df.to(dtype).unsqueeze(-1) - oneflow.arange(n, dtype=dtype, device=device)
         chi2 = 2 * standard_gamma((degrees / 2).expand((*shape, n)))
         noise = oneflow.randn((*shape, n, n), dtype=dtype, device=device).tril(-1) + chi2.sqrt().diag_embed()
         chol = self._unbroadcasted_scale_tril @ noise
