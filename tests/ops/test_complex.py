@@ -79,3 +79,60 @@ def test_what_has_no_meaning_is_refused(f):
 @pytest.mark.parametrize("values", [[1 + 2.5j], [[1 + 2j, -1.5j], [3.25, 1e-3j]], [1 + 0j]])
 def test_prints_as_pytorch(values):
     assert str(oneflow.tensor(values)) == str(torch.tensor(values)).replace("torch.", "oneflow.")
+
+
+FACTORS = {
+    "addmm": ((2, 3), (2, 2), (2, 3)),
+    "baddbmm": ((2, 2, 3), (2, 2, 2), (2, 2, 3)),
+    "addbmm": ((2, 3), (2, 2, 2), (2, 2, 3)),
+    "addmv": ((2,), (2, 3), (3,)),
+    "addr": ((2, 3), (2,), (3,)),
+}
+
+
+@pytest.mark.parametrize("factors", [(1 + 2j, 2 + 3j), (1j, 1 - 1j), (0.5, 1j), (0, 1)], ids=str)
+@pytest.mark.parametrize("name", FACTORS)
+def test_complex_factors(name, factors):
+    """A factor whose real part is one or zero is neither of them."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s) + 1j * rng.normal(size=s) for s in FACTORS[name]]
+    results = []
+    for fw in (oneflow, torch):
+        xs = [fw.tensor(a, dtype=fw.complex128, requires_grad=True) for a in arrays]
+        y = getattr(fw, name)(*xs, beta=factors[0], alpha=factors[1])
+        y.backward(fw.ones_like(y) * (0.3 - 0.7j))
+        # A term without weight has no gradient, or one of zeros.
+        results.append([y.detach().numpy(), *(np.zeros(x.shape) if x.grad is None else x.grad.numpy() for x in xs)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_complex_factors_of_indexed_sums():
+    for alpha in (1 + 1j, 1j, 2):
+        source = oneflow.tensor([1 + 2j, 3j], dtype=oneflow.complex128, requires_grad=True)
+        y = oneflow.zeros(3, dtype=oneflow.complex128).index_add(0, oneflow.tensor([2, 2]), source, alpha=alpha)
+        y.backward(oneflow.tensor([1, 2, 3 - 1j], dtype=oneflow.complex128))
+        assert y.tolist() == [0, 0, (1 + 5j) * alpha]
+        # PyTorch's gradient lacks the conjugate.
+        assert source.grad.tolist() == [(3 - 1j) * complex(alpha).conjugate()] * 2
+
+
+def test_an_imaginary_number_is_true():
+    assert oneflow.tensor([1j, 0j]).bool().tolist() == [True, False]
+    assert oneflow.tensor([1j, 0j], dtype=oneflow.bool).tolist() == [True, False]
+    assert oneflow.full((1,), 1j, dtype=oneflow.bool).tolist() == torch.full((1,), 1j, dtype=torch.bool).tolist()
+    x = oneflow.zeros(2, dtype=oneflow.bool)
+    x[0] = 1j
+    assert x.tolist() == [True, False]
+
+
+def test_the_diagonal_of_a_hermitian_matrix_is_real():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(2, 4, 4)) + 1j * rng.normal(size=(2, 4, 4))
+    for uplo in "LU":
+        ours, theirs = (fw.linalg.eigvalsh(fw.tensor(a), uplo).numpy() for fw in (oneflow, torch))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+        values, vectors = (t.numpy() for t in oneflow.linalg.eigh(oneflow.tensor(a), uplo))
+        half = np.tril(a, -1) if uplo == "L" else np.triu(a, 1)
+        whole = half + half.conj().swapaxes(-1, -2) + np.real(a) * np.eye(4)
+        np.testing.assert_allclose(whole @ vectors, vectors * values[:, None, :], atol=1e-12)

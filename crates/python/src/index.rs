@@ -648,7 +648,7 @@ pub unsafe extern "C" fn truth(o: *mut PyObject) -> c_int {
         match t.numel() {
             1 => Ok(match scalar::read(t)? {
                 Scalar::Complex(r, i) => (r != 0.0 || i != 0.0) as c_int,
-                s => (s.to_f64() != 0.0) as c_int,
+                s => (s.parts() != (0.0, 0.0)) as c_int,
             }),
             0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),
             _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),

@@ -82,7 +82,8 @@ pub unsafe fn load(p: *const u8, dtype: DType) -> Scalar {
     }
 }
 
-/// Writes a number as an element of `dtype`. Integers that do not fit are an error, as is a complex number for a real dtype.
+/// Writes a number as an element of `dtype`. Integers that do not fit are an error, as is a complex number for a
+/// real dtype but bool.
 ///
 /// # Safety
 /// `p` points to room for an element of this dtype.
@@ -101,7 +102,7 @@ pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
         }};
     }
     if let Scalar::Complex(..) = s
-        && !dtype.is_complex()
+        && !(dtype.is_complex() || dtype == DType::Bool)
     {
         return Err(Error::runtime(format!(
             "value cannot be converted to type {dtype} without overflow: a complex number"
@@ -110,7 +111,7 @@ pub unsafe fn store(p: *mut u8, dtype: DType, s: Scalar) -> Result<()> {
     // SAFETY: the caller's promise.
     unsafe {
         match dtype {
-            DType::Bool => *p = (s.to_f64() != 0.0) as u8,
+            DType::Bool => *p = (s.parts() != (0.0, 0.0)) as u8,
             // Negative numbers wrap, as in C.
             DType::U8 => match s {
                 Scalar::Int(i @ -255..0) => *p = i as u8,
