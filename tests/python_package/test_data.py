@@ -1,6 +1,7 @@
 """Data sets, samplers, collation and the loader, in this process and with workers."""
 
 import collections
+import re
 
 import numpy as np
 import oneflow
@@ -137,3 +138,37 @@ def test_containers_keep_their_kind(case):
         data = COLLATED[case] if name == "default_collate" else COLLATED[case][0]
         ours, theirs = (getattr(fw.utils.data, name)(data) for fw in (oneflow, torch))
         assert described(ours) == described(theirs)
+
+
+class Odd(oneflow.utils.data.Dataset):
+    """Samples of which those with odd numbers cannot be loaded."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        if i % 2:
+            raise ValueError(f"sample {i}")
+        return i
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_pass_goes_on_after_an_error(n_workers, kept):
+    loader = DataLoader(Odd(), batch_size=None, num_workers=n_workers, persistent_workers=kept and n_workers > 0)
+    for _ in range(2):
+        seen, batches = [], iter(loader)
+        while True:
+            try:
+                seen.append(int(next(batches)))
+            except ValueError as error:
+                seen.append(re.search(r"sample \d", str(error))[0])
+            except StopIteration:
+                break
+        assert seen == [0, "sample 1", 2, "sample 3", 4, "sample 5"]
+    with pytest.raises(ValueError, match="sample 1"):
+        list(loader)
+
+
+def test_loaders_in_annotations():
+    assert DataLoader[int].__origin__ is DataLoader

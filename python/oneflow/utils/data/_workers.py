@@ -70,16 +70,23 @@ class Failure:
         except Exception:
             self.kind = RuntimeError
 
-    def raise_again(self) -> None:
-        """Raise an exception of the same class with both tracebacks."""
+    def error_again(self) -> BaseException:
+        """An exception of the same class with the worker's traceback in its text."""
         message = f"Caught {self.kind.__name__} in DataLoader worker process {self.worker}.\nOriginal {self.text}"
         if self.kind is KeyError:
-            raise KeyError(_KeyErrorMessage(message))
+            return KeyError(_KeyErrorMessage(message))
         try:
-            error = self.kind(message)
+            error: BaseException = self.kind(message)
         except Exception:
             error = RuntimeError(message)
-        raise error
+        return error
+
+
+class Raised:
+    """What stands for a batch that failed: the pass goes on after its error is raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 class End:
@@ -271,7 +278,7 @@ class WorkerPool:
                     worker.is_done = True
                     continue
                 if isinstance(value, Failure):
-                    value.raise_again()
+                    value = Raised(value.error_again())
                 yield value
                 del value
         finally:
@@ -280,7 +287,8 @@ class WorkerPool:
             while missing > 0 and not sys.is_finalizing():
                 try:
                     self._receive(time.monotonic() + 5)
-                except (RuntimeError, OSError):
+                except (RuntimeError, OSError, ValueError):
+                    # The last: the pool was closed first.
                     break
                 missing -= 1
 

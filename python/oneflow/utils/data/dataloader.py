@@ -8,11 +8,12 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
 from collections.abc import Generator as Iterating
+from types import GenericAlias
 from typing import Any
 
 import oneflow
 from oneflow.profiler import record_function
-from oneflow.utils.data._workers import END, PRIMED, Fetcher, WorkerPool
+from oneflow.utils.data._workers import END, PRIMED, Fetcher, Raised, WorkerPool
 from oneflow.utils.data.collate import default_collate, default_convert
 from oneflow.utils.data.dataset import IterableDataset
 from oneflow.utils.data.pinning import pin_memory
@@ -116,6 +117,9 @@ class DataLoader:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
+    # `DataLoader[Sample]` in annotations.
+    __class_getitem__ = classmethod(GenericAlias)
+
     def __len__(self) -> int:
         if self._iterable:
             n = len(self.dataset)
@@ -164,7 +168,11 @@ class DataLoader:
         fetcher = self._fetcher()
         fetcher.start()
         for index in indices:
-            batch = fetcher.fetch(index)
+            try:
+                batch = fetcher.fetch(index)
+            except Exception as error:
+                yield Raised(error)
+                continue
             if batch is END:
                 return
             yield batch
@@ -226,6 +234,8 @@ class _Batches:
     def __next__(self) -> Any:
         with record_function("enumerate(DataLoader)#DataLoader.__next__"):
             batch = next(self._batches)
+            if isinstance(batch, Raised):
+                raise batch.error
             batch = pin_memory(batch) if self._pins else batch
         self._n_given += 1
         loader = self._loader
