@@ -68,5 +68,14 @@ def __dir__() -> list[str]:
 
 
 def _class(name: str) -> Any:
-    globals()[name] = found = _oneflow._return_type(name, _FIELDS[name])
+    fields = _FIELDS[name]
+    found: Any = _oneflow._return_type(name, fields)
+    found.__doc__ = f"""The results of ``{name.replace("linalg_", "linalg.")}``: {", ".join(fields)}.
+
+Example::
+
+    >>> oneflow.return_types.{name}({tuple(range(len(fields)))}).{fields[-1]}
+    {len(fields) - 1}
+"""
+    globals()[name] = found
     return found

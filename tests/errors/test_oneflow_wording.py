@@ -17,7 +17,6 @@ CASES = {
     "broadcast": (lambda: flow.ones(2, 3) + flow.ones(4, 3), "input and other can't be broadcasted to a single shape."),
     "broadcast_shapes": (lambda: flow.broadcast_shapes((2,), (3, 3)), "can't be broadcasted to a single shape."),
     "no gradient": (lambda: flow.ones(2).sum().backward(), "\nRuntimeError: element 0 of tensors does not require"),
-    "cat": (lambda: flow.cat([flow.ones(2, 2), flow.ones(2, 2, 2)]), "Tensors must have same number of dimensions"),
     "gather": (lambda: flow.ones(2, 2).gather(1, flow.ones(4, 2).long()), "Size does not match at dimension 0"),
     "gather dtype": (lambda: flow.ones(2).gather(0, flow.ones(2)), "gather(): Expected dtype int32 or int64 for index"),
     "meshgrid": (lambda: flow.meshgrid(flow.ones(1, 2)), "Expected scalar or 1D tensor in the tensor list"),
