@@ -98,6 +98,7 @@ class PyTorch:
             oneflow.mock_torch.enable()
             placeholders.before_start.append(_forget_backends())
             _provide_no_dispatch()
+            _provide_fallback_switches()
         importlib.import_module("torch.testing")
         if side == "oracle":
             _list_no_engine()
@@ -126,6 +127,15 @@ def _provide_no_dispatch() -> None:
     sys.modules[mode_utils.__name__] = mode_utils
     importlib.import_module("torch.utils")._mode_utils = mode_utils  # type: ignore[attr-defined]
     importlib.import_module("torch")._C._DisableFuncTorch = contextlib.nullcontext  # type: ignore[attr-defined]
+
+
+def _provide_fallback_switches() -> None:
+    """What the tests of vmap put around a case: here no op is run sample by sample with a warning."""
+    c: Any = importlib.import_module("torch")._C  # type: ignore[attr-defined]
+    functorch: Any = ModuleType("torch._C._functorch")
+    functorch._is_vmap_fallback_enabled = c._debug_only_are_vmap_fallback_warnings_enabled = lambda: False
+    functorch._set_vmap_fallback_enabled = c._debug_only_display_vmap_fallback_warnings = lambda enabled: None
+    sys.modules[functorch.__name__] = c._functorch = functorch
 
 
 def _list_no_engine() -> None:

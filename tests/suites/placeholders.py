@@ -47,7 +47,7 @@ class Placeholder(ModuleType):
         return called
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return ()
+        return (_Missing,)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(())
@@ -78,6 +78,18 @@ class Placeholder(ModuleType):
         return False
 
     __le__ = __gt__ = __ge__ = __lt__
+
+
+class _Missing:
+    """The base of classes whose own base is missing: they can be made while files load."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not _loading:
+            raise AttributeError(name)
+        return Placeholder(f"{type(self).__name__}.{name}")
 
 
 def _decorated(function: FunctionType, missing: Placeholder) -> FunctionType:
