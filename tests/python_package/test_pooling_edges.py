@@ -26,6 +26,7 @@ def fractional(size, **kwargs):
 
 
 CALLS = {
+    "adaptive without channels": lambda fw, F: F.adaptive_avg_pool1d(ones(fw, 0, 5), 2).sum().backward(),
     **{f"adaptive {kind} {n}": adaptive(kind, n) for kind in ("avg", "max") for n in (1, 2, 3)},
     "fractional": fractional((3, 3)),
     "fractional kernel of one": fractional((3, 3), kernel=(2,)),

@@ -176,6 +176,9 @@ pub fn tensor(s: Scalar, dtype: DType) -> Result<Tensor> {
 
 /// As `tensor`, of a number that is written into a tensor: one that is finite must not become infinite.
 pub fn written(s: Scalar, dtype: DType) -> Result<Tensor> {
+    if let (Scalar::Complex(..), DType::Bool) = (s, dtype) {
+        return Err(Error::runtime("value cannot be converted to type bool without overflow: a complex number"));
+    }
     let t = tensor(s, dtype)?;
     // SAFETY: a host tensor of one element of this dtype.
     let (re, im) = unsafe { load(t.data_ptr(), dtype) }.parts();

@@ -79,7 +79,7 @@ fn max_axes(c: &Call<'_>) -> Result<SmallVec<[Axis; 3]>> {
 
 /// Refuses the gradient of a result without elements in its planes, as torch does.
 fn has_planes(c: &Call<'_>, grad_output: &Tensor) -> Result<()> {
-    match grad_output.sizes()[1..].contains(&0) {
+    match grad_output.sizes()[2..].contains(&0) {
         false => Ok(()),
         true => Err(Error::runtime(format!(
             "{}(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes {:?}",
