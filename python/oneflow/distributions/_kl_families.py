@@ -7,6 +7,7 @@ gives are below. Pairs of one class are in ``kl.py``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import oneflow
@@ -100,7 +101,7 @@ def _bounds(d: Any) -> tuple[Any, Any]:
     return (0.0 if isinstance(d, (Exponential, Gamma)) else -math.inf), math.inf
 
 
-PAIRS = {
+PAIRS: dict[tuple[Any, Any], Callable[[Any, Any], Tensor]] = {
     (Beta, ContinuousBernoulli): _log_continuous_bernoulli,
     (Beta, Exponential): _log_exponential,
     (Beta, Gamma): _log_gamma,

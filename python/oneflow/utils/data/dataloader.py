@@ -118,7 +118,7 @@ class DataLoader:
         super().__setattr__(name, value)
 
     # `DataLoader[Sample]` in annotations.
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __len__(self) -> int:
         if self._iterable:
