@@ -1,7 +1,7 @@
 //! The sparse tensor itself: construction, coalescing and conversion to dense.
 
 use oneflow_base::{DType, Dims, Error, Result, Scalar, contiguous_strides};
-use oneflow_core::{Ext, Tensor, bit};
+use oneflow_core::{Call, Ext, Tensor, bit};
 use oneflow_ops::{TensorOps, f};
 use std::any::Any;
 use std::sync::Arc;
@@ -165,6 +165,15 @@ pub(crate) fn gather(dense: &Tensor, coo: &Coo) -> Result<Tensor> {
     let mut rows = Dims::from_slice(&dense.sizes()[n..]);
     rows.insert(0, dense.sizes()[..n].iter().product());
     dense.reshape(&rows)?.index_select(0, &flat_index(coo, dense.sizes())?)
+}
+
+#[cold]
+pub(crate) fn refused(c: &Call<'_>) -> Error {
+    Error::not_implemented(format!("{}(): has no form for sparse tensors ({})", c.name(), c.describe()))
+}
+
+pub(crate) fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
+    parts(x).ok_or_else(|| refused(c))
 }
 
 pub(crate) fn not_sparse(what: &str) -> Error {

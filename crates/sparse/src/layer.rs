@@ -1,6 +1,6 @@
 //! The layer: the sparse forms of ops. The op table defines which one an op has (`OpDef::sparse`).
 
-use crate::coo::{Coo, add_into, coalesce, gather, make, parts, to_dense};
+use crate::coo::{Coo, add_into, coalesce, entries, gather, make, parts, refused, to_dense};
 use crate::structure;
 use oneflow_base::{Arg, Error, Result, Scalar};
 use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, dispatch};
@@ -120,15 +120,6 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     };
     outs.give(made);
     Ok(())
-}
-
-#[cold]
-pub(crate) fn refused(c: &Call<'_>) -> Error {
-    Error::not_implemented(format!("{}(): has no form for sparse tensors ({})", c.name(), c.describe()))
-}
-
-pub(crate) fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
-    parts(x).ok_or_else(|| refused(c))
 }
 
 fn like(x: &Tensor, f: impl FnOnce(&Coo) -> Result<(Tensor, Tensor)>) -> Result<Tensor> {

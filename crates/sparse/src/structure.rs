@@ -2,8 +2,7 @@
 //!
 //! A dimension with indices is changed in their row of it, a dense one in the values.
 
-use crate::coo::{Coo, coalesce, make, parts};
-use crate::layer::{entries, refused};
+use crate::coo::{Coo, coalesce, entries, make, parts, refused};
 use oneflow_base::{Dims, Error, Result, wrap_dim};
 use oneflow_core::{At, Call, In, Tensor};
 use oneflow_ops::{TensorOps, f};
@@ -45,7 +44,8 @@ pub fn cat(c: &Call<'_>) -> Result<Tensor> {
         let fits = t.ndim() == first.ndim() && (0..t.ndim()).all(|d| d == dim || t.sizes()[d] == first.sizes()[d]);
         if !fits || coo.sparse_dim() != n {
             return Err(Error::runtime(format!(
-                "cat(): Sizes of tensors must match except in dimension {dim}, and so must the numbers of their sparse dimensions. Got {:?} with {n} and {:?} with {}",
+                "{}(): Sizes of tensors must match except in dimension {dim}, and so must the numbers of their sparse dimensions. Got {:?} with {n} and {:?} with {}",
+                c.name(),
                 first.sizes(),
                 t.sizes(),
                 coo.sparse_dim()
@@ -78,7 +78,8 @@ pub fn select(c: &Call<'_>, x: &Tensor, dim: i64, index: i64) -> Result<Tensor> 
     let size = x.sizes()[dim];
     if !(-size..size).contains(&index) {
         return Err(Error::index(format!(
-            "select(): index {index} out of range for tensor of size {:?} at dimension {dim}",
+            "{}(): index {index} out of range for tensor of size {:?} at dimension {dim}",
+            c.name(),
             x.sizes()
         )));
     }
@@ -114,12 +115,16 @@ pub fn permute(c: &Call<'_>, x: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let (coo, n) = (entries(c, x)?, x.ndim());
     let order: SmallVec<[usize; 4]> = dims.iter().map(|d| wrap_dim(*d, n)).collect::<Result<_>>()?;
     if order.len() != n || (0..n).any(|d| !order.contains(&d)) {
-        return Err(Error::runtime(format!("permute(): {dims:?} is no order of the dimensions of {:?}", x.sizes())));
+        return Err(Error::runtime(format!(
+            "{}(): {dims:?} is no order of the dimensions of {:?}",
+            c.name(),
+            x.sizes()
+        )));
     }
     let split = coo.sparse_dim();
     if order[..split].iter().any(|d| *d >= split) {
         return Err(Error::runtime(
-            "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed. Only transpositions within sparse and dense dimensions are supported.",
+            "transpositions between sparse and dense dimensions are not allowed. Only transpositions within sparse and dense dimensions are supported.",
         ));
     }
     let rows = order[..split].iter().map(|&d| coo.indices.select(0, d as i64)).collect::<Result<Vec<_>>>()?;
@@ -134,7 +139,8 @@ pub fn index_select(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
     let (coo, dim, index) = (entries(c, x)?, wrap_dim(c.int(At::nth(0))?, x.ndim())?, c.t(In::nth(1))?);
     if index.ndim() > 1 || !index.dtype().is_int() {
         return Err(Error::runtime(format!(
-            "index_select(): index must be a vector of integers, got {}",
+            "{}(): index must be a vector of integers, got {}",
+            c.name(),
             c.describe()
         )));
     }
@@ -146,7 +152,7 @@ pub fn index_select(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
         Place::Row(r) => r,
     };
     if index.lt(0i64)?.logical_or(&index.ge(size)?)?.nonzero()?.numel() > 0 {
-        return Err(Error::index(format!("index_select(): index out of range for dimension {dim} of size {size}")));
+        return Err(Error::index(format!("{}(): index out of range for dimension {dim} of size {size}", c.name())));
     }
     let [sorted, order] = coo.indices.select(0, r)?.sort_with(0, false, true)?;
     let (of_index, of_entry) = matches(&sorted, &index)?;
