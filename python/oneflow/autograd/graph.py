@@ -139,8 +139,7 @@ class save_on_cpu(saved_tensors_hooks):
         def pack(tensor: Tensor) -> tuple[Any, Tensor]:
             if not pin_memory or tensor.device.type == "cpu":
                 return tensor.device, tensor.cpu()
-            # The stub does not name what every factory takes.
-            pinned = oneflow.empty_like(tensor, device="cpu", pin_memory=True)  # type: ignore[call-arg]
+            pinned = oneflow.empty_like(tensor, device="cpu", pin_memory=True)
             return tensor.device, pinned.copy_(tensor)
 
         def unpack(packed: tuple[Any, Tensor]) -> Tensor:

@@ -89,7 +89,7 @@ fn spread_at(schema: &Schema, form: Form) -> Option<usize> {
 /// One form of an op as a reader writes it: the stub's own names for types without their underscore.
 pub fn plain_signature(op: &Op, form: Form) -> String {
     let mut text = signature(op, form, false);
-    for name in ["int", "float", "bool", "dtype", "device", "placement", "sbp"] {
+    for name in ["int", "float", "bool", "dtype", "device", "layout", "placement", "sbp"] {
         for before in [" ", "[", "*", "= "] {
             text = text.replace(&format!("{before}_{name}"), &format!("{before}{name}"));
         }
@@ -120,6 +120,14 @@ fn signature(op: &Op, form: Form, spread: bool) -> String {
         }
         let default = param.default.as_ref().map(|d| format!(" = {}", python_default(d))).unwrap_or_default();
         parts.push(format!("{}: {}{default}", safe(&param.name), python_type(&param.ty)));
+    }
+    // What creates tensors of a given dtype and device takes these, too (`crates/python/src/parse.rs`).
+    if schema.params.iter().any(|p| p.ty.is("DType")) && schema.params.iter().any(|p| p.ty.is("Device")) {
+        if !keyword_only {
+            parts.push("*".into());
+            keyword_only = true;
+        }
+        parts.extend(["layout: _layout | None = None".into(), "pin_memory: _bool = False".into()]);
     }
     if form == Form::Function && op.has(Face::Out) {
         if !keyword_only {
@@ -262,6 +270,11 @@ mod tests {
                 "\n    def view(self, *size: _int) -> Tensor: ...",
             ),
             ("zeros(int[] size) -> Tensor", "Faces::FN", "\ndef zeros(*size: _int) -> Tensor: ..."),
+            (
+                "ones(int size, *, DType? dtype=None, Device? device=None) -> Tensor",
+                "Faces::FN",
+                "device: _device | str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False)",
+            ),
             (
                 "pad(Tensor x, int[2] n=0) -> Tensor",
                 "Faces::FN",
