@@ -93,3 +93,26 @@ def test_a_broken_driver_is_a_reason(tmp_path):
     assert done.returncode == 0, done.stderr
     if not oneflow.cuda.is_available():
         assert done.stdout.startswith("False ")
+
+
+def test_kernels_are_compiled_ahead_for_other_gpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEFLOW_CUBIN_CACHE", str(tmp_path))
+    source = 'extern "C" __global__ void entry(float* x) {\n    x[threadIdx.x] *= 2.0f;\n}\n'
+    try:
+        oneflow._oneflow._cuda_compile("twice", source, ["--fmad=false", "--restrict"], "sm_80")
+    except RuntimeError as error:
+        if "libnvrtc was not found" in str(error):
+            pytest.skip("no run-time compiler")
+        raise
+    (text,) = tmp_path.glob("*.text")
+    assert text.read_text() == f"twice\n--fmad=false --restrict\n{source}"
+    assert oneflow.cuda.precompile(("sm_80", "sm_90a")) == 2
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.cubin")}
+    assert len(written) == 2 and len({path.read_bytes() for path in written}) == 2
+    assert oneflow.cuda.precompile(("sm_80", "sm_90a")) == 2
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.cubin")} == written
+    with pytest.raises(RuntimeError, match="sm_1"):
+        oneflow.cuda.precompile(["sm_1"])
+    monkeypatch.setenv("ONEFLOW_CUBIN_CACHE", "0")
+    with pytest.raises(RuntimeError, match="no cache to compile into"):
+        oneflow.cuda.precompile(["sm_80"])

@@ -8,6 +8,7 @@ fits a screen. With ``--emulated`` the emulated driver of the kernels' own tests
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -82,13 +83,18 @@ def emulate(folder: Path) -> None:
     subprocess.run(["bash", str(build), str(folder)], check=True)
     os.environ["ONEFLOW_CUDA_LIB_DIRS"] = str(folder)
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
-    # Sources in a cache are not compiled, so not recorded: a run that records has its own cache.
-    os.environ["ONEFLOW_CUBIN_CACHE"] = str(folder / ("recorded" if "EMULATOR_RECORD" in os.environ else "cubin"))
+    os.environ["ONEFLOW_CUBIN_CACHE"] = str(emulated_cache(folder))
     os.environ["ONEFLOW_REQUIRE_GPU"] = "1"
     os.environ.setdefault("EMULATOR_DEVICES", "2")
 
 
 def _smoke(limit: float) -> dict[str, Any]:
+def emulated_cache(folder: Path) -> Path:
+    """The folder of emulated code: it holds the emulator's own words, so it has another name when they change."""
+    words = b"".join((ROOT / "crates/kernels/cuda/tests/emulator" / name).read_bytes() for name in ("shim.h", "warp.h"))
+    return folder / f"cubin-{hashlib.sha256(words).hexdigest()[:12]}"
+
+
     """The step that checks whether anything works at all: the devices, a copy, a kernel, a product, a gradient."""
     started = time.monotonic()
     command = [sys.executable, str(ROOT / "tests/gpu/smoke.py")]

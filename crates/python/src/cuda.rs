@@ -50,6 +50,12 @@ fn _cuda_compile(py: Python<'_>, name: String, source: String, options: Vec<Stri
     run(|| detach(py, || Ok(cuda::compile(&text, arch)?.len())))
 }
 
+/// Where the code of kernels and their texts are kept; None where they are not.
+#[pyfunction]
+fn _cuda_cubin_cache() -> Option<std::path::PathBuf> {
+    cuda::cubin_directory()
+}
+
 /// None where CUDA can be used.
 #[pyfunction]
 fn _cuda_unavailable_reason(py: Python<'_>) -> Option<String> {
@@ -224,6 +230,7 @@ pub fn current_handle(device: Device) -> Result<usize> {
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_set_search_dirs, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_compile, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_cubin_cache, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_device_count, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;

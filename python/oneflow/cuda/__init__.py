@@ -18,6 +18,7 @@ from oneflow import _oneflow
 from oneflow._base.lazy import LazyNames as _LazyNames
 from oneflow._oneflow import OutOfMemoryError
 from oneflow._oneflow import device as _device
+from oneflow.cuda._precompile import precompile
 from oneflow.cuda._queries import *  # noqa: F403
 from oneflow.cuda.graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from oneflow.cuda.memory import (
@@ -90,6 +91,7 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "precompile",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",

@@ -87,7 +87,7 @@ impl Cuda {
         let code = cubin::load_or_compile(self.nvrtc, text, &device.arch)?;
         let module = load(&code).or_else(|_| {
             // The file on disk may be from another world: compile anew, once.
-            cubin::forget(self.nvrtc, text, &device.arch);
+            cubin::forget(text, &device.arch);
             load(&cubin::load_or_compile(self.nvrtc, text, &device.arch)?).map_err(failed)
         })?;
         let entry = std::ffi::CString::new(ENTRY).map_err(|_| Error::runtime("kernel entry name"))?;

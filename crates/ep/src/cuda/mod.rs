@@ -17,6 +17,7 @@ mod pinned;
 mod stats;
 
 pub use discover::set_search_dirs;
+pub use cubin::directory as cubin_directory;
 pub use fault::Fault;
 pub use kernel::{ENTRY, Function, Grid, Text, compile};
 pub use nvrtc::{Nvrtc, nvrtc};

@@ -1,6 +1,7 @@
 //! Builds and opens the emulated driver, compiler and cuBLASLt: the provider and every launch run for real, on the host.
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, Once};
@@ -14,7 +15,7 @@ pub fn start() -> bool {
         unsafe {
             std::env::set_var("ONEFLOW_CUDA_LIB_DIRS", &dir);
             std::env::set_var("EMULATOR_DEVICES", "2");
-            std::env::set_var("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator-cache"));
+            std::env::set_var("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join(cache()));
             // Opened by its path first, it is what the name libcuda.so.1 leads to.
             std::mem::forget(Library::open(Some(dir.join("libcuda.so.1")), RTLD_NOW | RTLD_GLOBAL).unwrap());
         }
@@ -33,6 +34,16 @@ pub fn start() -> bool {
         eprintln!("not run: {}", oneflow_ep::cuda::unavailable_reason().unwrap_or_default());
     }
     opened
+}
+
+/// The name of the folder for emulated code, another one when the words that it holds change.
+fn cache() -> String {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator");
+    let mut hash = DefaultHasher::new();
+    for name in ["shim.h", "warp.h"] {
+        std::fs::read(from.join(name)).unwrap().hash(&mut hash);
+    }
+    format!("emulator-cache-{:016x}", hash.finish())
 }
 
 /// The emulator for one test at a time: for those that choose orders or count launches.
