@@ -28,6 +28,7 @@ FILES = (
     "test_streams.py",
     "test_memory.py",
     "test_graphs.py",
+    "test_nccl.py",
     "test_layers.py",
     "test_gpt.py",
     "test_table.py",
@@ -88,13 +89,13 @@ def emulate(folder: Path) -> None:
     os.environ.setdefault("EMULATOR_DEVICES", "2")
 
 
-def _smoke(limit: float) -> dict[str, Any]:
 def emulated_cache(folder: Path) -> Path:
     """The folder of emulated code: it holds the emulator's own words, so it has another name when they change."""
     words = b"".join((ROOT / "crates/kernels/cuda/tests/emulator" / name).read_bytes() for name in ("shim.h", "warp.h"))
     return folder / f"cubin-{hashlib.sha256(words).hexdigest()[:12]}"
 
 
+def _smoke(limit: float) -> dict[str, Any]:
     """The step that checks whether anything works at all: the devices, a copy, a kernel, a product, a gradient."""
     started = time.monotonic()
     command = [sys.executable, str(ROOT / "tests/gpu/smoke.py")]

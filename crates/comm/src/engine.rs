@@ -5,7 +5,6 @@
 //! the transport directly and do not wait for collectives. How bytes move is the transport's business.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use oneflow_base::{Error, Result};
 
 use crate::collective;
 use crate::flight::{self, Members, Ticket};
-use crate::group::{Counters, ProcessGroup};
+use crate::group::{Counters, Ledger, ProcessGroup};
 use crate::request::{ANY_RANK, Kind, Request, Stamp};
 use crate::transport::{Member, PointToPoint, Transport, Turn};
 use crate::waits;
@@ -25,12 +24,9 @@ pub(crate) struct Group<T: Transport>(Arc<Shared<T>>);
 
 pub(crate) struct Shared<T> {
     pub transport: T,
-    /// Who this group's ranks are; names them in records and messages.
-    members: Arc<Members>,
+    ledger: Arc<Ledger>,
     /// Of this group among all groups of the job; in every header.
     comm: u64,
-    timeout_ms: AtomicU64,
-    counters: Counters,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -54,7 +50,7 @@ struct Queue {
 
 impl<T: Transport> Shared<T> {
     fn member(&self) -> Member<'_> {
-        Member { group: &self.members.name, rank: self.members.rank, size: self.members.ranks.len() }
+        Member { group: self.ledger.name(), rank: self.ledger.rank(), size: self.ledger.ranks().len() }
     }
 
     fn error(&self, stamp: &Stamp, cause: &str) -> Error {
@@ -67,15 +63,20 @@ impl<T: Transport> Shared<T> {
 
     /// How waits for this group's collectives are known.
     fn key(&self) -> waits::Key {
-        (self.comm, self.members.rank)
+        (self.comm, self.ledger.rank())
     }
 
     fn execute(&self, request: &Request, stamp: &Stamp, deadline: Instant) -> Result<()> {
         if let Some(cause) = self.transport.failure() {
             return Err(self.error(stamp, &cause));
         }
-        let turn =
-            Turn { transport: &self.transport, counters: &self.counters, member: self.member(), stamp, deadline };
+        let turn = Turn {
+            transport: &self.transport,
+            counters: self.ledger.counters(),
+            member: self.member(),
+            stamp,
+            deadline,
+        };
         // SAFETY: the request was checked when it was issued, and its issuer keeps the memory until this is complete.
         unsafe { collective::run(&turn, request) }
     }
@@ -114,18 +115,10 @@ impl<T: Transport> Group<T> {
         Group(Arc::new(Shared {
             transport,
             comm: comm_id(name),
-            members,
-            timeout_ms: AtomicU64::new(timeout.as_millis() as u64),
-            counters: Counters::default(),
+            ledger: Arc::new(Ledger::new(members, timeout)),
             queue: Mutex::default(),
             changed: Condvar::new(),
         }))
-    }
-
-    fn deadline(&self) -> Instant {
-        let now = Instant::now();
-        // A timeout beyond what the clock can tell is as good as a century.
-        now.checked_add(self.timeout()).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
     }
 
     fn abort_with(&self) -> Abort {
@@ -139,9 +132,13 @@ impl<T: Transport> Group<T> {
 
     /// Checks the request and gives it its place in the order.
     fn admit(&self, queue: &mut Queue, request: &Request) -> Result<Stamp> {
-        request.check(self.0.members.rank, self.0.members.ranks.len())?;
+        request.check(self.0.ledger.members.rank, self.0.ledger.members.ranks.len())?;
         if queue.closed {
-            return Err(Error::runtime(format!("{}: group '{}' was closed", request.kind(), self.0.members.name)));
+            return Err(Error::runtime(format!(
+                "{}: group '{}' was closed",
+                request.kind(),
+                self.0.ledger.members.name
+            )));
         }
         let mut stamp = request.stamp();
         let seq = match stamp.kind {
@@ -153,14 +150,14 @@ impl<T: Transport> Group<T> {
         if !matches!(stamp.kind, Kind::Send | Kind::Recv) {
             waits::issued(self.0.key(), stamp.seq);
         }
-        self.0.counters.add_call(stamp.kind);
+        self.0.ledger.counters.add_call(stamp.kind);
         Ok(stamp)
     }
 
     fn start_worker(&self, queue: &mut Queue) -> Result<()> {
         if queue.worker.is_none() {
             let shared = self.0.clone();
-            let worker = std::thread::Builder::new().name(format!("comm {}", self.0.members.name));
+            let worker = std::thread::Builder::new().name(format!("comm {}", self.0.ledger.members.name));
             let worker = worker.spawn(move || shared.work_off());
             queue.worker =
                 Some(worker.map_err(|e| Error::runtime(format!("cannot start a communication thread: {e}")))?);
@@ -171,19 +168,19 @@ impl<T: Transport> Group<T> {
 
 impl<T: Transport> ProcessGroup for Group<T> {
     fn rank(&self) -> usize {
-        self.0.members.rank
+        self.0.ledger.members.rank
     }
 
     fn size(&self) -> usize {
-        self.0.members.ranks.len()
+        self.0.ledger.members.ranks.len()
     }
 
     fn ranks(&self) -> &[usize] {
-        &self.0.members.ranks
+        &self.0.ledger.members.ranks
     }
 
     fn name(&self) -> &str {
-        &self.0.members.name
+        &self.0.ledger.members.name
     }
 
     fn backend(&self) -> &'static str {
@@ -191,19 +188,23 @@ impl<T: Transport> ProcessGroup for Group<T> {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_millis(self.0.timeout_ms.load(Ordering::Relaxed))
+        self.0.ledger.timeout()
     }
 
     fn set_timeout(&self, timeout: Duration) {
-        self.0.timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+        self.0.ledger.set_timeout(timeout);
     }
 
     fn counters(&self) -> &Counters {
-        &self.0.counters
+        self.0.ledger.counters()
+    }
+
+    fn ledger(&self) -> Option<&Arc<Ledger>> {
+        Some(&self.0.ledger)
     }
 
     unsafe fn issue(&self, request: Request) -> Result<Work> {
-        let deadline = self.deadline();
+        let deadline = self.0.ledger.deadline();
         let mut queue = self.0.queue();
         let p2p = match request {
             Request::Send { data, dst, .. } => Some((dst, data)),
@@ -216,7 +217,7 @@ impl<T: Transport> ProcessGroup for Group<T> {
         }
         let Some((peer, span)) = p2p else {
             // The lane watches the deadline itself and knows better words; the work's is a backstop.
-            let ticket = flight::issued(&self.0.members, stamp, None);
+            let ticket = flight::issued(&self.0.ledger.members, stamp, None);
             let limit = deadline + Duration::from_secs(5);
             let work = Work::of(stamp.to_string(), limit, self.abort_with(), Some(ticket), Some(self.0.key()));
             queue.jobs.push_back((request, stamp, deadline, work.clone(), ticket));
@@ -229,10 +230,10 @@ impl<T: Transport> ProcessGroup for Group<T> {
             (_, ANY_RANK) => format!("{stamp} from any rank"),
             _ => format!("{stamp} from rank {peer}"),
         };
-        let ticket = flight::issued(&self.0.members, stamp, Some(peer));
+        let ticket = flight::issued(&self.0.ledger.members, stamp, Some(peer));
         let work = Work::of(what, deadline, self.abort_with(), Some(ticket), None);
         if stamp.kind == Kind::Send {
-            self.0.counters.add_bytes(Kind::Send, span.len);
+            self.0.ledger.counters.add_bytes(Kind::Send, span.len);
         }
         // SAFETY: the caller's promise is the transport's.
         unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, work: work.clone() }) };
@@ -246,11 +247,11 @@ impl<T: Transport> ProcessGroup for Group<T> {
             // SAFETY: the caller's promise; a wait without timeout returns only when the work is complete.
             return unsafe { self.issue(request) }?.wait(None);
         }
-        let deadline = self.deadline();
+        let deadline = self.0.ledger.deadline();
         let stamp = self.admit(&mut queue, &request)?;
         (queue.busy, queue.running) = (true, true);
         drop(queue);
-        let ticket = flight::issued(&self.0.members, stamp, None);
+        let ticket = flight::issued(&self.0.ledger.members, stamp, None);
         flight::started(ticket);
         let waits = waits::enter(self.0.key());
         let result = self.0.execute(&request, &stamp, deadline);
@@ -264,24 +265,24 @@ impl<T: Transport> ProcessGroup for Group<T> {
     }
 
     fn new_group(&self, ranks: &[usize], by_all: bool) -> Result<Option<Arc<dyn ProcessGroup>>> {
-        let size = self.0.members.ranks.len();
+        let size = self.0.ledger.members.ranks.len();
         let mut seen = vec![false; size];
         for &r in ranks {
             if r >= size || std::mem::replace(&mut seen[r], true) {
                 return Err(Error::value(format!(
                     "new_group: {ranks:?} must be distinct ranks below {size}, the size of group '{}'",
-                    self.0.members.name
+                    self.0.ledger.members.name
                 )));
             }
         }
         if ranks.is_empty() {
             return Err(Error::value("new_group: a group needs at least one rank"));
         }
-        let place = ranks.iter().position(|&r| r == self.0.members.rank);
+        let place = ranks.iter().position(|&r| r == self.0.ledger.members.rank);
         let child = {
             let mut queue = self.0.queue();
             if queue.closed {
-                return Err(Error::runtime(format!("new_group: group '{}' was closed", self.0.members.name)));
+                return Err(Error::runtime(format!("new_group: group '{}' was closed", self.0.ledger.members.name)));
             }
             if by_all {
                 queue.n_children += 1;
@@ -298,9 +299,9 @@ impl<T: Transport> ProcessGroup for Group<T> {
         let Some(rank) = place else { return Ok(None) };
         // The members stand in the name: ranks that disagree about them do not find each other and time out by name.
         let members: Vec<String> = ranks.iter().map(usize::to_string).collect();
-        let name = format!("{}/{child}:{}", self.0.members.name, members.join(","));
+        let name = format!("{}/{child}:{}", self.0.ledger.members.name, members.join(","));
         let transport = self.0.transport.form(&name, ranks, self.timeout())?;
-        let world = ranks.iter().map(|&r| self.0.members.ranks[r]).collect();
+        let world = ranks.iter().map(|&r| self.0.ledger.members.ranks[r]).collect();
         Ok(Some(Arc::new(Group::new(transport, &name, rank, world, self.timeout()))))
     }
 
@@ -313,6 +314,7 @@ impl<T: Transport> ProcessGroup for Group<T> {
     }
 
     fn close(&self) {
+        self.0.ledger.take_devices().iter().for_each(|group| group.close());
         let (pending, worker) = {
             let mut queue = self.0.queue();
             if std::mem::replace(&mut queue.closed, true) {
@@ -332,7 +334,7 @@ impl<T: Transport> ProcessGroup for Group<T> {
         }
         self.0.transport.close();
         waits::forget(self.0.key());
-        flight::leave(&self.0.members);
+        flight::leave(&self.0.ledger.members);
     }
 
     fn failure(&self) -> Option<Error> {

@@ -1,11 +1,12 @@
 //! The public interface of a process group: ranks that communicate. Handles bytes, dtypes and counts, and no tensor.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Device, Error, Result};
 
+use crate::flight::Members;
 use crate::request::{Kind, ReduceOp, Request, Span};
 use crate::work::Work;
 
@@ -22,13 +23,18 @@ pub trait ProcessGroup: Send + Sync {
     /// The members as ranks of the world group, in the order of the group.
     fn ranks(&self) -> &[usize];
     fn name(&self) -> &str;
-    /// `"fake"`, `"tcp"`, `"mpi"` or `"described"`.
+    /// `"fake"`, `"tcp"`, `"mpi"`, `"described"` or `"nccl"`.
     fn backend(&self) -> &'static str;
     /// The deadline of every operation, counted from its start.
     fn timeout(&self) -> Duration;
     fn set_timeout(&self, timeout: Duration);
     /// Payload bytes this rank sent and operations it issued, per kind.
     fn counters(&self) -> &Counters;
+
+    /// What this group's backend shares with one for devices; `None` where there can be none beside it.
+    fn ledger(&self) -> Option<&Arc<Ledger>> {
+        None
+    }
 
     /// Starts an operation and returns at once.
     ///
@@ -37,7 +43,17 @@ pub trait ProcessGroup: Send + Sync {
     /// that is read or uses a span that is written. Spans of one request do not overlap.
     unsafe fn issue(&self, request: Request) -> Result<Work>;
 
-    /// Runs an operation to its end, on the calling thread where that is possible.
+    /// Starts several operations, which a backend may run as one: sends and receives among them cannot wait for each other.
+    ///
+    /// # Safety
+    /// As for [`ProcessGroup::issue`].
+    unsafe fn issue_all(&self, requests: Vec<Request>) -> Result<Vec<Work>> {
+        // SAFETY: the caller's promise.
+        requests.into_iter().map(|request| unsafe { self.issue(request) }).collect()
+    }
+
+    /// Runs an operation to its end, on the calling thread where that is possible. Operations of a device are
+    /// over for what the caller issues to its current queue from now on.
     ///
     /// # Safety
     /// As for [`ProcessGroup::issue`], for the time of the call.
@@ -195,6 +211,60 @@ pub trait ProcessGroup: Send + Sync {
     fn barrier(&self) -> Result<()> {
         // SAFETY: a barrier uses no memory.
         unsafe { self.run(Request::Barrier) }
+    }
+}
+
+/// What the backends of one group share: who its ranks are, how long operations may take, what was counted, and the backends for
+/// memory of devices, made when they are first asked for (`device.rs`).
+pub struct Ledger {
+    pub(crate) members: Arc<Members>,
+    timeout_ms: AtomicU64,
+    pub(crate) counters: Counters,
+    pub(crate) devices: Mutex<Vec<(Device, Arc<dyn ProcessGroup>)>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(members: Arc<Members>, timeout: Duration) -> Ledger {
+        let ledger =
+            Ledger { members, timeout_ms: AtomicU64::new(0), counters: Counters::default(), devices: Mutex::default() };
+        ledger.set_timeout(timeout);
+        ledger
+    }
+
+    pub fn rank(&self) -> usize {
+        self.members.rank
+    }
+
+    pub fn ranks(&self) -> &[usize] {
+        &self.members.ranks
+    }
+
+    pub fn name(&self) -> &str {
+        &self.members.name
+    }
+
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed))
+    }
+
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        // A timeout beyond what the clock can tell is as good as a century.
+        now.checked_add(self.timeout()).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+    }
+
+    /// The backends for devices that were made; they are no longer this group's.
+    pub(crate) fn take_devices(&self) -> Vec<Arc<dyn ProcessGroup>> {
+        let taken = std::mem::take(&mut *self.devices.lock().unwrap_or_else(PoisonError::into_inner));
+        taken.into_iter().map(|(_, group)| group).collect()
     }
 }
 

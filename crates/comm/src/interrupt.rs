@@ -19,7 +19,7 @@ pub fn set_interrupt_check(check: fn() -> bool) {
 }
 
 /// Returns true if the calling thread must stop waiting.
-pub(crate) fn interrupted() -> bool {
+pub fn interrupted() -> bool {
     let Some(check) = CHECK.get() else { return false };
     let is_main = rustix::thread::gettid() == rustix::process::getpid();
     is_main && check()

@@ -1,8 +1,8 @@
 //! Process groups: ranks that communicate. Raw bytes, a dtype, a reduce op; no tensor.
 //!
 //! A launcher's environment is read by [`rendezvous`], ranks find each other through a [`store`], and a [`ProcessGroup`]
-//! runs collectives over threads of one process ([`fake`]), sockets between processes ([`tcp`]) or an installed MPI ([`mpi`]). Devices other than the
-//! host are not known here.
+//! runs collectives over threads of one process ([`fake`]), sockets between processes ([`tcp`]) or an installed MPI ([`mpi`]). Memory of
+//! devices is for a backend that another crate registers ([`set_device_backend`]); which devices there are is not known here.
 //!
 //! ```
 //! use oneflow_base::DType;
@@ -19,6 +19,7 @@
 mod auth;
 mod collective;
 pub mod described;
+mod device;
 mod engine;
 pub mod fake;
 pub mod flight;
@@ -41,9 +42,10 @@ mod work;
 mod world;
 
 pub use auth::{Access, Secret};
-pub use group::{Counters, ProcessGroup};
-pub use interrupt::set_interrupt_check;
+pub use device::{Admitted, Desk, DeviceBackend, on_device, serves_device, set_device_backend};
+pub use group::{Counters, Ledger, ProcessGroup};
+pub use interrupt::{interrupted, set_interrupt_check};
 pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group};
 pub use request::{ANY_RANK, Kind, ReduceOp, Request, Span};
-pub use work::Work;
+pub use work::{Abort, OnDevice, Work};
 pub use world::world;

@@ -18,7 +18,23 @@ use crate::waits::{self, Key};
 #[derive(Clone)]
 pub struct Work(Arc<Inner>);
 
-pub(crate) type Abort = Box<dyn Fn(&str) + Send + Sync>;
+/// Ends the group that an operation runs on.
+pub type Abort = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The interval at which a waiting thread asks for work of a device.
+const DEVICE_PERIOD: Duration = Duration::from_micros(200);
+
+/// The end of an operation that a device runs in the order of its queues.
+pub trait OnDevice: Send + Sync {
+    /// What the calling thread issues to its current queue from now on comes after the operation.
+    fn order(&self) -> Result<()>;
+    /// `None` while it runs.
+    fn test(&self) -> Option<Result<()>>;
+    /// Returns true if a wait for it is one of the host: of a barrier.
+    fn is_waited_for(&self) -> bool;
+    /// Returns true if a queue was made to wait for it.
+    fn is_awaited(&self) -> bool;
+}
 
 struct Inner {
     what: String,
@@ -32,6 +48,8 @@ struct Inner {
     /// The group whose operation this is, where a wait for it can be part of a deadlock.
     key: Option<Key>,
     late: AtomicBool,
+    /// Where a device runs it.
+    end: Option<Arc<dyn OnDevice>>,
     state: Mutex<State>,
     changed: Condvar,
     /// Aborts the group that the operation runs on; the text gives the reason.
@@ -54,6 +72,28 @@ impl Work {
     /// An operation that is recorded. `key` is that of the group whose operations wait for other ranks as one; a message
     /// between two has none.
     pub(crate) fn of(what: String, deadline: Instant, abort: Abort, ticket: Option<Ticket>, key: Option<Key>) -> Work {
+        Work::made(what, deadline, abort, ticket, key, None)
+    }
+
+    /// An operation that a device runs.
+    pub(crate) fn on_device(
+        what: String,
+        deadline: Instant,
+        abort: Abort,
+        ticket: Ticket,
+        end: Arc<dyn OnDevice>,
+    ) -> Work {
+        Work::made(what, deadline, abort, Some(ticket), None, Some(end))
+    }
+
+    fn made(
+        what: String,
+        deadline: Instant,
+        abort: Abort,
+        ticket: Option<Ticket>,
+        key: Option<Key>,
+        end: Option<Arc<dyn OnDevice>>,
+    ) -> Work {
         Work(Arc::new(Inner {
             what,
             issued: Instant::now(),
@@ -62,6 +102,7 @@ impl Work {
             source: AtomicUsize::new(0),
             key,
             late: AtomicBool::new(false),
+            end,
             state: Mutex::default(),
             changed: Condvar::new(),
             abort,
@@ -90,14 +131,32 @@ impl Work {
 
     /// Waits until the operation is complete, at most for `timeout` or else for the group's. Then the whole group is
     /// aborted, because an operation that one rank gave up cannot be completed by the others.
+    ///
+    /// An operation of a device is waited for by the caller's current queue and not by the host, unless there is a `timeout`.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let Some(end) = &self.0.end else { return self.wait_here(timeout) };
+        if timeout.is_some() || end.is_waited_for() {
+            self.wait_here(timeout)?;
+        } else if let Some(Err(error)) = self.test() {
+            return Err(error);
+        }
+        end.order()?;
+        // Whatever owns the buffers may go: this thread gives memory back in the order of its current queue.
+        drop(self.take_kept());
+        Ok(())
+    }
+
+    /// Waits on the host, also for an operation of a device.
+    pub fn wait_here(&self, timeout: Option<Duration>) -> Result<()> {
         let left = timeout.unwrap_or_else(|| self.0.deadline.saturating_duration_since(Instant::now()));
         let deadline = Instant::now().checked_add(left);
         let _waits = self.0.key.map(waits::enter);
         let text = loop {
             self.say_if_late();
             let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
-            if let Some(result) = self.wait_for(left.min(interrupt::PERIOD)) {
+            // Nobody wakes this thread when a device has done its work: it asks.
+            let nap = if self.test().is_none() && self.is_on_device() { DEVICE_PERIOD } else { interrupt::PERIOD };
+            if let Some(result) = self.wait_for(left.min(nap)) {
                 return result;
             }
             if interrupt::interrupted() {
@@ -147,7 +206,28 @@ impl Work {
 
     /// `None` while the operation runs, then its result.
     pub fn test(&self) -> Option<Result<()>> {
+        if let Some(end) = &self.0.end
+            && self.state().result.is_none()
+            && let Some(result) = end.test()
+        {
+            self.complete(result);
+        }
         self.state().result.clone()
+    }
+
+    /// Returns true if a queue waits for the operation, of whose failure nobody would hear.
+    pub fn is_awaited_by_device(&self) -> bool {
+        self.0.end.as_ref().is_some_and(|end| end.is_awaited())
+    }
+
+    /// Returns true if somebody wants to hear of its end.
+    pub fn has_listeners(&self) -> bool {
+        !self.state().then.is_empty()
+    }
+
+    /// Returns true if a device runs the operation.
+    pub fn is_on_device(&self) -> bool {
+        self.0.end.is_some()
     }
 
     /// Aborts the group of this operation: every pending operation of it fails, here and on all other ranks.
@@ -163,8 +243,12 @@ impl Work {
         }
     }
 
-    /// The first result counts.
-    pub(crate) fn complete(&self, result: Result<()>) {
+    fn take_kept(&self) -> Vec<Box<dyn Any + Send>> {
+        std::mem::take(&mut self.state().kept)
+    }
+
+    /// For whoever runs the operation: its result. The first one counts.
+    pub fn complete(&self, result: Result<()>) {
         if let Some(ticket) = self.0.ticket {
             flight::ended(ticket, result.is_ok());
         }

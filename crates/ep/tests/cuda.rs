@@ -38,3 +38,17 @@ fn the_compiler_makes_machine_code_or_says_where_it_was_looked_for() {
     let e = nvrtc.compile("wrong", "extern \"C\" __global__ void entry() { y = 1; }", "sm_80", &[]).unwrap_err();
     assert!(e.text().contains("wrong") && e.text().contains('y'), "{e}");
 }
+
+#[test]
+fn nccl_is_there_as_declared_or_the_package_is_named() {
+    let nccl = match cuda::nccl::nccl() {
+        Ok(nccl) => nccl,
+        Err(e) => {
+            assert!(e.text().contains("libnccl.so.2") && e.text().contains("oneflow[cu12]"), "{e}");
+            return;
+        }
+    };
+    // Every function was found; ids need no GPU.
+    assert!(nccl.version >= (2, 18, 0), "{:?}", nccl.version);
+    assert_ne!(nccl.unique_id().unwrap().0, nccl.unique_id().unwrap().0);
+}

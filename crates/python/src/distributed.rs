@@ -1,4 +1,4 @@
-//! Process groups as Python sees them: joining a job, collectives over tensors in host memory, ranks as threads.
+//! Process groups as Python sees them: joining a job, collectives over tensors of the host or of a device, ranks as threads.
 
 use crate::gate::{self, run, to_py};
 use crate::object::get;
@@ -6,11 +6,12 @@ use crate::stores::PyStore;
 use oneflow_comm::{
     ANY_RANK, DEFAULT_TIMEOUT, Kind, ProcessGroup, ReduceOp, Request, Span, Work, fake, flight, rendezvous,
 };
-use oneflow_comm::{set_process_group, set_thread_group, world};
-use oneflow_core::base::Error;
+use oneflow_comm::{on_device, set_process_group, set_thread_group, world};
+use oneflow_core::base::{Device, DeviceType, Error};
 use oneflow_core::{Storage, Tensor, bit, default_generator, set_thread_generator};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,18 +57,18 @@ pub struct PyWork {
 
 #[pymethods]
 impl PyWork {
-    /// Waits; raises the error of the collective.
+    /// Waits; raises the error of the collective. For one on a device the current stream waits, and the host only with a timeout.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let timeout = timeout.map(|t| time(&t)).transpose()?;
         run(|| gate::detach(py, || self.work.wait(timeout)))?;
         Ok(true)
     }
-    /// As `wait`: results are in host memory.
+    /// As `wait`.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         self.wait(py, None).map(drop)
     }
-    /// Waits: tensors of the host have no stream that could wait in its place.
+    /// As `wait`: tensors of the host have no stream that could wait in its place.
     fn block_current_stream(&self, py: Python<'_>) -> PyResult<()> {
         self.wait(py, None).map(drop)
     }
@@ -76,6 +77,10 @@ impl PyWork {
     }
     fn is_success(&self) -> bool {
         self.work.test().is_some_and(|result| result.is_ok())
+    }
+    /// Whether a device runs it, in the order of its streams.
+    fn _is_on_device(&self) -> bool {
+        self.work.is_on_device()
     }
     /// The tensors that the operation writes.
     fn result(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
@@ -120,9 +125,9 @@ fn tensor<'a>(o: &'a Bound<'_, PyAny>, what: &str) -> PyResult<&'a Tensor> {
             "{what} is traced; inside nn.Graph collectives are those that global tensors bring (to_global)"
         ))));
     }
-    if !t.device().is_cpu() || t.storage().is_none() {
+    if !matches!(t.device().kind, DeviceType::CPU | DeviceType::CUDA) || t.storage().is_none() {
         return Err(to_py(Error::not_implemented(format!(
-            "{what} is on {}; the backends here are for cpu",
+            "{what} is on {}; the backends here are for cpu and cuda",
             t.device()
         ))));
     }
@@ -143,6 +148,143 @@ fn span(t: &Tensor) -> Span {
 fn reduce_op(name: Option<&str>) -> PyResult<ReduceOp> {
     let Some(name) = name else { return Ok(ReduceOp::Sum) };
     ReduceOp::from_name(name).ok_or_else(|| PyValueError::new_err(format!("unknown reduce op {name:?}")))
+}
+
+/// What keeps the tensors of a request.
+type Kept = Box<(Tensor, Option<oneflow_core::Pin>)>;
+
+/// A request over tensors of one device.
+struct Prepared {
+    request: Request,
+    kind: Kind,
+    device: Device,
+    output: Tensor,
+    kept: Vec<Kept>,
+}
+
+/// What an operation is asked beside its tensors.
+struct Options {
+    op: Option<String>,
+    peer: isize,
+    tag: u32,
+    counts: Option<Vec<usize>>,
+    recv_counts: Option<Vec<usize>>,
+}
+
+impl Options {
+    fn of(given: &Bound<'_, PyDict>) -> PyResult<Options> {
+        let find = |name: &str| given.get_item(name).map(|found| found.filter(|value| !value.is_none()));
+        let counts = |name: &str| find(name)?.map(|value| value.extract()).transpose();
+        Ok(Options {
+            op: find("op")?.map(|value| value.extract()).transpose()?,
+            peer: find("peer")?.map_or(Ok(0), |value| value.extract())?,
+            tag: find("tag")?.map_or(Ok(0), |value| value.extract())?,
+            counts: counts("counts")?,
+            recv_counts: counts("recv_counts")?,
+        })
+    }
+}
+
+/// An operation of several: its kind, output, input and options.
+type Item<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Bound<'py, PyDict>);
+
+/// Pieces of ranks are of one size, or of `counts` elements each: those that are sent in an all-to-all, where `recv_counts`
+/// are received. A receive whose `peer` is -1 takes a message of any rank.
+fn prepare(
+    group: &dyn ProcessGroup,
+    kind: &str,
+    output: &Bound<'_, PyAny>,
+    input: Option<&Bound<'_, PyAny>>,
+    options: Options,
+) -> PyResult<Prepared> {
+    let Options { op, peer, tag, counts, recv_counts } = options;
+    let peer = if peer == -1 { ANY_RANK } else { peer.max(0) as usize };
+    let out = tensor(output, "output")?;
+    let inp = input.map(|i| tensor(i, "input")).transpose()?;
+    if let Some(i) = inp
+        && i.dtype() != out.dtype()
+    {
+        return Err(PyTypeError::new_err(format!("{kind}: tensors have dtypes {} and {}", out.dtype(), i.dtype())));
+    }
+    if let Some(i) = inp
+        && i.device() != out.device()
+    {
+        return Err(to_py(Error::runtime(format!(
+            "{kind}: expected both tensors on one device, but output is on {} and input on {}",
+            out.device(),
+            i.device()
+        ))));
+    }
+    let need = || inp.ok_or_else(|| PyTypeError::new_err(format!("{kind}: needs an input tensor")));
+    let (dtype, op, n) = (out.dtype(), reduce_op(op.as_deref())?, group.size());
+    let even = |t: &Tensor| vec![t.numel() as usize / n; n];
+    let kind = Kind::from_name(kind).ok_or_else(|| PyValueError::new_err(format!("no collective is {kind:?}")))?;
+    let request = match kind {
+        Kind::AllReduce => Request::AllReduce { data: span(out), dtype, op },
+        Kind::Broadcast => Request::Broadcast { data: span(out), dtype, root: peer },
+        Kind::Reduce => Request::Reduce { data: span(out), dtype, op, root: peer },
+        Kind::AllGather => {
+            let i = need()?;
+            Request::AllGather {
+                output: span(out),
+                input: span(i),
+                counts: counts.unwrap_or_else(|| vec![i.numel() as usize; n]),
+                dtype,
+            }
+        }
+        Kind::ReduceScatter => Request::ReduceScatter {
+            output: span(out),
+            input: span(need()?),
+            counts: counts.unwrap_or_else(|| vec![out.numel() as usize; n]),
+            dtype,
+            op,
+        },
+        Kind::AllToAll => {
+            let i = need()?;
+            Request::AllToAll {
+                output: span(out),
+                recv_counts: recv_counts.unwrap_or_else(|| even(out)),
+                input: span(i),
+                send_counts: counts.unwrap_or_else(|| even(i)),
+                dtype,
+            }
+        }
+        Kind::Gather => {
+            let i = need()?;
+            let output = if group.rank() == peer { span(out) } else { Span::EMPTY };
+            Request::Gather { output, input: span(i), dtype, root: peer }
+        }
+        Kind::Scatter => {
+            let input = if group.rank() == peer { span(need()?) } else { Span::EMPTY };
+            Request::Scatter { output: span(out), input, dtype, root: peer }
+        }
+        Kind::Send => Request::Send { data: span(out), dtype, dst: peer, tag },
+        Kind::Recv => Request::Recv { data: span(out), dtype, src: peer, tag },
+        Kind::Barrier => Request::Barrier,
+    };
+    let kept = |t: &Tensor| Box::new((t.clone(), t.storage().map(Storage::pin)));
+    let kept = [Some(out), inp].into_iter().flatten().map(kept).collect();
+    Ok(Prepared { request, kind, device: out.device(), output: out.clone(), kept })
+}
+
+impl Prepared {
+    fn note_written(&self) {
+        if !matches!(self.kind, Kind::Send | Kind::Barrier) {
+            self.output.bump_version();
+        }
+    }
+
+    fn work(&self, work: Work, output: &Bound<'_, PyAny>) -> PyWork {
+        PyWork { work, output: (self.kind != Kind::Barrier).then(|| output.clone().unbind()) }
+    }
+}
+
+/// The group's backend for tensors of a device; the host's is the group itself.
+fn backend_for(py: Python<'_>, group: &Arc<dyn ProcessGroup>, device: Device) -> PyResult<Arc<dyn ProcessGroup>> {
+    match device.is_cpu() {
+        true => Ok(group.clone()),
+        false => run(|| gate::detach(py, || on_device(group, device))),
+    }
 }
 
 #[pymethods]
@@ -214,11 +356,9 @@ impl PyGroup {
         set_thread_generator(None);
     }
 
-    /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both).
-    /// Pieces of ranks are of one size, or of `counts` elements each: those that are sent in an all-to-all, where
-    /// `recv_counts` are received. A receive whose `peer` is -1 takes a message of any rank. With `wait` the operation runs
-    /// to its end, on the calling thread where that is possible, and there is no work. `timeout` is that of a work, in
-    /// seconds; the group's by default.
+    /// Issues one collective over up to two tensors: `output` is written, `input` read (or `output` both), with the options of
+    /// `prepare`. With `wait` the operation runs to its end, on the calling thread where that is possible, and there is no work;
+    /// on a device the current stream waits in place of the host. `timeout` is that of a work, in seconds; the group's by default.
     #[pyo3(signature = (kind, output, input=None, *, op=None, peer=0, tag=0, counts=None, recv_counts=None, wait=false, timeout=None))]
     #[allow(clippy::too_many_arguments)]
     fn issue(
@@ -227,7 +367,7 @@ impl PyGroup {
         kind: &str,
         output: &Bound<'_, PyAny>,
         input: Option<&Bound<'_, PyAny>>,
-        op: Option<&str>,
+        op: Option<String>,
         peer: isize,
         tag: u32,
         counts: Option<Vec<usize>>,
@@ -235,68 +375,16 @@ impl PyGroup {
         wait: bool,
         timeout: Option<f64>,
     ) -> PyResult<Option<PyWork>> {
-        let peer = if peer == -1 { ANY_RANK } else { peer.max(0) as usize };
-        let out = tensor(output, "output")?;
-        let inp = input.map(|i| tensor(i, "input")).transpose()?;
-        if let Some(i) = inp
-            && i.dtype() != out.dtype()
-        {
-            return Err(PyTypeError::new_err(format!("{kind}: tensors have dtypes {} and {}", out.dtype(), i.dtype())));
-        }
-        let need = || inp.ok_or_else(|| PyTypeError::new_err(format!("{kind}: needs an input tensor")));
-        let (dtype, op, n) = (out.dtype(), reduce_op(op)?, self.0.size());
-        let even = |t: &Tensor| vec![t.numel() as usize / n; n];
-        let kind = Kind::from_name(kind).ok_or_else(|| PyValueError::new_err(format!("no collective is {kind:?}")))?;
-        let request = match kind {
-            Kind::AllReduce => Request::AllReduce { data: span(out), dtype, op },
-            Kind::Broadcast => Request::Broadcast { data: span(out), dtype, root: peer },
-            Kind::Reduce => Request::Reduce { data: span(out), dtype, op, root: peer },
-            Kind::AllGather => {
-                let i = need()?;
-                Request::AllGather {
-                    output: span(out),
-                    input: span(i),
-                    counts: counts.unwrap_or_else(|| vec![i.numel() as usize; n]),
-                    dtype,
-                }
-            }
-            Kind::ReduceScatter => Request::ReduceScatter {
-                output: span(out),
-                input: span(need()?),
-                counts: counts.unwrap_or_else(|| vec![out.numel() as usize; n]),
-                dtype,
-                op,
-            },
-            Kind::AllToAll => {
-                let i = need()?;
-                Request::AllToAll {
-                    output: span(out),
-                    recv_counts: recv_counts.unwrap_or_else(|| even(out)),
-                    input: span(i),
-                    send_counts: counts.unwrap_or_else(|| even(i)),
-                    dtype,
-                }
-            }
-            Kind::Gather => {
-                let i = need()?;
-                let output = if self.0.rank() == peer { span(out) } else { Span::EMPTY };
-                Request::Gather { output, input: span(i), dtype, root: peer }
-            }
-            Kind::Scatter => {
-                let input = if self.0.rank() == peer { span(need()?) } else { Span::EMPTY };
-                Request::Scatter { output: span(out), input, dtype, root: peer }
-            }
-            Kind::Send => Request::Send { data: span(out), dtype, dst: peer, tag },
-            Kind::Recv => Request::Recv { data: span(out), dtype, src: peer, tag },
-            Kind::Barrier => Request::Barrier,
-        };
-        let kept = |t: &Tensor| Box::new((t.clone(), t.storage().map(Storage::pin)));
-        let kept = [Some(kept(out)), inp.map(kept)];
+        let options = Options { op, peer, tag, counts, recv_counts };
+        let mut prepared = prepare(&*self.0, kind, output, input, options)?;
+        let group = backend_for(py, &self.0, prepared.device)?;
+        let (request, kept) = (prepared.request.clone(), std::mem::take(&mut prepared.kept));
         let work = match wait {
             true => {
-                // SAFETY: the tensors and their memory are kept until the call returns; that nobody writes to them meanwhile is
-                // the user's part of the contract of a collective, as in torch.
-                run(|| gate::detach(py, || unsafe { self.0.run(request) }))?;
+                // SAFETY: the tensors and their memory are kept until the call returns (of a device, until this thread's queue
+                // waits for the operation); that nobody writes to them meanwhile is the user's part of the contract of a
+                // collective, as in torch.
+                run(|| gate::detach(py, || unsafe { group.run(request) }))?;
                 drop(kept);
                 None
             }
@@ -304,19 +392,50 @@ impl PyGroup {
                 let usual = self.0.timeout();
                 let own = timeout.map(|t| seconds(Some(t), usual)).transpose()?;
                 own.iter().for_each(|t| self.0.set_timeout(*t));
-                // SAFETY: the work keeps the tensors and their memory until it is complete; the rest is as above.
-                let work = run(|| unsafe { self.0.issue(request) });
+                let issue = || {
+                    // SAFETY: the work keeps the tensors and their memory until it is complete; the rest is as above.
+                    unsafe { group.issue(request) }
+                };
+                // The first operation on a device waits for the other ranks.
+                let work = match prepared.device.is_cpu() {
+                    true => run(issue),
+                    false => run(|| gate::detach(py, issue)),
+                };
                 own.iter().for_each(|_| self.0.set_timeout(usual));
                 let work = work?;
-                kept.into_iter().flatten().for_each(|k| work.keep_alive(k));
+                kept.into_iter().for_each(|k| work.keep_alive(k));
                 Some(work)
             }
         };
-        if !matches!(kind, Kind::Send | Kind::Barrier) {
-            out.bump_version();
+        prepared.note_written();
+        Ok(work.map(|work| prepared.work(work, output)))
+    }
+
+    /// Issues several operations on tensors of one device, which its backend may run as one.
+    fn issue_all(&self, py: Python<'_>, items: Vec<Item<'_>>) -> PyResult<Vec<PyWork>> {
+        let (mut prepared, mut outputs) = (Vec::new(), Vec::new());
+        for (kind, output, input, options) in items {
+            prepared.push(prepare(&*self.0, &kind, &output, input.as_ref(), Options::of(&options)?)?);
+            outputs.push(output);
         }
-        let output = || (kind != Kind::Barrier).then(|| output.clone().unbind());
-        Ok(work.map(|work| PyWork { work, output: output() }))
+        let Some(device) = prepared.first().map(|p| p.device) else { return Ok(Vec::new()) };
+        if let Some(other) = prepared.iter().find(|p| p.device != device) {
+            return Err(PyValueError::new_err(format!(
+                "operations of one batch are on one device, but tensors are on {device} and {}",
+                other.device
+            )));
+        }
+        let group = backend_for(py, &self.0, device)?;
+        let requests = prepared.iter().map(|p| p.request.clone()).collect();
+        // SAFETY: as in `issue`.
+        let works = run(|| gate::detach(py, || unsafe { group.issue_all(requests) }))?;
+        let mut made = Vec::new();
+        for ((mut p, work), output) in prepared.into_iter().zip(works).zip(outputs) {
+            std::mem::take(&mut p.kept).into_iter().for_each(|k| work.keep_alive(k));
+            p.note_written();
+            made.push(p.work(work, &output));
+        }
+        Ok(made)
     }
 
     /// Returns when every rank has called it; `barrier`, as in PyTorch, returns a work.
@@ -429,6 +548,18 @@ fn _destroy_process_group(py: Python<'_>) {
     });
 }
 
+/// Why there are no groups over GPUs here; `None` where there can be.
+#[pyfunction]
+fn _nccl_unavailable_reason(py: Python<'_>) -> Option<String> {
+    gate::detach(py, || oneflow_nccl::available().err().map(|e| e.text().to_owned()))
+}
+
+/// The release of the library.
+#[pyfunction]
+fn _nccl_version(py: Python<'_>) -> PyResult<(i32, i32, i32)> {
+    run(|| gate::detach(py, oneflow_nccl::version))
+}
+
 /// The last operations of this process as JSON.
 #[pyfunction]
 fn _flight_record(cause: &str) -> String {
@@ -443,6 +574,7 @@ fn _fake_groups(n: usize, timeout: f64) -> PyResult<Vec<PyGroup>> {
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_comm::set_interrupt_check(gate::interrupted);
+    oneflow_nccl::register();
     m.add_class::<PyGroup>()?;
     m.add_class::<PyWork>()?;
     m.add_class::<PyStore>()?;
@@ -453,6 +585,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_group_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_init_mpi, m)?)?;
+    m.add_function(wrap_pyfunction!(_nccl_unavailable_reason, m)?)?;
+    m.add_function(wrap_pyfunction!(_nccl_version, m)?)?;
     m.add_function(wrap_pyfunction!(_is_mpi_available, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;

@@ -2,7 +2,9 @@
 
 A job's processes meet through the environment that a launcher sets: torchrun's ``RANK``, ``WORLD_SIZE``,
 ``MASTER_ADDR`` and ``MASTER_PORT``, or what ``srun`` and ``mpirun`` set; ranks that are threads of one process come
-from :func:`oneflow.testing.run_ranks`. Collectives take contiguous CPU tensors and change them in place.
+from :func:`oneflow.testing.run_ranks`. Collectives take contiguous tensors and change them in place. Those on GPUs go
+by NCCL in the order of streams: a collective waits for what was issued to the current stream, and the current stream
+waits for it; the host does not.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
+from oneflow.distributed import _joining, _reductions
 from oneflow.distributed import _process_group as _process_group
 from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
 from oneflow.distributed._coalesced import _broadcast_coalesced, all_gather_coalesced, all_reduce_coalesced
@@ -26,6 +29,7 @@ from oneflow.distributed._groups import (
     _members_only,
     _root,
     _seconds,
+    _serves_devices,
     _world,
     get_backend,
     get_global_rank,
@@ -295,8 +299,12 @@ def _run(group: Any, async_op: bool, *what: Any, **options: Any) -> Any:
         else:
             work.wait()
         return None
+    if what[1].is_cuda and _reductions.needs_gathering(*what, **options):
+        return _reductions.by_gathering(found, manager, async_op, *what, **options)
     if manager is not None:
-        if what[0] == "all_reduce":
+        if what[1].is_cuda:
+            manager._issue_together(what, options)
+        elif what[0] == "all_reduce":
             manager._reduce(what[1], options["op"])
         else:
             manager.append(found.issue(*what, **options))
@@ -309,10 +317,14 @@ def _run_then(group: Any, async_op: bool, then: Any, output: list[Tensor], *what
     found = _group(group)
     manager = _coalescing(found)
     if manager is None and not async_op:
-        found.issue(*what, **options, wait=True)
+        _run(found, False, *what, **options)
         then()
         return None
-    work = _Steps([found.issue(*what, **options)], then, output)
+    if what[1].is_cuda and _reductions.needs_gathering(*what, **options):
+        issued = _reductions.by_gathering(found, None, True, *what, **options)
+    else:
+        issued = found.issue(*what, **options)
+    work = _Steps([issued], then, output)
     if manager is None:
         return work
     manager.append(work)
@@ -543,7 +555,7 @@ def gather(
     if gather_list is None:
         raise ValueError("gather: rank dst needs a gather_list")
     _counts("gather", "gather_list", gather_list, tensor, group)
-    output = oneflow.empty((len(gather_list), *tensor.shape), dtype=tensor.dtype)
+    output = tensor.new_empty((len(gather_list), *tensor.shape))
     then = lambda: _hand_out(output.view(-1), gather_list)  # noqa: E731
     return _run_then(group, async_op, then, gather_list, "gather", output, tensor, peer=peer)
 
@@ -584,16 +596,24 @@ def scatter(
 
 @_members_only
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
-    """Return when every rank has called it. ``device_ids`` is accepted; with ``async_op`` there is a work to wait for.
+    """Return when every rank has called it; with ``async_op`` there is a work to wait for.
+
+    In a group made with ``"nccl"`` it waits for what was issued to the current stream of a GPU, too: of the one in the
+    list ``device_ids``, of that which :func:`init_process_group` was given, or of the current one.
 
     Example::
 
         >>> oneflow.testing.run_ranks(2, oneflow.distributed.barrier)
         [None, None]
     """
+    found = _group(group)
+    if device_ids or _serves_devices(found):
+        device = oneflow.device("cuda", device_ids[0]) if device_ids else _joining._bound
+        place = oneflow.empty(0, device=device or oneflow.device("cuda", oneflow.cuda.current_device()))
+        return found.issue("barrier", place, wait=not async_op)
     if async_op:
-        return _group(group).issue("barrier", oneflow.empty(0))
-    _group(group)._wait_barrier()
+        return found.issue("barrier", oneflow.empty(0))
+    found._wait_barrier()
     return None
 
 

@@ -56,9 +56,12 @@ class Backend(str):
 
     # A name in lower case to the function that makes groups, and whether it takes options.
     _plugins: ClassVar[dict[str, tuple[Callable[..., Any], bool]]] = {}
-    backend_list: ClassVar[list[str]] = ["undefined", "gloo", "mpi", "tcp"]
-    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": "gloo"}
-    backend_capability: ClassVar[dict[str, list[str]]] = {name: ["cpu"] for name in ("gloo", "mpi", "tcp")}
+    backend_list: ClassVar[list[str]] = ["undefined", "gloo", "nccl", "mpi", "tcp"]
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": "gloo", "cuda": "nccl"}
+    backend_capability: ClassVar[dict[str, list[str]]] = {
+        **{name: ["cpu"] for name in ("gloo", "mpi", "tcp")},
+        "nccl": ["cuda"],
+    }
 
     def __new__(cls, name: str) -> Backend:
         return super().__new__(cls, name.lower())
@@ -88,7 +91,7 @@ class Backend(str):
             (True, 'mine')
         """
         key = name.lower()
-        if key in cls.backend_list or key == "nccl":
+        if key in cls.backend_list:
             raise RuntimeError(f"{name!r} c10d backend already exists")
         setattr(cls, name.upper(), key)
         cls.backend_list.append(key)
@@ -107,6 +110,8 @@ def is_backend_available(backend: str) -> bool:
         True
     """
     name = backend.lower()
+    if name == "nccl":
+        return _oneflow._nccl_unavailable_reason() is None
     return name in Backend.backend_list and (name != "mpi" or _oneflow._is_mpi_available())
 
 

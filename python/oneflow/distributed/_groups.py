@@ -93,17 +93,40 @@ def _check_backend(what: str, backend: str | None) -> str | None:
         if len(names) > 1:
             raise NotImplementedError(f"{what}: backend {backend!r}: one backend serves all devices")
         return foreign.pop()
-    if not names <= {"tcp", "gloo", "mpi"}:
+    if not names <= {"tcp", "gloo", "mpi", "nccl"}:
         raise ValueError(
-            f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo'), 'mpi' or Backend.register_backend"
+            f"{what}: backend {backend!r} is not available; use 'tcp' (alias 'gloo'), 'nccl', 'mpi' or "
+            "Backend.register_backend"
         )
+    if backend:
+        _check_devices(what, backend.lower())
+    names.discard("nccl")
     if "mpi" in names and len(names) > 1:
-        raise NotImplementedError(f"{what}: backend {backend!r}: one backend serves all devices")
+        raise NotImplementedError(f"{what}: backend {backend!r}: one backend serves the CPU")
     if what != "init_process_group" and names and ("mpi" in names) != (_world().backend() == "mpi"):
         raise NotImplementedError(
             f"{what}: backend {backend!r}, but the job was joined with {_world().backend()!r}, as its groups are"
         )
     return None
+
+
+def _check_devices(what: str, backend: str) -> None:
+    """Refuse a backend for devices that it does not serve, and ``"nccl"`` where it cannot be used."""
+    for part in backend.split(","):
+        device, _, name = part.rpartition(":")
+        if device and device not in ("cuda",) if name == "nccl" else device == "cuda":
+            raise ValueError(
+                f"{what}: backend {backend!r}: {name!r} does not serve {device!r} (as 'cpu:gloo,cuda:nccl')"
+            )
+        if name == "nccl":
+            reason = _oneflow._nccl_unavailable_reason()
+            if reason is not None:
+                raise RuntimeError(f"{what}: backend 'nccl' is not available: {reason}")
+
+
+def _serves_devices(group: Any) -> bool:
+    """Whether a group was made for tensors on GPUs in the first place."""
+    return "nccl" in _made.get(group.name(), "")
 
 
 def _world() -> Any:
@@ -219,22 +242,21 @@ def _check_options(what: str, options: Any, timeout: Any) -> Any:
     if options is None:
         return timeout
     if not isinstance(options, _backends.Options):
-        raise TypeError(
-            f"{what}: pg_options must be a Backend.Options, got {type(options).__name__}; those of NCCL are for its "
-            "backend"
-        )
+        raise TypeError(f"{what}: pg_options must be a Backend.Options, got {type(options).__name__}")
     return options._timeout if timeout is None else timeout
 
 
 def is_nccl_available() -> bool:
-    """False: ranks are connected by TCP.
+    """Whether there is a GPU here and NCCL can be loaded, for the backend ``"nccl"``.
+
+    The extras ``cu12`` and ``cu13`` of this package bring the library. Release 2.18 or a later one is needed.
 
     Example::
 
-        >>> oneflow.distributed.is_nccl_available()
-        False
+        >>> oneflow.distributed.is_nccl_available() in (True, False)
+        True
     """
-    return False
+    return _oneflow._nccl_unavailable_reason() is None
 
 
 def is_mpi_available() -> bool:

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import oneflow
 from oneflow import _oneflow
 from oneflow.distributed import _backends, _error_files
 from oneflow.distributed._groups import (
@@ -35,6 +36,10 @@ _has_left = False
 # Which process has taken the launcher's words for itself, and what they were: its children inherit them with the
 # environment, and are no ranks.
 _TAKEN = "ONEFLOW_RANK_OF_PROCESS"
+
+
+# The GPU that the program has named for this rank.
+_bound: Any = None
 
 
 def is_available() -> bool:
@@ -77,19 +82,22 @@ def init_process_group(
     standard error which it was. A program may name its rank and the number of ranks itself.
 
     Args:
-        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory; ``"mpi"``:
-            over the MPI library whose ``mpirun`` has started the program; or a name that was given to
-            :meth:`Backend.register_backend`.
+        backend: ``None``, ``"tcp"``, or ``"gloo"`` as an alias: CPU tensors over sockets and shared memory; ``"nccl"``
+            or ``"cpu:gloo,cuda:nccl"``: also tensors on GPUs, by NCCL; ``"mpi"``: over the MPI library whose
+            ``mpirun`` has started the program; or a name that was given to :meth:`Backend.register_backend`.
+            CPU tensors are served in any case, and so are those on GPUs where NCCL can be loaded.
         init_method: ``"env://"``; ``"tcp://host:port"``, where rank 0 listens; or ``"file:///path"``, a file that all
             ranks can open. The latter two need ``rank`` and ``world_size``, here or as ``?rank=0&world_size=2``.
         timeout: of every collective; thirty minutes by default. A number counts seconds.
         world_size, rank: this process's place, where the environment does not say it; checked where it does.
         store: where the ranks meet, in place of ``init_method``.
-        group_name, device_id: accepted; groups have names of their own and the CPU is one device.
+        device_id: a GPU: with ``"nccl"`` its ranks are connected at once rather than at the first collective, and
+            barriers use it.
+        group_name: accepted; groups have names of their own.
         pg_options: a :class:`Backend.Options`, whose timeout counts where there is no other.
 
     Raises:
-        RuntimeError: not all ranks came in time.
+        RuntimeError: not all ranks came in time, or NCCL was asked for and is not there.
         ValueError: joined already, an incomplete environment, or arguments that contradict it or each other.
         TypeError: options of another backend.
 
@@ -105,7 +113,8 @@ def init_process_group(
     timeout = _check_options("init_process_group", pg_options, timeout)
     if store is not None and init_method is not None:
         raise ValueError("Cannot specify both init_method and store.")
-    by_mpi = (backend or "").lower().rpartition(":")[2] == "mpi"
+    by_mpi = "mpi" in {part.rpartition(":")[2] for part in (backend or "").lower().split(",")}
+    device = _gpu(backend, device_id)
     if by_mpi and _joined_unasked:
         raise RuntimeError(
             "init_process_group: this process has joined the launcher's job over TCP already, when it first asked for "
@@ -124,12 +133,32 @@ def init_process_group(
         _remember(world, backend)
         if timeout is not None:
             world.set_timeout(_seconds(timeout) or 0.0)
+        _connect(device)
         return
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
     _made.pop("world", None)
     _join(foreign, by_mpi, init_method, _seconds(timeout), world_size, rank, store)
     _remember(_world(), backend)
+    _connect(device)
+
+
+def _gpu(backend: str | None, device_id: Any) -> Any:
+    """The GPU that a program names for a backend that serves it."""
+    if device_id is None or "nccl" not in (backend or "").lower():
+        return None
+    device = oneflow.device("cuda", device_id) if isinstance(device_id, int) else oneflow.device(device_id)
+    if device.type != "cuda" or device.index is None:
+        raise ValueError(f"init_process_group: device_id must be a GPU with an index for 'nccl', got {device_id!r}")
+    return device
+
+
+def _connect(device: Any) -> None:
+    """Connect the ranks' GPUs now rather than at the first collective."""
+    global _bound
+    _bound = device
+    if device is not None:
+        _world().issue("barrier", oneflow.empty(0, device=device), wait=True)
 
 
 def _join(

@@ -162,7 +162,9 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
-    """Start all the operations and return their works.
+    """Start all the operations and return their works. Those on a GPU run as one, so none of them waits for another.
+
+    Of a group's GPUs, all ranks take part where this is the first that they exchange, as in PyTorch.
 
     Raises:
         ValueError: the list is empty, or holds something else.
@@ -182,4 +184,13 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
             "Invalid ``p2p_op_list``. Each element is expected to be of type ``torch.distributed.P2POp``, and there "
             "must be one."
         )
+    first = p2p_op_list[0]
+    if all(op.tensor.is_cuda and op.group is first.group for op in p2p_op_list):
+        return _group(first.group).issue_all([_item(op) for op in p2p_op_list])
     return [op.op(op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]
+
+
+def _item(op: P2POp) -> tuple[str, Tensor, None, dict[str, Any]]:
+    kind, what = ("send", "dst") if op.op is isend else ("recv", "src")
+    peer = _peer(f"i{kind}", what, op.group, op.peer, None)
+    return kind, op.tensor, None, {"peer": peer, "tag": op.tag}

@@ -64,6 +64,9 @@ class _Steps:
             if self.exception() is None:
                 try:
                     self._finish()
+                    if any(getattr(work, "_is_on_device", bool)() for work in self._works):
+                        # Who waits for the future knows no stream of this thread.
+                        oneflow.cuda.synchronize()
                 except Exception as error:
                     self._error = error
             function()
@@ -103,6 +106,8 @@ class _CoalescingManager:
         self.group = group
         self.works: list[Any] = []
         self._reductions: list[tuple[Tensor, str]] = []
+        # Operations on a GPU, which go as one.
+        self._together: list[tuple[str, Tensor, Tensor | None, dict[str, Any]]] = []
 
     def append(self, work: Any = None) -> None:
         """Add a work to those that :meth:`wait` waits for."""
@@ -116,13 +121,23 @@ class _CoalescingManager:
         for work in works:
             work.wait()
 
+    def _issue_together(self, what: tuple[Any, ...], options: dict[str, Any]) -> None:
+        kind, output, input = (*what, None)[:3]
+        self._together.append((kind, output, input, options))
+
     def _reduce(self, tensor: Tensor, op: str) -> None:
+        if tensor.is_cuda:
+            self._issue_together(("all_reduce", tensor), {"op": op})
+            return
         if self._reductions and (self._reductions[0][0].dtype, self._reductions[0][1]) != (tensor.dtype, op):
             self._flush()
         self._reductions.append((tensor, op))
 
     def _flush(self) -> None:
-        """Issue the all-reduces that have come so far, as one over all their elements."""
+        """Issue what has come so far: all-reduces of the CPU as one over all their elements."""
+        together, self._together = self._together, []
+        if together:
+            self.works += self.group.issue_all(together)
         reductions, self._reductions = self._reductions, []
         if not reductions:
             return
@@ -152,6 +167,8 @@ def _coalescing(group: Any) -> _CoalescingManager | None:
 @contextmanager
 def _coalescing_manager(group: Any = None, device: Any = None, async_ops: bool = False) -> Iterator[_CoalescingManager]:
     """Issue the collectives of a block together; neighbouring all-reduces of one dtype go as a single one.
+
+    On a GPU all of them run as one.
 
     Inside the block collectives return ``None``. They are complete at its end, or with ``async_ops`` once the
     manager that it yields was waited for. ``device`` is accepted.

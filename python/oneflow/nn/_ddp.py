@@ -30,8 +30,9 @@ class DistributedDataParallel(Module):
     of the group's first rank; before each forward in training mode buffers do again.
 
     Args:
-        module: a module with parameters on the CPU; it is ``self.module``.
-        device_ids, output_device: none or at most one; inputs stay where they are.
+        module: a module with all parameters on the CPU, or on one GPU; it is ``self.module``.
+        device_ids: none, or the number of that GPU, to which inputs are then moved.
+        output_device: accepted; outputs stay where the module makes them.
         dim: accepted, as the batch is split by its readers.
         broadcast_buffers: whether forwards copy the buffers of the first rank to all ranks.
         process_group: the ranks; all of the job if left out.
@@ -48,7 +49,8 @@ class DistributedDataParallel(Module):
 
     Raises:
         RuntimeError: no parameter requires a gradient, or a backward left some without one.
-        NotImplementedError: parameters on a GPU, or several devices for one process.
+        NotImplementedError: global parameters, or several devices for one process.
+        ValueError: ``device_ids`` names another device than that of the parameters.
 
     Example::
 
@@ -89,11 +91,22 @@ class DistributedDataParallel(Module):
                 f"gradient. {conventions.HINT}"
             )
         for name, p in named:
-            if p.is_global or p.device.type != "cpu":
+            if p.is_global or p.device.type not in ("cpu", "cuda") or p.device != named[0][1].device:
                 where = p.placement if p.is_global else p.device
                 raise NotImplementedError(
-                    f"DistributedDataParallel: parameter '{name}' is on {where}; it takes local tensors of the cpu"
+                    f"DistributedDataParallel: parameter '{name}' is on {where}; it takes local tensors of the cpu or "
+                    "of one GPU"
                 )
+        self._input_device = None
+        if device_ids and named:
+            first = device_ids[0]
+            wanted = oneflow.device("cuda", first) if isinstance(first, int) else oneflow.device(first)
+            if wanted != named[0][1].device:
+                raise ValueError(
+                    f"DistributedDataParallel: device_ids {device_ids} names {wanted}, but the parameters are on "
+                    f"{named[0][1].device}"
+                )
+            self._input_device = wanted
         if oneflow.distributed.get_world_size(process_group) < 1:
             raise ValueError("DistributedDataParallel: this rank is not part of process_group")
         self.module = module
@@ -136,6 +149,9 @@ class DistributedDataParallel(Module):
             self._check_finished()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
             _broadcast(self.module.buffers(), self.process_group)
+        if self._input_device is not None:
+            move = lambda value: value.to(self._input_device) if isinstance(value, Tensor) else value  # noqa: E731
+            inputs, kwargs = oneflow.utils._pytree.tree_map(move, (inputs, kwargs))
         result = self.module(*inputs, **kwargs)
         self._reducer.active = syncs
         if syncs:
@@ -464,7 +480,7 @@ class _Reducer:
             if id(bucket[0]) in self._sparse:
                 flat = _no_rows(bucket[0])
             else:
-                flat = oneflow.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
+                flat = bucket[0].new_zeros(sum(p.numel() for p in bucket))
             self._issue(flat, bucket).wait()
         if finds_unused:
             oneflow.distributed.all_reduce(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64), group=self._group)

@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "oneflow-kernels-cuda",
     "oneflow-kernels",
     "oneflow-comm",
+    "oneflow-nccl",
     "oneflow-core",
     "oneflow-profiler",
     "oneflow-ops",

@@ -3,6 +3,8 @@
 
 use cudarc::driver::{DriverError, result, sys};
 use oneflow_base::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The report of a kernel. `kind` is written last; zero means no fault.
 #[repr(C)]
@@ -47,6 +49,9 @@ pub(super) struct Faults {
     index: u16,
     host: *mut Fault,
     device: *mut Fault,
+    /// What the host found out after work was issued.
+    reported: Mutex<Option<Error>>,
+    is_reported: AtomicBool,
 }
 
 // SAFETY: the memory is shared with a device anyway; all access is volatile.
@@ -64,7 +69,8 @@ impl Faults {
             host.write_volatile(Fault::default());
             let mut device: sys::CUdeviceptr = 0;
             sys::cuMemHostGetDevicePointer_v2(&mut device, host.cast(), 0).result()?;
-            Ok(Faults { index, host, device: device as *mut Fault })
+            let device = device as *mut Fault;
+            Ok(Faults { index, host, device, reported: Mutex::new(None), is_reported: AtomicBool::new(false) })
         }
     }
 
@@ -72,8 +78,20 @@ impl Faults {
         self.device
     }
 
+    /// Keeps an error for the next `raise`; the first one counts.
+    pub fn report(&self, error: Error) {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.is_reported.store(true, Ordering::Release);
+    }
+
     /// Raises what was reported and forgets it. The work that may report has been waited for.
     pub fn raise(&self) -> Result<()> {
+        if self.is_reported.load(Ordering::Acquire) {
+            self.is_reported.store(false, Ordering::Relaxed);
+            if let Some(error) = self.reported.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(error);
+            }
+        }
         // SAFETY: the memory is live; a kernel of another stream may write at the same time, each word for itself.
         let fault = unsafe { self.host.read_volatile() };
         if fault.kind == 0 {

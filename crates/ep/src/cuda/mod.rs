@@ -12,12 +12,13 @@ mod fault;
 pub mod graph;
 mod kernel;
 pub mod lt;
+pub mod nccl;
 mod nvrtc;
 mod pinned;
 mod stats;
 
-pub use discover::set_search_dirs;
 pub use cubin::directory as cubin_directory;
+pub use discover::set_search_dirs;
 pub use fault::Fault;
 pub use kernel::{ENTRY, Function, Grid, Text, compile};
 pub use nvrtc::{Nvrtc, nvrtc};
@@ -226,6 +227,23 @@ impl Cuda {
         // SAFETY: both handles are live.
         unsafe { result::stream::wait_event(queue.raw.cast(), event.raw, flags) }
             .map_err(|e| driver_error("wait for event", e))
+    }
+
+    /// Raises an error at the next synchronisation of a device, as for values that kernels find wrong.
+    pub fn report(&self, index: u16, error: Error) {
+        if let Some(gpu) = self.opened(index) {
+            gpu.faults.report(error);
+        }
+    }
+
+    /// Returns true if the queue's work is recorded in a graph rather than run.
+    pub fn is_captured(&self, queue: Queue) -> bool {
+        graph::is_any_capturing() && graph::capture_of(queue.raw.cast()).is_some()
+    }
+
+    /// Runs what a capture of another thread would forbid though it touches none of its queues, as a question about an event.
+    pub fn outside_of_captures<T>(&self, run: impl FnOnce() -> T) -> T {
+        graph::outside_of_captures(run)
     }
 
     /// Waits for the work of one queue. Faults that kernels reported meanwhile are raised here.

@@ -1,16 +1,17 @@
 //! One mesh axis changes its layout: one collective, with packing where the split dimension is not the leading one.
 
-use super::bytes::{bytes, bytes_mut, cut, dense, host, host_copy, host_empty, narrow, on, zeros};
-use oneflow_base::{Dims, Error, PKind, Result, Sbp, balanced_split};
-use oneflow_comm::{ProcessGroup, ReduceOp};
+use super::bytes::{copy_at, cut, dense, dense_at, narrow, on, span, zeros};
+use oneflow_base::{DType, Device, Dims, Error, PKind, Result, Sbp, balanced_split};
+use oneflow_comm::{ProcessGroup, ReduceOp, Request, on_device, serves_device};
 use oneflow_core::{Tensor, copy_into};
+use std::sync::Arc;
 
 /// This rank's place on the axis.
 pub struct Axis<'a> {
     pub n: i64,
     pub coord: i64,
     /// Absent for an axis of one rank.
-    pub group: Option<&'a dyn ProcessGroup>,
+    pub group: Option<&'a Arc<dyn ProcessGroup>>,
 }
 
 /// The shard after the step. `sizes` are those of the tensor with this axis undone.
@@ -40,8 +41,35 @@ pub fn step(local: &Tensor, sizes: &[i64], from: Sbp, to: Sbp, axis: &Axis<'_>) 
     on(out, device)
 }
 
-fn group<'a>(axis: &Axis<'a>) -> Result<&'a dyn ProcessGroup> {
-    axis.group.ok_or_else(|| Error::runtime("boxing: this rank is in no group of the mesh axis"))
+/// Where the ranks of an axis exchange data.
+struct Meeting {
+    group: Arc<dyn ProcessGroup>,
+    device: Device,
+}
+
+impl Meeting {
+    /// On the shard's device where ranks can meet there, else in host memory. All ranks find the same: they have shards of one
+    /// kind of device and dtype.
+    fn of(axis: &Axis<'_>, local: &Tensor, reduces: bool) -> Result<Meeting> {
+        let group = axis.group.ok_or_else(|| Error::runtime("boxing: this rank is in no group of the mesh axis"))?;
+        let device = local.device();
+        // Devices add no short integers.
+        let there = !device.is_cpu() && serves_device(device) && !(reduces && local.dtype() == DType::I16);
+        match there {
+            true => Ok(Meeting { group: on_device(group, device)?, device }),
+            false => Ok(Meeting { group: group.clone(), device: Device::CPU }),
+        }
+    }
+
+    fn empty(&self, dtype: DType, sizes: &[i64]) -> Result<Tensor> {
+        Tensor::empty(dtype, self.device, sizes)
+    }
+
+    fn run(&self, request: Request) -> Result<()> {
+        // SAFETY: the tensors of the request live until this returns, nobody else has the written one, and memory of a device
+        // is given back in the order of this thread's queue, which comes after the operation.
+        unsafe { self.group.run(request) }
+    }
 }
 
 fn reduce_op(kind: PKind) -> ReduceOp {
@@ -90,12 +118,12 @@ fn pieces(
 }
 
 /// The chunks along `d`, one after the other.
-fn pack(t: &Tensor, d: usize, n: i64) -> Result<Tensor> {
+fn pack(t: &Tensor, d: usize, n: i64, device: Device) -> Result<Tensor> {
     if t.is_contiguous() && leading(t.sizes(), d) {
-        return host(t);
+        return dense_at(t, device);
     }
-    let t = host(t)?;
-    let flat = host_empty(t.dtype(), &[t.numel()])?;
+    let t = dense_at(t, device)?;
+    let flat = Tensor::empty(t.dtype(), device, &[t.numel()])?;
     pieces(&flat, t.sizes(), d, n, |piece, start, len| copy_into(piece, &narrow(&t, d, start, len)?))?;
     Ok(flat)
 }
@@ -105,47 +133,46 @@ fn unpack(flat: Tensor, sizes: &[i64], d: usize, n: i64) -> Result<Tensor> {
     if leading(sizes, d) {
         return flat.alias(Dims::from_slice(sizes), oneflow_base::contiguous_strides(sizes), 0);
     }
-    let out = host_empty(flat.dtype(), sizes)?;
+    let out = Tensor::empty(flat.dtype(), flat.device(), sizes)?;
     pieces(&flat, sizes, d, n, |piece, start, len| copy_into(&narrow(&out, d, start, len)?, piece))?;
     Ok(out)
 }
 
 fn all_reduce(local: &Tensor, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
-    let out = host_copy(local)?;
-    // SAFETY: the copy was made here.
-    group(axis)?.all_reduce(unsafe { bytes_mut(&out) }, out.dtype(), reduce_op(kind))?;
+    let at = Meeting::of(axis, local, true)?;
+    let out = copy_at(local, at.device)?;
+    at.run(Request::AllReduce { data: span(&out), dtype: out.dtype(), op: reduce_op(kind) })?;
     Ok(out)
 }
 
 fn reduce_scatter(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
-    let packed = pack(local, d, axis.n)?;
+    let at = Meeting::of(axis, local, true)?;
+    let packed = pack(local, d, axis.n, at.device)?;
     let (_, len) = balanced_split(sizes[d], axis.n, axis.coord);
-    let out = host_empty(local.dtype(), &with_dim(sizes, d, len))?;
-    let counts = counts(sizes, d, axis.n);
-    // SAFETY: the output was made here.
-    let to = unsafe { bytes_mut(&out) };
-    group(axis)?.reduce_scatter_v(to, bytes(&packed), &counts, out.dtype(), reduce_op(kind))?;
+    let out = at.empty(local.dtype(), &with_dim(sizes, d, len))?;
+    let (output, input, counts) = (span(&out), span(&packed), counts(sizes, d, axis.n));
+    at.run(Request::ReduceScatter { output, input, counts, dtype: out.dtype(), op: reduce_op(kind) })?;
     Ok(out)
 }
 
 fn all_gather(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>) -> Result<Tensor> {
-    let mine = host(local)?;
-    let flat = host_empty(local.dtype(), &[sizes.iter().product()])?;
-    // SAFETY: the output was made here.
-    let to = unsafe { bytes_mut(&flat) };
-    group(axis)?.all_gather_v(to, bytes(&mine), &counts(sizes, d, axis.n), flat.dtype())?;
+    let at = Meeting::of(axis, local, false)?;
+    let mine = dense_at(local, at.device)?;
+    let flat = at.empty(local.dtype(), &[sizes.iter().product()])?;
+    let (output, input, counts) = (span(&flat), span(&mine), counts(sizes, d, axis.n));
+    at.run(Request::AllGather { output, input, counts, dtype: flat.dtype() })?;
     unpack(flat, sizes, d, axis.n)
 }
 
 fn all_to_all(local: &Tensor, sizes: &[i64], a: usize, b: usize, axis: &Axis<'_>) -> Result<Tensor> {
-    let packed = pack(local, b, axis.n)?;
+    let at = Meeting::of(axis, local, false)?;
+    let packed = pack(local, b, axis.n, at.device)?;
     let (_, len) = balanced_split(sizes[b], axis.n, axis.coord);
     let mine = with_dim(sizes, b, len);
-    let flat = host_empty(local.dtype(), &[mine.iter().product()])?;
-    let (send, recv) = (counts(local.sizes(), b, axis.n), counts(&mine, a, axis.n));
-    // SAFETY: the output was made here.
-    let to = unsafe { bytes_mut(&flat) };
-    group(axis)?.all_to_all_v(to, &recv, bytes(&packed), &send, flat.dtype())?;
+    let flat = at.empty(local.dtype(), &[mine.iter().product()])?;
+    let (send_counts, recv_counts) = (counts(local.sizes(), b, axis.n), counts(&mine, a, axis.n));
+    let (output, input) = (span(&flat), span(&packed));
+    at.run(Request::AllToAll { output, recv_counts, input, send_counts, dtype: flat.dtype() })?;
     unpack(flat, &mine, a, axis.n)
 }
 

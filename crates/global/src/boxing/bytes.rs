@@ -1,7 +1,8 @@
-//! Tensors as bytes: what boxing packs, sends and unpacks. Communication happens in host memory.
+//! Tensors as bytes: what boxing packs, sends and unpacks, in host memory or on a device.
 
 use crate::mesh::Part;
 use oneflow_base::{DType, Device, Dims, Result};
+use oneflow_comm::Span;
 use oneflow_core::{Tensor, Tls, bit, copy_into, copy_to_host, tls, with_tls};
 use oneflow_ops::TensorOps;
 
@@ -30,9 +31,28 @@ pub fn dense(t: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-/// A dense copy in host memory, which nobody else sees.
-pub fn host_copy(t: &Tensor) -> Result<Tensor> {
-    copy_to_host(t)
+/// A dense copy on a device, which nobody else sees.
+pub fn copy_at(t: &Tensor, device: Device) -> Result<Tensor> {
+    if device.is_cpu() {
+        return copy_to_host(t);
+    }
+    let out = Tensor::empty(t.dtype(), device, t.sizes())?;
+    copy_into(&out, t)?;
+    Ok(out)
+}
+
+/// A dense tensor on a device with these elements: the tensor itself where it is one.
+pub fn dense_at(t: &Tensor, device: Device) -> Result<Tensor> {
+    if t.device() == device && t.is_contiguous() { Ok(t.clone()) } else { copy_at(t, device) }
+}
+
+/// The memory of a dense tensor, on whichever device.
+pub fn span(t: &Tensor) -> Span {
+    debug_assert!(t.is_contiguous());
+    match t.numel() as usize * t.dtype().size() {
+        0 => Span::EMPTY,
+        len => Span { ptr: t.data_ptr(), len },
+    }
 }
 
 /// A dense host tensor with these elements: the tensor itself where it is one.

@@ -52,7 +52,7 @@ fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Resul
             let out = part(t.sizes(), hierarchy, &cur, &coords).sizes;
             traced::record(&shard, &whole, &out, k, step.from, step.to, from.placement_id)?
         } else {
-            let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_deref() };
+            let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_ref() };
             axis::step(&shard, &whole, step.from, step.to, &axis)?
         };
     }

@@ -55,6 +55,7 @@ pub static BOX_AXIS: OpDef = OpDef {
 
 pub fn register() {
     STEP.provide(DeviceType::CPU, run);
+    STEP.provide(DeviceType::CUDA, run);
 }
 
 /// Records a step.
@@ -105,11 +106,11 @@ pub(super) fn decode(code: i64) -> Sbp {
 ///
 /// # Safety
 /// The tensor does not outlive the launch.
-pub(super) unsafe fn over(v: &View<'_>) -> Result<Tensor> {
+pub(super) unsafe fn over(v: &View<'_>, device: Device) -> Result<Tensor> {
     let reach: i64 = v.sizes.iter().zip(v.strides).map(|(n, s)| (n - 1).max(0) * s).sum();
     let bytes = if v.sizes.contains(&0) { 0 } else { (reach + 1) as usize * v.dtype.size() };
     // SAFETY: the view is valid for the launch, which the tensor does not outlive.
-    let storage = unsafe { Storage::foreign(Device::CPU, v.ptr, bytes, Box::new(())) };
+    let storage = unsafe { Storage::foreign(device, v.ptr, bytes, Box::new(())) };
     Tensor::from_storage(storage, v.dtype, Dims::from_slice(v.sizes), Dims::from_slice(v.strides), 0)
 }
 
@@ -120,7 +121,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let groups = groups_at(world, placement)
         .ok_or_else(|| Error::runtime("boxing in a plan: the process group it was traced with is gone"))?;
     let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
-    let group = groups.get(axis).and_then(|g| g.as_deref());
+    let group = groups.get(axis).and_then(|g| g.as_ref());
     let axis = Axis { n, coord: group.map_or(0, |g| g.rank() as i64), group };
     // A plan may come from a file: its words are checked against its operands.
     let laid_out = |s: Sbp| {
@@ -142,6 +143,6 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
         return Err(Error::value(format!("plan: boxing {from:?} to {to:?} does not fit its operands")));
     }
     // SAFETY: both tensors end with this function.
-    let (input, output) = unsafe { (over(&l.input(0)?)?, over(&l.output(0)?)?) };
+    let (input, output) = unsafe { (over(&l.input(0)?, l.queue.device)?, over(&l.output(0)?, l.queue.device)?) };
     copy_into(&output, &step(&input, &sizes, from, to, &axis)?)
 }

@@ -168,7 +168,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let before = with_traffic(&world, |t| t.sent.remove(&number)).unwrap_or_default();
     before.iter().try_for_each(|work| work.wait(None))?;
     // SAFETY: both tensors end with this function.
-    let input = input.map(|v| unsafe { over(&v) }).transpose()?;
+    let input = input.map(|v| unsafe { over(&v, l.queue.device) }).transpose()?;
     let c = Cross { sizes: &sizes, dtype: output.dtype, from, to, tag: tag(number) };
     let (made, sends) = cross(input.as_ref(), &c, &*world)?;
     if !sends.is_empty() {
@@ -176,7 +176,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     }
     match made {
         // SAFETY: as above.
-        Some(made) => copy_into(&unsafe { over(&output) }?, &made),
+        Some(made) => copy_into(&unsafe { over(&output, l.queue.device) }?, &made),
         None => Ok(()),
     }
 }

@@ -64,7 +64,8 @@ class Messages:
         tag = self._tag(stage, backward, micro_batch)
         self._open = [(work, t) for work, t in self._open if not work.is_completed()]
         for i, t in enumerate([header, *tensors]):
-            t = t.detach().contiguous()
+            # Tensors of a GPU go by the host: messages between GPUs have no tags, and schedules cross.
+            t = t.detach().contiguous().cpu()
             self._open.append((_point_to_point.isend(t, group=self._group, group_dst=rank, tag=tag + i), t))
 
     def receive(self, rank: int, stage: int, backward: bool, micro_batch: int, device: Any) -> list[Tensor]:
@@ -78,9 +79,9 @@ class Messages:
         _point_to_point.recv(header, group=self._group, group_src=rank, tag=tag)
         tensors = []
         for i, (dtype, wants, sizes) in enumerate(_read(header.tolist(), rank)):
-            t = oneflow.empty(sizes, dtype=dtype, device=device)
+            t = oneflow.empty(sizes, dtype=dtype)
             _point_to_point.recv(t, group=self._group, group_src=rank, tag=tag + 1 + i)
-            tensors.append(t.requires_grad_(wants))
+            tensors.append(t.to(device).requires_grad_(wants))
         return tensors
 
     def finish(self) -> None:

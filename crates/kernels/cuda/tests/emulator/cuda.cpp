@@ -19,6 +19,7 @@
 #include <mutex>
 #include <set>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct Work {
     std::shared_ptr<Point> after;
     uint64_t count;
     std::function<Result()> run;
+    // Of work that waits for other processes: tried until it returns true.
+    std::function<bool()> advance;
 };
 struct Stream {
     int device;
@@ -124,32 +127,49 @@ static bool is_free(const Stream* s) {
     const Work& w = s->queue.front();
     return !w.after || w.after->reached >= w.count;
 }
-static void step(Stream* s) {
+// Returns false where the work waits for another process.
+static bool step(Stream* s) {
+    if (s->queue.front().advance && !s->queue.front().advance()) return false;
     Work w = std::move(s->queue.front());
     s->queue.pop_front();
     const Result r = w.run ? w.run() : 0;
     if (r && !sticky) sticky = r;
+    return true;
 }
-// Does work until `done`, of streams in an order of the seed's: `want` first, or anybody. Returns false where nobody can go on.
-static bool run_until(Stream* want, const std::function<bool()>& done) {
+// Does work until `done`, of streams in an order of the seed's: `want` first, or anybody. Returns false where nobody can go on,
+// or where all that could wait for other processes and the caller does not.
+static bool run_until(Stream* want, const std::function<bool()>& done, bool waits) {
     const bool last = draw() & 1;
+    std::set<Stream*> waiting;
     while (!done()) {
         std::vector<Stream*> able;
         for (Stream* s : streams())
-            if (!s->queue.empty() && is_free(s)) able.push_back(s);
-        if (able.empty()) return false;
+            if (!s->queue.empty() && is_free(s) && !waiting.count(s)) able.push_back(s);
+        if (able.empty()) {
+            if (waiting.empty() || !waits) return false;
+            // Held once: calls do not call each other. Whoever comes meanwhile may do the work.
+            waiting.clear();
+            lock().unlock();
+            usleep(100);
+            lock().lock();
+            continue;
+        }
         Stream* next = able[draw() % able.size()];
         // The others' work as late as can be, for half of the seeds.
-        if (last && want && !want->queue.empty() && is_free(want)) next = want;
-        step(next);
+        if (last && want && std::find(able.begin(), able.end(), want) != able.end()) next = want;
+        if (!step(next)) waiting.insert(next);
     }
     return true;
 }
-static Result drain(Stream* s) { return run_until(s, [&] { return s->queue.empty(); }) ? failed() : LAUNCH_FAILED; }
+static Result drain(Stream* s) { return run_until(s, [&] { return s->queue.empty(); }, true) ? failed() : LAUNCH_FAILED; }
 static Result drain_all() {
-    for (Stream* s : streams())
+    for (Stream* s : std::vector<Stream*>(streams()))
         if (Result r = drain(s)) return r;
     return failed();
+}
+static void run_some(uint64_t n) {
+    uint64_t k = 0;
+    run_until(nullptr, [&] { return k++ >= n; }, false);
 }
 static Stream* stream_of(void* s) {
     static Stream* legacy = new Stream{0};
@@ -166,14 +186,12 @@ static Result issue(void* stream, Work w) {
     Stream* s = stream_of(stream);
     if (s->capture) return add_node(s, std::move(w.run));
     s->queue.push_back(std::move(w));
-    if (seed() == 0) return drain_all();
     // A long queue, and sometimes a short one, goes on by itself.
-    if (s->queue.size() > 4096) return drain(s);
-    if (draw() % 16 == 0) {
-        const uint64_t n = draw() % 8;
-        uint64_t k = 0;
-        run_until(nullptr, [&] { return k++ >= n; });
+    if (seed() == 0 || s->queue.size() > 4096) {
+        run_until(s, [&] { return s->queue.empty(); }, false);
+        return failed();
     }
+    if (draw() % 16 == 0) run_some(draw() % 8);
     return 0;
 }
 static const Range* range_of(Ptr p, size_t n) {
@@ -227,6 +245,9 @@ Result cuStreamCreate(void** s, unsigned) {
     *s = streams().back();
     return 0;
 }
+// All streams have one priority: the order is the seed's.
+Result cuStreamCreateWithPriority(void** s, unsigned flags, int priority) { return priority > 0 || priority < -5 ? INVALID : cuStreamCreate(s, flags); }
+Result cuCtxGetStreamPriorityRange(int* least, int* greatest) { *least = 0; *greatest = -5; return 0; }
 Result cuStreamSynchronize(void* s) {
     LOCKED;
     if ((uintptr_t)s > 2 && ((Stream*)s)->capture) return refuse(((Stream*)s)->capture, 900);
@@ -279,9 +300,7 @@ Result cuEventQuery(void* e) {
     if (((Event*)e)->capture) return refuse(((Event*)e)->capture, 907);
     if (Result r = unsafe_call()) return r;
     Point& point = *((Event*)e)->point;
-    uint64_t k = 0;
-    const uint64_t n = draw() % 4;
-    run_until(nullptr, [&] { return k++ >= n; });
+    run_some(draw() % 4);
     if (Result r = failed()) return r;
     return point.reached >= point.recorded ? 0 : NOT_READY;
 }
@@ -290,7 +309,7 @@ Result cuEventSynchronize(void* e) {
     if (((Event*)e)->capture) return refuse(((Event*)e)->capture, 907);
     if (Result r = unsafe_call()) return r;
     Point& point = *((Event*)e)->point;
-    return run_until(nullptr, [&] { return point.reached >= point.recorded; }) ? failed() : LAUNCH_FAILED;
+    return run_until(nullptr, [&] { return point.reached >= point.recorded; }, true) ? failed() : LAUNCH_FAILED;
 }
 Result cuEventDestroy_v2(void* e) { LOCKED; delete (Event*)e; return 0; }
 Result cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -459,6 +478,28 @@ Result emulator_issue(void* stream, void (*run)(void*), void* what, void (*free)
     LOCKED;
     const std::shared_ptr<void> kept(what, free);
     return issue(stream, Work{nullptr, 0, [=] { run(kept.get()); return 0; }});
+}
+// Work of a library that waits for other processes: `advance` is called when the stream comes to it, until it returns 1.
+Result emulator_issue_waiting(void* stream, int (*advance)(void*), void* what, void (*free)(void*)) {
+    LOCKED;
+    if (is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
+    const std::shared_ptr<void> kept(what, free);
+    return issue(stream, Work{nullptr, 0, nullptr, [=] { return advance(kept.get()) != 0; }});
+}
+// The index of the current device, or -1.
+int emulator_device() { return context ? context->index : -1; }
+// Work goes on a little from time to time, also when nobody waits here: other processes may.
+void emulator_run_by_itself() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        std::thread([] {
+            for (;;) {
+                usleep(1000);
+                LOCKED;
+                run_some(draw() % 8);
+            }
+        }).detach();
+    });
 }
 Result cuGetErrorName(int code, const char** s) {
     static const std::map<int, const char*> names{
