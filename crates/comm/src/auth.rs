@@ -1,8 +1,9 @@
 //! Who may meet whom: the job's secret, and the proof between two processes that both know it.
 //!
 //! Both ends of a connection send a random number and answer with HMAC-SHA256 of both numbers and of what they say, so a
-//! recorded handshake is worth nothing later and no end sends the secret. The handshake keeps strangers out. It neither hides
-//! nor protects what is sent afterwards from somebody who controls the network in between.
+//! recorded handshake is worth nothing later and no end sends the secret. The handshake keeps strangers out. What is sent
+//! afterwards it neither hides nor protects from somebody who controls the network in between: that takes TLS (`tls`), to
+//! whose session the proof is then bound.
 
 use std::fmt;
 use std::io::Read;
@@ -35,6 +36,8 @@ pub(crate) const TAG: usize = 32;
 pub enum Access {
     /// Processes that know the secret, on any host.
     Secret(Secret),
+    /// Processes that have a certificate of the job's authority, on any host.
+    Certificate,
     /// Processes of this host.
     OneHost,
     /// Whoever reaches the ports.
@@ -131,6 +134,11 @@ impl Key {
             said.extend_from_slice(word);
         }
         hmac_sha256(&self.0, &said)
+    }
+
+    /// The key of proofs that hold in one TLS session alone.
+    pub fn bound(&self, session: &[u8]) -> Key {
+        Key(self.tag("a TLS session", &[session]).to_vec())
     }
 
     /// Returns true if `tag` is that proof; takes the same time whether it is or not.

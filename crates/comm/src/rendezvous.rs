@@ -14,6 +14,7 @@ use crate::auth::{Access, HOW, host_name};
 use crate::group::ProcessGroup;
 use crate::interrupt;
 pub use crate::launch::Launch;
+use crate::security::Security;
 use crate::store::{PrefixStore, Store, TcpStore};
 use crate::{set_process_group, tcp};
 
@@ -31,18 +32,24 @@ impl Launch {
         let deadline = now.checked_add(store_timeout).unwrap_or(now + Duration::from_secs(365 * 86_400));
         let left = || deadline.saturating_duration_since(Instant::now());
         let is_host = self.rank == 0 && !self.agent_store;
-        let access = Access::from_env().map_err(said)?;
-        if is_host && matches!(access, Access::Anybody) {
+        let security = Security::from_env().map_err(said)?;
+        if is_host && matches!(security.access, Access::Anybody) {
             tracing::warn!("oneflow.distributed: ONEFLOW_INSECURE=1: who reaches the ranks' ports can join the job");
+        }
+        if self.rank == 0 && self.agent_store && security.tls.is_some() {
+            tracing::warn!(
+                "oneflow.distributed: ONEFLOW_TLS=1: the store at {host}:{port} is the launcher's and has no TLS; the ranks' \
+                 addresses are read there in the clear, and everything between ranks is encrypted"
+            );
         }
         loop {
             let store = match is_host {
-                true => TcpStore::host_as(host, *port, store_timeout, &access).map_err(said)?,
+                true => TcpStore::host_as(host, *port, store_timeout, &security).map_err(said)?,
                 false if self.agent_store => TcpStore::connect(host, *port, left()).map_err(said)?,
-                false => TcpStore::connect_as(host, *port, left(), &access).map_err(said)?,
+                false => TcpStore::connect_as(host, *port, left(), &security).map_err(said)?,
             };
             let store = Arc::new(PrefixStore::new(format!("oneflow/{}", self.run_id), Arc::new(store)));
-            let meeting = Meeting { store, access: access.clone(), name: Some(WORLD), listen: None };
+            let meeting = Meeting { store, security: security.clone(), name: Some(WORLD), listen: None };
             match join(meeting, self.rank, self.world_size, left, timeout) {
                 // What answered may have been the store of the job before, which ends when its rank 0 leaves it.
                 Err(e) if !is_host && !is_final(&e) && left() > AGAIN => {
@@ -111,7 +118,7 @@ fn over(
     }
     let started = Instant::now();
     let left = || store_timeout.saturating_sub(started.elapsed());
-    let meeting = Meeting { store: Arc::new(store), access: Access::from_env()?, name, listen };
+    let meeting = Meeting { store: Arc::new(store), security: Security::from_env()?, name, listen };
     join(meeting, rank, size, left, timeout).map_err(|e| e.context("rendezvous (store): "))
 }
 
@@ -126,7 +133,7 @@ fn name_of(word: u64) -> String {
 /// Where and as what ranks meet.
 struct Meeting {
     store: Arc<dyn Store>,
-    access: Access,
+    security: Security,
     /// Of the group; rank 0 draws one where there is none.
     name: Option<&'static str>,
     listen: Option<IpAddr>,
@@ -140,8 +147,8 @@ fn join(
     left: impl Fn() -> Duration,
     timeout: Duration,
 ) -> Result<Arc<dyn ProcessGroup>> {
-    let Meeting { store, access, name, listen } = meeting;
-    let host = matches!(access, Access::OneHost).then(host_name);
+    let Meeting { store, security, name, listen } = meeting;
+    let host = matches!(security.access, Access::OneHost).then(host_name);
     let generation = agree(&*store, rank, size, host.as_deref(), left())?;
     // A store that is on no network is one of this host.
     let local_ip = listen.or_else(|| store.local_ip()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -151,7 +158,7 @@ fn join(
         None => Some(name_of(draw(&*store, rank, left())?)),
     };
     let name = drawn.as_deref().or(name).unwrap_or(WORLD);
-    tcp::join(tcp::Site { store, local_ip, generation, access }, name, rank, size, left(), timeout)
+    tcp::join(tcp::Site { store, local_ip, generation, security }, name, rank, size, left(), timeout)
 }
 
 /// A word that rank 0 draws for all.

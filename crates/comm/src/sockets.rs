@@ -19,6 +19,11 @@ pub(crate) fn send_some(
     let head = IoSlice::new(&header[at.min(Header::LEN)..]);
     let rest = IoSlice::new(&data[at.saturating_sub(Header::LEN)..]);
     let slices = if at < Header::LEN { &[head, rest][..] } else { &[rest][..] };
+    send_slices(stream, slices)
+}
+
+/// Sends what the socket takes.
+pub(crate) fn send_slices(stream: &TcpStream, slices: &[IoSlice<'_>]) -> std::io::Result<usize> {
     loop {
         match sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Err(rustix::io::Errno::INTR) => {}

@@ -127,7 +127,7 @@ fn messages(group: &dyn ProcessGroup) -> Result<()> {
 }
 
 fn site(store: &Arc<dyn Store>) -> tcp::Site {
-    tcp::Site { store: store.clone(), local_ip: HERE, generation: 1, access: Access::OneHost }
+    tcp::Site { store: store.clone(), local_ip: HERE, generation: 1, security: Access::OneHost.into() }
 }
 
 /// Runs `f` on `n` threads, each a rank with its own sockets.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oneflow_comm::store::{FileStore, MemoryStore, PrefixStore, Server, Store, TcpStore};
-use oneflow_comm::{Access, Secret};
+use oneflow_comm::{Access, Secret, Security};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -135,8 +135,8 @@ fn raw(server: &Server, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-fn secret(text: &str) -> Access {
-    Access::Secret(Secret::new(text).unwrap())
+fn secret(text: &str) -> Security {
+    Access::Secret(Secret::new(text).unwrap()).into()
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_server_with_a_secret_serves_those_who_know_it() {
     let job = secret("the secret of this job");
     let server = Server::bind_as("127.0.0.1:0".parse().unwrap(), job.clone()).unwrap();
     let port = server.address().port();
-    let connect = |access: &Access| TcpStore::connect_as("127.0.0.1", port, LONG, access);
+    let connect = |security: &Security| TcpStore::connect_as("127.0.0.1", port, LONG, security);
     let store = connect(&job).unwrap();
     store.set("k", b"v").unwrap();
     check_all(&(Arc::new(PrefixStore::new("p", Arc::new(connect(&job).unwrap()))) as _));
@@ -205,7 +205,7 @@ fn a_crowd_at_a_guarded_server_disturbs_nobody() {
 fn a_server_listens_on_one_interface() {
     let any = "0.0.0.0:0".parse().unwrap();
     assert!(Server::bind(any).unwrap().address().ip().is_loopback());
-    let error = Server::bind_as(any, Access::Anybody).err().unwrap();
+    let error = Server::bind_as(any, Access::Anybody.into()).err().unwrap();
     assert!(error.text().contains("every interface"), "{error}");
 }
 

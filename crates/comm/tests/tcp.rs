@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(60);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn site(store: &Arc<dyn Store>, local_ip: IpAddr, generation: u64) -> tcp::Site {
-    tcp::Site { store: store.clone(), local_ip, generation, access: Access::OneHost }
+    tcp::Site { store: store.clone(), local_ip, generation, security: Access::OneHost.into() }
 }
 
 /// Runs `f` on `n` threads, each a rank with its own sockets.

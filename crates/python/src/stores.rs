@@ -1,7 +1,7 @@
 //! Key-value stores as Python sees them; the package gives them PyTorch's names.
 
 use crate::gate::{self, run};
-use oneflow_comm::Access;
+use oneflow_comm::Security;
 use oneflow_comm::store::{FileStore, MemoryStore, PrefixStore, Store, TcpStore};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -40,10 +40,10 @@ impl PyStore {
         let timeout = duration(timeout)?;
         let store = run(|| {
             gate::detach(py, || {
-                let access = Access::from_env()?;
+                let security = Security::from_env()?;
                 match is_server {
-                    true => TcpStore::host_as(host, port, timeout, &access),
-                    false => TcpStore::connect_to_any(host, port, timeout, &access),
+                    true => TcpStore::host_as(host, port, timeout, &security),
+                    false => TcpStore::connect_to_any(host, port, timeout, &security),
                 }
             })
         })?;

@@ -3,7 +3,8 @@
 Takes torchrun's flags for one launcher a node, also as variables (``PET_NNODES`` and the like), and gives every process
 torchrun's environment. The first process that fails ends the others, after which all may start anew
 (``--max-restarts``); no process outlives the launcher. On one machine the launcher makes the job's secret; on several
-``ONEFLOW_JOB_SECRET`` or ``ONEFLOW_JOB_SECRET_FILE`` must be the same for all.
+``ONEFLOW_JOB_SECRET`` or ``ONEFLOW_JOB_SECRET_FILE`` must be the same for all. With ``--tls`` all connections between
+ranks are encrypted.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--log-dir", "--log_dir", "--logdir", help="folder for a file of output for each rank and start"
+    )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="encrypt all connections between ranks: ONEFLOW_TLS=1",
     )
     parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
     parser.add_argument("--no-python", "--no_python", action="store_true", help="the script is a program")
@@ -111,6 +117,8 @@ def environment(args: argparse.Namespace, local_rank: int, restart: int = 0) -> 
     env = {**os.environ, **{name: str(value) for name, value in own.items()}}
     if args.nnodes == 1 and not (env.get("ONEFLOW_JOB_SECRET") or env.get("ONEFLOW_JOB_SECRET_FILE")):
         env["ONEFLOW_JOB_SECRET"] = args.secret
+    if args.tls:
+        env["ONEFLOW_TLS"] = "1"
     env["TORCHELASTIC_ERROR_FILE"] = os.path.join(args.records, f"error{own['RANK']}.{restart}.json")
     env.setdefault("ONEFLOW_FLIGHT_DIR", os.path.join(args.records, f"flight.{restart}"))
     if n > 1:

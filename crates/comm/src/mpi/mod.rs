@@ -16,6 +16,7 @@ use oneflow_base::{Error, Result};
 use crate::engine::Group;
 use crate::group::ProcessGroup;
 use crate::registry::set_process_group;
+use crate::security::Security;
 pub(crate) use library::is_available;
 use transport::Wire;
 
@@ -28,6 +29,11 @@ pub fn is_mpi_available() -> bool {
 /// number of ranks that the environment tells. Returns the MPI library's name and version.
 pub fn init(expected: usize, timeout: Duration) -> Result<String> {
     let said = |cause: String| Error::runtime(format!("backend 'mpi': {cause}"));
+    if Security::from_env()?.tls.is_some() {
+        return Err(said(
+            "ONEFLOW_TLS=1, but an MPI library sends in the clear: use the backend 'gloo', or unset it".to_owned(),
+        ));
+    }
     let mpi = library::start().map_err(said)?;
     if mpi.size != expected {
         return Err(said(format!(

@@ -3,7 +3,7 @@
 //! A request uses a connection alone, from a small pool: a thread that waits does not hold up the others, and a
 //! connection on which anything went wrong is thrown away instead of being resynchronised.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 use oneflow_base::{Error, Result};
 
 use super::{CLIENT, MAX_KEY, MAX_VALUE, SERVER, Server, Store, code};
-use crate::auth::{Access, HOW, Key, NONCE, TAG, nonce};
+use crate::auth::{Access, HOW, NONCE, TAG, nonce};
 use crate::interrupt;
+use crate::security::Security;
+use crate::stream::{Credentials, Load, Stream};
+use crate::tls::{Fault, NEEDS_TLS, NO_TLS};
 
 /// A store on another process, or on this one when it was made by [`TcpStore::host`].
 pub struct TcpStore {
@@ -22,7 +25,7 @@ pub struct TcpStore {
     /// The interface on which the server is reached: where this process can be reached by the others.
     local_ip: IpAddr,
     /// Of the job, where the server is one of its own.
-    key: Option<Key>,
+    credentials: Option<Credentials>,
     /// Lives as long as the store that started it, or until that is closed.
     server: Mutex<Option<Server>>,
 }
@@ -34,17 +37,25 @@ impl TcpStore {
         Self::find(host, port, timeout, None, true)
     }
 
-    /// As [`TcpStore::connect`], to a server of this job: where there is a secret, both ends prove that they know it.
-    pub fn connect_as(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
-        Self::find(host, port, timeout, secret(access), false)
+    /// As [`TcpStore::connect`], to a server of this job: where there is a secret, both ends prove that they know it, and with TLS
+    /// everything is encrypted.
+    pub fn connect_as(host: &str, port: u16, timeout: Duration, security: &Security) -> Result<TcpStore> {
+        Self::find(host, port, timeout, shown(security), false)
     }
 
-    /// As [`TcpStore::connect_as`], where the server may also be another program's, which is not trusted then.
-    pub fn connect_to_any(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
-        Self::find(host, port, timeout, secret(access), true)
+    /// As [`TcpStore::connect_as`], where the server may also be another program's, which is not trusted then. A job with TLS
+    /// does not talk to those: they have none.
+    pub fn connect_to_any(host: &str, port: u16, timeout: Duration, security: &Security) -> Result<TcpStore> {
+        Self::find(host, port, timeout, shown(security), security.tls.is_none())
     }
 
-    fn find(host: &str, port: u16, timeout: Duration, key: Option<Key>, foreign: bool) -> Result<TcpStore> {
+    fn find(
+        host: &str,
+        port: u16,
+        timeout: Duration,
+        credentials: Option<Credentials>,
+        foreign: bool,
+    ) -> Result<TcpStore> {
         let deadline = after(timeout);
         let mut pause = Duration::from_millis(10);
         // Since when a server refuses this process, and its words.
@@ -55,13 +66,17 @@ impl TcpStore {
                 Ok(addresses) => {
                     let mut cause = String::new();
                     for address in addresses {
-                        match Self::knock(address, deadline, key.as_ref(), foreign) {
-                            Ok((connection, key)) => return Self::with(connection, address, timeout, key, None),
+                        match Self::knock(address, deadline, credentials.as_ref(), foreign) {
+                            Ok((connection, shown)) => return Self::with(connection, address, timeout, shown, None),
                             Err(e) => {
                                 cause = e.to_string();
                                 refused = match e.kind() {
                                     ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
                                         Some((refused.map_or_else(Instant::now, |(since, _)| since), cause.clone()))
+                                    }
+                                    _ if Fault::of(&e).is_some() => {
+                                        let since = refused.map_or_else(Instant::now, |(since, _)| since);
+                                        Some((since, format!("it {cause}")))
                                     }
                                     ErrorKind::TimedOut => refused,
                                     _ => None,
@@ -92,40 +107,40 @@ impl TcpStore {
         }
     }
 
-    /// One connection, and the key that goes with it.
+    /// One connection, and what was shown on it.
     fn knock(
         address: SocketAddr,
         deadline: Instant,
-        key: Option<&Key>,
+        shown: Option<&Credentials>,
         foreign: bool,
-    ) -> std::io::Result<(Connection, Option<Key>)> {
+    ) -> std::io::Result<(Connection, Option<Credentials>)> {
         let limit = if foreign { deadline.min(after(FOREIGN)) } else { deadline };
-        match Connection::open(address, if key.is_some() { limit } else { deadline }, key) {
+        match Connection::open(address, if shown.is_some() { limit } else { deadline }, shown) {
             // A server of torch's hangs up at words that it does not know.
-            Err(e) if e.kind() == ErrorKind::Unsupported && key.is_some() && foreign => {
+            Err(e) if e.kind() == ErrorKind::Unsupported && shown.is_some() && foreign => {
                 Ok((Connection::open(address, deadline, None)?, None))
             }
-            other => Ok((other?, key.cloned())),
+            other => Ok((other?, shown.cloned())),
         }
     }
 
     /// Starts a server at this address, which must be one of this host's, for processes of this host, and connects to it.
     /// Port 0 takes a free one.
     pub fn host(host: &str, port: u16, timeout: Duration) -> Result<TcpStore> {
-        Self::host_as(host, port, timeout, &Access::OneHost)
+        Self::host_as(host, port, timeout, &Access::OneHost.into())
     }
 
-    /// As [`TcpStore::host`], for those whom `access` lets in.
-    pub fn host_as(host: &str, port: u16, timeout: Duration, access: &Access) -> Result<TcpStore> {
+    /// As [`TcpStore::host`], for those whom `security` lets in.
+    pub fn host_as(host: &str, port: u16, timeout: Duration, security: &Security) -> Result<TcpStore> {
         let addresses = resolve(host, port).map_err(|e| Error::runtime(format!("store: {e}")))?;
         let mut last = Error::runtime(format!("store: '{host}' has no address"));
         for address in addresses {
-            match Server::bind_as(address, access.clone()) {
+            match Server::bind_as(address, security.clone()) {
                 Ok(server) => {
-                    let (address, key) = (server.address(), secret(access));
-                    let connection = Connection::open(address, after(timeout), key.as_ref())
+                    let (address, shown) = (server.address(), shown(security));
+                    let connection = Connection::open(address, after(timeout), shown.as_ref())
                         .map_err(|e| Error::runtime(format!("store: cannot connect to {address}: {e}")))?;
-                    return Self::with(connection, address, timeout, key, Some(server));
+                    return Self::with(connection, address, timeout, shown, Some(server));
                 }
                 Err(e) => last = e,
             }
@@ -137,11 +152,18 @@ impl TcpStore {
         first: Connection,
         address: SocketAddr,
         timeout: Duration,
-        key: Option<Key>,
+        credentials: Option<Credentials>,
         server: Option<Server>,
     ) -> Result<TcpStore> {
         let local_ip = first.stream.local_addr().map_err(|e| Error::runtime(format!("store: {e}")))?.ip();
-        Ok(TcpStore { address, timeout, idle: Mutex::new(vec![first]), local_ip, key, server: Mutex::new(server) })
+        Ok(TcpStore {
+            address,
+            timeout,
+            idle: Mutex::new(vec![first]),
+            local_ip,
+            credentials,
+            server: Mutex::new(server),
+        })
     }
 
     /// Where the server is.
@@ -160,7 +182,7 @@ impl TcpStore {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut connection = match idle {
                 Some(connection) => connection,
-                None => Connection::open(self.address, deadline, self.key.as_ref())?,
+                None => Connection::open(self.address, deadline, self.credentials.as_ref())?,
             };
             connection.deadline = deadline;
             let result = f(&mut connection)?;
@@ -305,24 +327,36 @@ const REFUSED: Duration = Duration::from_secs(2);
 /// How long a server may take to answer a question that only ours understand.
 const FOREIGN: Duration = Duration::from_secs(5);
 
-fn secret(access: &Access) -> Option<Key> {
-    matches!(access, Access::Secret(_)).then(|| access.key())
+/// What a client shows to a server of its job, if anything.
+fn shown(security: &Security) -> Option<Credentials> {
+    (security.tls.is_some() || matches!(security.access, Access::Secret(_))).then(|| security.credentials())
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     deadline: Instant,
     nonce: u32,
 }
 
 impl Connection {
-    fn open(address: SocketAddr, deadline: Instant, key: Option<&Key>) -> std::io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
-        stream.set_nodelay(true)?;
-        let nonce = std::process::id() ^ 0x5a5a_0000;
+    fn open(address: SocketAddr, deadline: Instant, shown: Option<&Credentials>) -> std::io::Result<Connection> {
+        let socket = TcpStream::connect_timeout(&address, left(deadline)?)?;
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(left(deadline)?))?;
+        let stream = Stream::connected(socket, shown.and_then(|shown| shown.tls.as_ref()), Load::Words)?;
+        // The first number of a connection is the process, as with PyTorch.
+        let nonce = std::process::id().wrapping_sub(1);
         let mut connection = Connection { stream, deadline, nonce };
-        if let Some(key) = key {
-            connection.prove(key)?;
+        if let Some(shown) = shown {
+            connection.patiently(Stream::handshake).map_err(|e| match e.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                    let text = "it hung up at the first words of TLS, so it is not this job's own store; a store of another \
+                                program, such as torchrun's, has no TLS";
+                    std::io::Error::new(ErrorKind::Unsupported, text)
+                }
+                _ => e,
+            })?;
+            connection.prove(shown)?;
         }
         let mut hello = Message::new(code::VALIDATE);
         hello.0.extend_from_slice(&code::MAGIC.to_le_bytes());
@@ -332,7 +366,8 @@ impl Connection {
     }
 
     /// Both ends prove that they know the job's secret.
-    fn prove(&mut self, key: &Key) -> std::io::Result<()> {
+    fn prove(&mut self, shown: &Credentials) -> std::io::Result<()> {
+        let key = self.stream.bound(&shown.key)?;
         let mine = nonce().map_err(std::io::Error::other)?;
         let mut message = Message::new(code::PROVE);
         message.0.extend_from_slice(&mine);
@@ -345,11 +380,17 @@ impl Connection {
             }
             _ => e,
         })?;
-        self.stream.write_all(&key.tag(CLIENT, &[&mine, &theirs]))?;
+        if theirs == NEEDS_TLS {
+            return Err(std::io::Error::new(ErrorKind::PermissionDenied, NO_TLS));
+        }
+        self.stream.send_all(&key.tag(CLIENT, &[&mine, &theirs]))?;
         let mut answer = [0; 1 + TAG];
         self.read_exact(&mut answer)?;
         let denied = |text: &str| Err(std::io::Error::new(ErrorKind::PermissionDenied, format!("{text}; {HOW}")));
         match answer[0] == code::YES {
+            false if shown.tls.is_some() => {
+                denied("it refused this process: their job secrets differ, or somebody is between them")
+            }
             false => denied("it refused this process: their job secrets differ"),
             true if !key.proves(&answer[1..], SERVER, &[&mine, &theirs]) => {
                 denied("it does not know this job's secret")
@@ -359,16 +400,31 @@ impl Connection {
     }
 
     fn send(&mut self, message: Message) -> std::io::Result<()> {
-        self.stream.set_write_timeout(Some(left(self.deadline)?))?;
-        self.stream.write_all(&message.0)
+        self.stream.socket().set_write_timeout(Some(left(self.deadline)?))?;
+        self.stream.send_all(&message.0)
     }
 
-    fn read_exact(&mut self, mut buf: &mut [u8]) -> std::io::Result<()> {
-        while !buf.is_empty() {
-            self.stream.set_read_timeout(Some(left(self.deadline)?.min(interrupt::PERIOD)))?;
-            match self.stream.read(buf) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(n) => buf = &mut buf[n..],
+    fn read_exact(&mut self, buf: &mut [u8]) -> std::io::Result<()> {
+        let mut at = 0;
+        if buf.is_empty() {
+            return Ok(());
+        }
+        self.patiently(|stream| match stream.read(&mut buf[at..])? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            n => {
+                at += n;
+                Ok(at == buf.len())
+            }
+        })
+    }
+
+    /// Takes steps that each wait for the server, until one is the last.
+    fn patiently(&self, mut step: impl FnMut(&Stream) -> std::io::Result<bool>) -> std::io::Result<()> {
+        loop {
+            self.stream.socket().set_read_timeout(Some(left(self.deadline)?.min(interrupt::PERIOD)))?;
+            match step(&self.stream) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     if interrupt::interrupted() {
                         return Err(std::io::Error::other(interrupt::CAUSE));
@@ -377,7 +433,6 @@ impl Connection {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
     }
 
     fn ping(&mut self) -> std::io::Result<()> {
@@ -389,6 +444,9 @@ impl Connection {
         self.read_exact(&mut echo)?;
         if u32::from_le_bytes(echo) == self.nonce {
             return Ok(());
+        }
+        if echo == NEEDS_TLS[..4] {
+            return Err(std::io::Error::new(ErrorKind::PermissionDenied, NO_TLS));
         }
         let refusal = match echo {
             code::NEEDS_SECRET => "it refused this process, which has no job secret",

@@ -1,19 +1,23 @@
 //! The server end of torch's store protocol: one thread, one poll loop, nothing that a client sends can block it.
 //!
-//! It listens only where it is told to, and serves those whom it may let in (`Access`): who knows the job's secret, or
-//! without one processes of this host. Lengths are checked before anything is kept, what all clients make it hold is bounded,
-//! and a client that breaks the protocol loses its connection.
+//! It listens only where it is told to, and serves those whom it may let in (`Security`): who knows the job's secret, or
+//! without one processes of this host; with TLS, over nothing else. Lengths are checked before anything is kept, what all
+//! clients make it hold is bounded, and a client that breaks the protocol loses its connection.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::auth::{Access, HOW, Key, NONCE, TAG, nonce};
+use crate::security::Security;
 use crate::sockets::timespec;
+use crate::stream::{Load, Stream};
+use crate::tls::{Fault, NEEDS_PLAIN, is_hello};
 use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -52,13 +56,13 @@ pub struct Server {
 impl Server {
     /// For processes of this host.
     pub fn bind(address: SocketAddr) -> Result<Server> {
-        Server::bind_as(address, Access::OneHost)
+        Server::bind_as(address, Access::OneHost.into())
     }
 
-    /// For those whom `access` lets in.
-    pub fn bind_as(mut address: SocketAddr, access: Access) -> Result<Server> {
+    /// For those whom `security` lets in.
+    pub fn bind_as(mut address: SocketAddr, security: Security) -> Result<Server> {
         if address.ip().is_unspecified() {
-            match (&access, address) {
+            match (&security.access, address) {
                 (Access::OneHost, SocketAddr::V4(_)) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
                 (Access::OneHost, SocketAddr::V6(_)) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
                 _ => {
@@ -87,7 +91,8 @@ impl Server {
         let stop = Arc::new(eventfd(0, flags).map_err(|e| fail(e.into()))?);
         let inside = stop.clone();
         let refused = Refused::default();
-        let mut all = Loop { listener, table: Table::default(), clients: Vec::new(), access, refused: refused.clone() };
+        let mut all =
+            Loop { listener, table: Table::default(), clients: Vec::new(), security, refused: refused.clone() };
         let thread =
             std::thread::Builder::new().name("comm store".into()).spawn(move || all.run(&inside)).map_err(fail)?;
         Ok(Server { address: bound, refused, stop, thread: Some(thread) })
@@ -111,10 +116,13 @@ impl Server {
 
 /// Connections that were refused: from where, why, how many.
 #[derive(Clone, Default)]
-struct Refused(Arc<Mutex<HashMap<(IpAddr, &'static str), usize>>>);
+struct Refused(Arc<Mutex<HashMap<(IpAddr, Reason), usize>>>);
+
+/// Why somebody was refused, as the end of a sentence.
+type Reason = Cow<'static, str>;
 
 impl Refused {
-    fn add(&self, from: IpAddr, why: &'static str) {
+    fn add(&self, from: IpAddr, why: Reason) {
         let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() < MAX_STRANGERS {
             *refused.entry((from, why)).or_default() += 1;
@@ -136,12 +144,12 @@ struct Loop {
     listener: TcpListener,
     table: Table,
     clients: Vec<Client>,
-    access: Access,
+    security: Security,
     refused: Refused,
 }
 
 struct Client {
-    stream: TcpStream,
+    stream: Stream,
     from: IpAddr,
     /// When it last said something.
     heard: Instant,
@@ -160,7 +168,7 @@ enum Door {
     /// It was given a number and shall answer: its own number, ours.
     Asked(Key, [u8; NONCE], [u8; NONCE]),
     /// It hears this and is sent away.
-    Shut([u8; 4], &'static str),
+    Shut([u8; 4], Reason),
 }
 
 /// The connection cannot go on.
@@ -175,8 +183,11 @@ impl Loop {
             let pause = full_until.map(|until| until.saturating_duration_since(Instant::now())).or(impatient);
             let knocks = if full_until.is_none() { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, knocks)];
+            let unread = self.clients.iter().any(|client| client.stream.has_unread());
+            let pause = if unread { Some(Duration::ZERO) } else { pause };
             for client in &self.clients {
-                let write = if client.output.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+                let full = !client.output.is_empty() || client.stream.wants_write();
+                let write = if full { PollFlags::OUT } else { PollFlags::empty() };
                 fds.push(PollFd::new(&client.stream, PollFlags::IN | write));
             }
             match poll(&mut fds, pause.map(timespec).as_ref()) {
@@ -192,14 +203,15 @@ impl Loop {
             let (table, refused) = (&mut self.table, &self.refused);
             let mut flags = ready[2..].iter();
             self.clients.retain_mut(|client| {
-                if !flags.next().copied().unwrap_or(false) {
+                let ready = flags.next().copied().unwrap_or(false);
+                if !ready && !client.stream.has_unread() {
                     return true;
                 }
                 // A client may set a value and leave: what it sent is served before its connection is closed.
                 let received = client.receive();
                 let served = client.serve(table, &mut changed).and(received);
-                if let Door::Shut(_, why) = client.door {
-                    refused.add(client.from, why);
+                if let Door::Shut(_, why) = &client.door {
+                    refused.add(client.from, why.clone());
                 }
                 served.is_ok()
             });
@@ -241,10 +253,12 @@ impl Loop {
                 Err(e) => return e.kind() == ErrorKind::WouldBlock,
             };
             let here = || stream.local_addr().is_ok_and(|to| to.ip().to_canonical() == from);
-            let door = match &self.access {
-                Access::Secret(_) => Door::Locked(self.access.key()),
+            let access = &self.security.access;
+            let door = match access {
+                // Who has a certificate says the same words, with the key of everybody.
+                Access::Secret(_) | Access::Certificate => Door::Locked(access.key()),
                 Access::OneHost if !from.is_loopback() && !here() => {
-                    Door::Shut(code::NEEDS_ONE_HOST, "on another host without a job secret")
+                    Door::Shut(code::NEEDS_ONE_HOST, "on another host without a job secret".into())
                 }
                 _ => Door::Open,
             };
@@ -252,8 +266,12 @@ impl Loop {
                 self.drop_a_stranger();
             }
             // Over the limit the connection is closed by being dropped.
-            if self.clients.len() < MAX_CONNECTIONS && stream.set_nonblocking(true).is_ok() {
-                let _ = stream.set_nodelay(true);
+            let full = self.clients.len() >= MAX_CONNECTIONS;
+            if !full
+                && stream.set_nonblocking(true).is_ok()
+                && stream.set_nodelay(true).is_ok()
+                && let Ok(stream) = Stream::accepted(stream, self.security.tls.as_ref(), Load::Words)
+            {
                 self.clients.push(Client {
                     stream,
                     from,
@@ -303,7 +321,14 @@ impl Client {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Close),
+                Err(e) => {
+                    if let Some(fault) = Fault::of(&e)
+                        && !self.validated
+                    {
+                        self.door = Door::Shut(code::NEEDS_SECRET, format!("that {}", fault.words).into());
+                    }
+                    return Err(Close);
+                }
             }
             let most = if self.validated { MAX_REQUEST } else { MAX_OPENING };
             if self.input.len() > most {
@@ -354,7 +379,7 @@ impl Client {
     fn flush(&mut self) -> Result<(), Close> {
         let mut sent = 0;
         while sent < self.output.len() {
-            match self.stream.write(&self.output[sent..]) {
+            match self.stream.send(&self.output[sent..]) {
                 Ok(n) => sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -368,6 +393,9 @@ impl Client {
     /// One request. Nothing happens before all of it has been read.
     fn answer(&mut self, reader: &mut Reader<'_>, table: &mut Table, changed: &mut bool) -> Result<(), Stop> {
         let op = reader.u8()?;
+        if !self.validated && is_hello(op) {
+            return self.refuse_tls();
+        }
         if self.validated == (op == code::VALIDATE) {
             return Err(Stop::Invalid);
         }
@@ -458,22 +486,27 @@ impl Client {
                 return Err(Stop::Invalid);
             }
             Door::Locked(key) => {
-                if reader.u8()? != code::PROVE {
+                let op = reader.u8()?;
+                if is_hello(op) {
+                    return self.refuse_tls();
+                }
+                if op != code::PROVE {
                     self.output.extend_from_slice(&code::NEEDS_SECRET);
-                    self.door = Door::Shut(code::NEEDS_SECRET, "without a job secret");
+                    self.door = Door::Shut(code::NEEDS_SECRET, "without a job secret".into());
                     return Err(Stop::Invalid);
                 }
                 let theirs = reader.take(NONCE)?.try_into().map_err(|_| Stop::Invalid)?;
                 let mine = nonce().map_err(|_| Stop::Invalid)?;
+                let key = self.stream.bound(key).map_err(|_| Stop::Invalid)?;
                 self.output.extend_from_slice(&mine);
-                self.door = Door::Asked(key.clone(), theirs, mine);
+                self.door = Door::Asked(key, theirs, mine);
             }
             Door::Asked(key, theirs, mine) => {
                 let tag = reader.take(TAG)?;
                 if !key.proves(tag, CLIENT, &[theirs, mine]) {
                     self.output.push(code::NO);
                     self.output.extend_from_slice(&[0; TAG]);
-                    self.door = Door::Shut(code::NEEDS_SECRET, "with another job secret");
+                    self.door = Door::Shut(code::NEEDS_SECRET, "with another job secret".into());
                     return Err(Stop::Invalid);
                 }
                 self.output.push(code::YES);
@@ -482,6 +515,12 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    fn refuse_tls(&mut self) -> Result<(), Stop> {
+        self.output.extend_from_slice(&NEEDS_PLAIN);
+        self.door = Door::Shut(code::NEEDS_SECRET, "with TLS, which this process does not use (ONEFLOW_TLS)".into());
+        Err(Stop::Invalid)
     }
 
     fn put_bytes(&mut self, value: &[u8]) {

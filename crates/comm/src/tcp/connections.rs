@@ -14,7 +14,7 @@ use super::form::{self, Place};
 use super::greeting::{Arrival, BUSY, Found, Hello};
 use super::lane::Lane;
 use super::monitor::Link;
-use crate::auth::Key;
+use crate::stream::Credentials;
 
 pub(super) struct Connections {
     lanes: Vec<OnceLock<Lane>>,
@@ -30,7 +30,7 @@ pub(super) struct Connections {
 pub(super) struct Directory {
     /// What this rank says of itself; `to` is its own place.
     pub me: Hello,
-    pub proof: Key,
+    pub credentials: Credentials,
     pub here: IpAddr,
     pub places: Vec<Place>,
 }
@@ -137,8 +137,8 @@ impl Connections {
                 state => return Ok(state == State::There),
             };
         }
-        let Directory { me, proof, here, places } = directory;
-        match form::call(me, *here, peer, &places[peer], proof, deadline, stop) {
+        let Directory { me, credentials, here, places } = directory;
+        match form::call(me, *here, peer, &places[peer], credentials, deadline, stop) {
             Ok(Some(found)) => self.adopt(peer, found).map(|()| true),
             Ok(None) => {
                 let mut book = self.book();
@@ -189,11 +189,11 @@ impl Connections {
             return Err(format!("the connection to rank {peer} is not complete"));
         };
         for stream in [&data, &p2p, &control] {
-            form::tune(stream).map_err(|e| format!("connection to rank {peer}: {e}"))?;
+            form::tune(stream.socket()).map_err(|e| format!("connection to rank {peer}: {e}"))?;
         }
         // The link first: who finds a lane may rely on the other connections.
         let _ = self.links[peer].set(Link { p2p, control });
-        let lane = Lane { socket: data, shm: found.shm, closed: AtomicBool::new(false) };
+        let lane = Lane { stream: data, shm: found.shm, closed: AtomicBool::new(false) };
         let _ = self.lanes[peer].set(lane);
         self.book().states.insert(peer, State::There);
         self.changed.notify_all();

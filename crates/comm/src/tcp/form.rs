@@ -15,10 +15,12 @@ use oneflow_base::{Error, Result};
 use super::connections::{Connections, Directory};
 use super::greeting::{Door, Found, Hello, N_LANES, accept, introduce};
 use super::shm::Shm;
-use crate::auth::{Access, HOW, Key, host_name};
+use crate::auth::{Access, HOW, host_name};
 use crate::collective::DIRECT;
 use crate::engine::comm_id;
+use crate::security::Security;
 use crate::store::Store;
+use crate::stream::Credentials;
 
 /// Where and with whom groups are formed.
 pub struct Site {
@@ -28,7 +30,7 @@ pub struct Site {
     /// Changes when a job restarts over the same store: members of an earlier attempt are refused.
     pub generation: u64,
     /// The same on all ranks.
-    pub access: Access,
+    pub security: Security,
 }
 
 impl Site {
@@ -37,8 +39,8 @@ impl Site {
         match self.local_ip {
             ip if ip.is_loopback() => Ok(ip),
             ip if ip.is_unspecified() => Err(format!("{ip} stands for every interface; the ranks need one of them")),
-            IpAddr::V4(_) if matches!(self.access, Access::OneHost) => Ok(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(_) if matches!(self.access, Access::OneHost) => Ok(Ipv6Addr::LOCALHOST.into()),
+            IpAddr::V4(_) if matches!(self.security.access, Access::OneHost) => Ok(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(_) if matches!(self.security.access, Access::OneHost) => Ok(Ipv6Addr::LOCALHOST.into()),
             ip => Ok(ip),
         }
     }
@@ -67,7 +69,8 @@ pub(super) fn connect(
     let ip = site.listens_on().map_err(fail)?;
     let listener = TcpListener::bind((ip, 0)).map_err(|e| fail(format!("cannot listen on {ip}: {e}")))?;
     let address = listener.local_addr().map_err(|e| fail(e.to_string()))?;
-    let (generation, comm, word, proof) = (site.generation, comm_id(name), random(), site.access.key());
+    let (generation, comm, word) = (site.generation, comm_id(name), random());
+    let credentials = site.security.credentials();
     let host = host_name();
     let me = Hello {
         generation,
@@ -81,17 +84,17 @@ pub(super) fn connect(
         shm_word: 0,
         host: comm_id(&host),
     };
-    let mut door = Door::open(listener, me, proof.clone()).map_err(|e| fail(e.to_string()))?;
+    let mut door = Door::open(listener, me, credentials.clone()).map_err(|e| fail(e.to_string()))?;
     let key = |r: usize| format!("group/{name}/{r}");
     site.store.set(&key(rank), format!("{address} {word:016x} {host}").as_bytes()).map_err(|e| fail(e.to_string()))?;
-    let check = |peer: usize, place: &Place| match site.access {
+    let check = |peer: usize, place: &Place| match site.security.access {
         Access::OneHost => one_host(place, &host).map_err(|cause| format!("rank {peer} {cause}")),
         _ => Ok(()),
     };
     if size > DIRECT {
         let places = directory(&*site.store, &format!("group/{name}"), rank, size, deadline).map_err(fail)?;
         places.iter().enumerate().try_for_each(|(peer, place)| check(peer, place)).map_err(fail)?;
-        return Ok((Connections::on_demand(Directory { me, proof, here: ip, places }), Some(door)));
+        return Ok((Connections::on_demand(Directory { me, credentials, here: ip, places }), Some(door)));
     }
 
     let mut found: Vec<Found> = (0..size).map(|_| Found::default()).collect();
@@ -102,7 +105,7 @@ pub(super) fn connect(
         let known = known.map_err(|e| fail(format!("rank {peer} did not come: {e}")))?;
         let place = parse_place(&known).ok_or_else(|| fail(format!("rank {peer} published a malformed address")))?;
         check(peer, &place).map_err(fail)?;
-        let called = call(&me, ip, peer, &place, &proof, deadline, &|| None);
+        let called = call(&me, ip, peer, &place, &credentials, deadline, &|| None);
         let called = called.map_err(|cause| fail(format!("rank {peer} at {}: {cause}", place.address)))?;
         *found = called.ok_or_else(|| fail(format!("rank {peer} takes this rank for connected")))?;
     }
@@ -118,7 +121,7 @@ pub(super) fn call(
     here: IpAddr,
     peer: usize,
     place: &Place,
-    proof: &Key,
+    credentials: &Credentials,
     deadline: Instant,
     stop: &dyn Fn() -> Option<String>,
 ) -> Result<Option<Found>, String> {
@@ -129,7 +132,7 @@ pub(super) fn call(
     if let Some(offer) = &offer {
         (hellos[0].shm, hellos[0].shm_word) = (offer.place(), offer.secret);
     }
-    let Some(mut found) = introduce(place.address, &hellos, proof, deadline, stop)? else { return Ok(None) };
+    let Some(mut found) = introduce(place.address, &hellos, credentials, deadline, stop)? else { return Ok(None) };
     found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
     found.host = comm_id(&place.host);
     Ok(Some(found))
@@ -238,7 +241,7 @@ mod tests {
             store: Arc::new(MemoryStore::default()),
             local_ip: ip.parse().unwrap(),
             generation: 1,
-            access,
+            security: access.into(),
         };
         let listens = |ip: &str, access: Access| site(ip, access).listens_on().map(|ip| ip.to_string());
         assert_eq!(listens("10.1.2.3", Access::OneHost).unwrap(), "127.0.0.1");

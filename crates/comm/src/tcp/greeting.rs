@@ -2,14 +2,16 @@
 //! says who it is and the other lets it in or says why not. Nothing here knows a store.
 //!
 //! ```text
+//!             (with TLS its handshake comes before, and the proofs are bound to its session)
 //! connecting: magic, nonce          ->
 //!                                   <- nonce                     :accepting
 //! connecting: hello, proof of it    ->
 //!                                   <- answer, proof of it       :accepting
 //! ```
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -19,10 +21,12 @@ use super::shm::Shm;
 use crate::auth::{HOW, Key, NONCE, TAG, nonce};
 use crate::interrupt;
 use crate::sockets::timespec;
+use crate::stream::{Credentials, Load, Stream};
+use crate::tls::{Fault, NEEDS_PLAIN, NEEDS_TLS, NO_TLS, is_hello};
 
 /// Collectives, point-to-point messages, goodbyes.
 pub(super) const N_LANES: usize = 3;
-const MAGIC: [u8; 4] = *b"OFP4";
+const MAGIC: [u8; 4] = *b"OFP5";
 const OPENING: usize = MAGIC.len() + NONCE;
 
 /// Strangers that are connected but have not said who they are, beside the ranks that may all knock at once.
@@ -101,7 +105,7 @@ const ACCEPTS: &str = "a rank accepts";
 /// What there is of the connections with one peer.
 #[derive(Default)]
 pub(super) struct Found {
-    pub streams: [Option<TcpStream>; N_LANES],
+    pub streams: [Option<Stream>; N_LANES],
     pub shm: Option<Shm>,
     /// The peer has mapped what it was offered.
     pub takes: bool,
@@ -113,13 +117,13 @@ pub(super) struct Found {
 pub(super) fn introduce(
     address: SocketAddr,
     hellos: &[Hello; N_LANES],
-    key: &Key,
+    credentials: &Credentials,
     deadline: Instant,
     stop: &dyn Fn() -> Option<String>,
 ) -> Result<Option<Found>, String> {
     let mut knocks = 0;
     loop {
-        match try_introduce(address, hellos, key, deadline, stop) {
+        match try_introduce(address, hellos, credentials, deadline, stop) {
             // A crowd of strangers at the door may cost a rank its place.
             Err(Refusal { closed: true, cause }) if knocks < KNOCKS && Instant::now() < deadline => {
                 knocks += 1;
@@ -130,18 +134,18 @@ pub(super) fn introduce(
     }
 }
 
-/// Fills `buf`, looking now and then whether that is still wanted.
-fn hear_all(
-    stream: &mut TcpStream,
-    mut buf: &mut [u8],
+/// Takes steps that each wait for the peer, until one is the last, looking now and then whether that is still wanted.
+fn patiently(
+    stream: &Stream,
     deadline: Instant,
     stop: &dyn Fn() -> Option<String>,
+    mut step: impl FnMut() -> std::io::Result<bool>,
 ) -> Result<(), Refusal> {
-    while !buf.is_empty() {
-        stream.set_read_timeout(Some(left(deadline)?.min(interrupt::PERIOD)))?;
-        match stream.read(buf) {
-            Ok(0) => return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into()),
-            Ok(n) => buf = &mut buf[n..],
+    loop {
+        stream.socket().set_read_timeout(Some(left(deadline)?.min(interrupt::PERIOD)))?;
+        match step() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
                 let cause = stop().or_else(|| interrupt::interrupted().then(|| interrupt::CAUSE.to_owned()));
                 cause.map_or(Ok(()), Err)?;
@@ -149,7 +153,23 @@ fn hear_all(
             Err(e) => return Err(e.into()),
         }
     }
-    Ok(())
+}
+
+/// Fills `buf`.
+fn hear_all(
+    stream: &Stream,
+    buf: &mut [u8],
+    deadline: Instant,
+    stop: &dyn Fn() -> Option<String>,
+) -> Result<(), Refusal> {
+    let mut at = 0;
+    patiently(stream, deadline, stop, || match stream.read(&mut buf[at..])? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        n => {
+            at += n;
+            Ok(at == buf.len())
+        }
+    })
 }
 
 fn left(deadline: Instant) -> Result<Duration, String> {
@@ -174,7 +194,10 @@ impl From<std::io::Error> for Refusal {
                 | ErrorKind::BrokenPipe
                 | ErrorKind::ConnectionAborted
         );
-        Refusal { cause: format!("no answer to the greeting: {e}"), closed }
+        match Fault::of(&e) {
+            Some(fault) => Refusal { cause: format!("it {fault}"), closed },
+            None => Refusal { cause: format!("no answer to the greeting: {e}"), closed },
+        }
     }
 }
 
@@ -188,28 +211,38 @@ impl From<String> for Refusal {
 fn try_introduce(
     address: SocketAddr,
     hellos: &[Hello; N_LANES],
-    key: &Key,
+    credentials: &Credentials,
     deadline: Instant,
     stop: &dyn Fn() -> Option<String>,
 ) -> Result<Option<Found>, Refusal> {
-    let mut lanes = Vec::with_capacity(N_LANES);
+    let mut streams = Vec::with_capacity(N_LANES);
     for _ in hellos {
-        let mut stream = TcpStream::connect_timeout(&address, left(deadline)?).map_err(|e| e.to_string())?;
-        stream.set_nodelay(true)?;
-        let mine = nonce().map_err(|e| e.to_string())?;
-        stream.set_write_timeout(Some(left(deadline)?))?;
-        stream.write_all(&[&MAGIC[..], &mine].concat())?;
-        lanes.push((stream, mine, [0; NONCE]));
+        let socket = TcpStream::connect_timeout(&address, left(deadline)?).map_err(|e| e.to_string())?;
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(left(deadline)?))?;
+        let stream = Stream::connected(socket, credentials.tls.as_ref(), Load::Tensors)?;
+        stream.flush();
+        streams.push(stream);
     }
-    for ((stream, mine, theirs), hello) in lanes.iter_mut().zip(hellos) {
+    let mut lanes = Vec::with_capacity(N_LANES);
+    for stream in streams {
+        patiently(&stream, deadline, stop, || stream.handshake())?;
+        let (key, mine) = (stream.bound(&credentials.key)?, nonce().map_err(|e| e.to_string())?);
+        stream.send_all(&[&MAGIC[..], &mine].concat())?;
+        lanes.push((stream, key, mine, [0; NONCE]));
+    }
+    for ((stream, key, mine, theirs), hello) in lanes.iter_mut().zip(hellos) {
         hear_all(stream, theirs, deadline, stop)?;
+        if *theirs == NEEDS_TLS {
+            return Err(NO_TLS.to_owned().into());
+        }
         let hello = hello.encode();
-        stream.write_all(&[&hello[..], &key.tag(CONNECTS, &[&mine[..], &theirs[..], &hello])].concat())?;
+        stream.send_all(&[&hello[..], &key.tag(CONNECTS, &[&mine[..], &theirs[..], &hello])].concat())?;
     }
     let mut found = Found::default();
-    for (lane, ((mut stream, mine, theirs), hello)) in lanes.into_iter().zip(hellos).enumerate() {
+    for (lane, ((stream, key, mine, theirs), hello)) in lanes.into_iter().zip(hellos).enumerate() {
         let mut answer = [0; ANSWER + TAG];
-        hear_all(&mut stream, &mut answer, deadline, stop)?;
+        hear_all(&stream, &mut answer, deadline, stop)?;
         let (answer, tag) = answer.split_at(ANSWER);
         let generation = answer[1..].iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b));
         match answer[0] {
@@ -218,7 +251,8 @@ fn try_introduce(
                 return Err(format!("it is of generation {generation}, this process of {}", hello.generation).into());
             }
             WRONG_SECRET => {
-                return Err(format!("it refused this rank: their job secrets differ; {HOW}").into());
+                let between = credentials.tls.as_ref().map_or("", |_| ", or somebody is between them");
+                return Err(format!("it refused this rank: their job secrets differ{between}; {HOW}").into());
             }
             BUSY => {}
             _ => return Err("it refused the greeting: another job or another group answers there".to_owned().into()),
@@ -237,7 +271,7 @@ fn try_introduce(
 
 /// Somebody who has connected and not yet been let in.
 struct Stranger {
-    stream: TcpStream,
+    stream: Stream,
     from: IpAddr,
     since: Instant,
     heard: Vec<u8>,
@@ -249,7 +283,7 @@ enum Next {
     /// There is more to hear.
     Wait(Stranger),
     Member(Arrival),
-    Refused(&'static str),
+    Refused(Cow<'static, str>),
     Gone,
 }
 
@@ -292,31 +326,34 @@ pub(super) fn accept(door: &mut Door, found: &mut [Found], deadline: Instant) ->
 pub(super) struct Door {
     listener: TcpListener,
     me: Hello,
-    key: Key,
+    credentials: Credentials,
     strangers: Vec<Stranger>,
-    refused: HashMap<(IpAddr, &'static str), usize>,
+    refused: HashMap<(IpAddr, Cow<'static, str>), usize>,
 }
 
 /// One connection of another rank.
 pub(super) struct Arrival {
     pub from: usize,
     pub lane: usize,
-    pub stream: TcpStream,
+    pub stream: Stream,
     pub shm: Option<Shm>,
     pub host: u64,
 }
 
 impl Door {
     /// `me.to` is this rank.
-    pub fn open(listener: TcpListener, me: Hello, key: Key) -> std::io::Result<Door> {
+    pub fn open(listener: TcpListener, me: Hello, credentials: Credentials) -> std::io::Result<Door> {
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, me, key, strangers: Vec::new(), refused: HashMap::new() })
+        Ok(Door { listener, me, credentials, strangers: Vec::new(), refused: HashMap::new() })
     }
 
     /// Adds what is to be polled before a turn.
     pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        fds.extend(self.strangers.iter().map(|stranger| PollFd::new(&stranger.stream, PollFlags::IN)));
+        fds.extend(self.strangers.iter().map(|Stranger { stream, .. }| {
+            let out = if stream.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::new(stream, PollFlags::IN | out)
+        }));
     }
 
     /// Hears who has something to say and lets in who knocks. `ready` is what was found of the descriptors of `watch`; `admit`
@@ -327,7 +364,7 @@ impl Door {
         let mut waiting = Vec::with_capacity(self.strangers.len());
         for (stranger, ready) in self.strangers.drain(..).zip(&ready[1..]) {
             let from = stranger.from;
-            match if *ready { stranger.hear(&self.me, &self.key, admit) } else { Next::Wait(stranger) } {
+            match if *ready { stranger.hear(&self.me, &self.credentials, admit) } else { Next::Wait(stranger) } {
                 Next::Wait(stranger) if stranger.since.elapsed() < PATIENCE => waiting.push(stranger),
                 Next::Member(arrival) => arrivals.push(arrival),
                 Next::Refused(why) if self.refused.len() < MAX_STRANGERS => {
@@ -343,7 +380,10 @@ impl Door {
             if self.strangers.len() >= most {
                 self.strangers.remove(least_welcome(&self.strangers));
             }
-            if stream.set_nonblocking(true).is_ok() {
+            if stream.set_nonblocking(true).is_ok()
+                && stream.set_nodelay(true).is_ok()
+                && let Ok(stream) = Stream::accepted(stream, self.credentials.tls.as_ref(), Load::Tensors)
+            {
                 let (since, heard, nonces) = (Instant::now(), Vec::new(), None);
                 self.strangers.push(Stranger { stream, from: from.ip(), since, heard, nonces });
             }
@@ -369,30 +409,39 @@ fn least_welcome(strangers: &[Stranger]) -> usize {
 }
 
 impl Stranger {
-    fn hear(mut self, me: &Hello, key: &Key, admit: &dyn Fn(usize) -> Result<(), u8>) -> Next {
+    fn hear(mut self, me: &Hello, credentials: &Credentials, admit: &dyn Fn(usize) -> Result<(), u8>) -> Next {
         let wanted = if self.nonces.is_none() { OPENING } else { Hello::LEN + TAG };
         let mut buf = [0; Hello::LEN + TAG];
-        match self.stream.read(&mut buf[..wanted - self.heard.len()]) {
-            Ok(0) => return Next::Gone,
-            Ok(n) => self.heard.extend_from_slice(&buf[..n]),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Next::Wait(self),
-            Err(_) => return Next::Gone,
+        while self.heard.len() < wanted {
+            match self.stream.read(&mut buf[..wanted - self.heard.len()]) {
+                Ok(0) => return Next::Gone,
+                Ok(n) => self.heard.extend_from_slice(&buf[..n]),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    return Next::Wait(self);
+                }
+                Err(e) => {
+                    return Fault::of(&e)
+                        .map_or(Next::Gone, |fault| Next::Refused(format!("that {}", fault.words).into()));
+                }
+            }
         }
-        if self.heard.len() < wanted {
-            return Next::Wait(self);
-        }
-        match self.nonces {
-            None => self.challenge(),
-            Some((theirs, mine)) => self.judge(me, key, admit, &theirs, &mine),
+        match (self.nonces, self.stream.bound(&credentials.key)) {
+            (None, _) => self.challenge(),
+            (Some((theirs, mine)), Ok(key)) => self.judge(me, &key, admit, &theirs, &mine),
+            (Some(_), Err(_)) => Next::Gone,
         }
     }
 
     fn challenge(mut self) -> Next {
         let (magic, theirs) = self.heard.split_at(MAGIC.len());
         let (Ok(theirs), Ok(mine)) = (theirs.try_into(), nonce()) else { return Next::Gone };
+        if is_hello(magic[0]) {
+            let _ = self.stream.send_all(&NEEDS_PLAIN);
+            return Next::Refused("with TLS, which this process does not use (ONEFLOW_TLS)".into());
+        }
         // These few bytes fit any socket's empty buffer: no partial write.
-        if magic != MAGIC || self.stream.write_all(&mine).is_err() {
-            return Next::Refused("that spoke another protocol");
+        if magic != MAGIC || self.stream.send_all(&mine).is_err() {
+            return Next::Refused("that spoke another protocol".into());
         }
         self.nonces = Some((theirs, mine));
         self.heard.clear();
@@ -400,7 +449,7 @@ impl Stranger {
     }
 
     fn judge(
-        mut self,
+        self,
         me: &Hello,
         key: &Key,
         admit: &dyn Fn(usize) -> Result<(), u8>,
@@ -424,15 +473,15 @@ impl Stranger {
             Err(refusal) if refusal != BUSY => [0; TAG],
             _ => key.tag(ACCEPTS, &[theirs, mine, said, &answer]),
         };
-        let told = self.stream.write_all(&[&answer[..], &proof].concat());
+        let told = self.stream.send_all(&[&answer[..], &proof].concat());
         match (verdict, told) {
             (Ok((from, lane)), Ok(())) => {
                 Next::Member(Arrival { from, lane, stream: self.stream, shm, host: hello.host })
             }
             (Ok(_), Err(_)) => Next::Gone,
             (Err(BUSY), _) => Next::Gone,
-            (Err(WRONG_SECRET), _) => Next::Refused("with another job secret or none"),
-            (Err(_), _) => Next::Refused("of another job, group or attempt"),
+            (Err(WRONG_SECRET), _) => Next::Refused("with another job secret or none".into()),
+            (Err(_), _) => Next::Refused("of another job, group or attempt".into()),
         }
     }
 }
@@ -452,8 +501,11 @@ fn judge(me: &Hello, hello: &Hello) -> Result<(usize, usize), u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
     use crate::auth::{Access, Secret};
+    use crate::tls::Tls;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -484,22 +536,35 @@ mod tests {
         }
     }
 
-    fn key(text: &str) -> Key {
-        Access::Secret(Secret::new(text).unwrap()).key()
+    fn key(text: &str) -> Credentials {
+        Credentials { key: Access::Secret(Secret::new(text).unwrap()).key(), tls: None }
     }
 
     /// Rank 2 of three, the last, is let in by rank 1, which `door` has before that.
-    fn let_in(theirs: &Key, door: impl FnOnce(SocketAddr) + Send) -> (Result<(), String>, Result<(), String>) {
+    fn let_in(theirs: &Credentials, door: impl FnOnce(SocketAddr) + Send) -> (Result<(), String>, Result<(), String>) {
+        let mine = key("the secret of this job");
+        let_in_at(theirs, &mine, |address| {
+            door(address);
+            address
+        })
+    }
+
+    /// As `let_in`, with the credentials of rank 1, and the address at which rank 2 knocks.
+    fn let_in_at(
+        theirs: &Credentials,
+        mine: &Credentials,
+        door: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> (Result<(), String>, Result<(), String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let me = Hello { size: 3, shm: (0, 0), ..me() };
         std::thread::scope(|scope| {
             let inside = scope.spawn(move || {
                 let mut found: Vec<Found> = (0..3).map(|_| Found::default()).collect();
-                let mut door = Door::open(listener, me, key("the secret of this job")).unwrap();
+                let mut door = Door::open(listener, me, mine.clone()).unwrap();
                 accept(&mut door, &mut found, Instant::now() + LONG / 20)
             });
-            door(address);
+            let address = door(address);
             let hellos = [0, 1, 2].map(|lane| Hello { from: 2, lane, ..me });
             let outside = introduce(address, &hellos, theirs, Instant::now() + LONG, &|| None).map(drop);
             (inside.join().unwrap(), outside)
@@ -511,7 +576,7 @@ mod tests {
         let right = key("the secret of this job");
         let (inside, outside) = let_in(&right, |_| {});
         assert_eq!((inside, outside), (Ok(()), Ok(())));
-        for wrong in [key("the secret of that job"), Access::OneHost.key()] {
+        for wrong in [key("the secret of that job"), Credentials { key: Access::OneHost.key(), tls: None }] {
             let (inside, outside) = let_in(&wrong, |_| {});
             let (inside, outside) = (inside.unwrap_err(), outside.unwrap_err());
             assert!(
@@ -539,6 +604,65 @@ mod tests {
         thread.join().unwrap();
     }
 
+    /// Somebody who takes connections, and makes others to `address` over which he passes on what he has read.
+    fn stand_between(address: SocketAddr, tls: Tls) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for _ in 0..N_LANES {
+                let (one, other) = (listener.accept().unwrap().0, TcpStream::connect(address).unwrap());
+                let one = Stream::accepted(one, Some(&tls), Load::Words).unwrap();
+                let other = Stream::connected(other, Some(&tls), Load::Words).unwrap();
+                while !other.handshake().unwrap() {}
+                std::thread::spawn(move || {
+                    let mut buf = [0; 4096];
+                    // The greeting is a dialogue: each end speaks in its turn.
+                    for turn in [OPENING, NONCE, Hello::LEN + TAG, ANSWER + TAG] {
+                        let (from, to) =
+                            if [OPENING, Hello::LEN + TAG].contains(&turn) { (&one, &other) } else { (&other, &one) };
+                        let mut at = 0;
+                        while at < turn {
+                            match from.read(&mut buf[at..turn]) {
+                                Ok(n @ 1..) => at += n,
+                                _ => return,
+                            }
+                        }
+                        if to.send_all(&buf[..turn]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        here
+    }
+
+    #[test]
+    fn a_proof_holds_in_one_tls_session_alone() {
+        let own = || Tls::with_own_key().unwrap();
+        let secret = |tls| Credentials { tls: Some(tls), ..key("the secret of this job") };
+        let (inside, outside) = let_in_at(&secret(own()), &secret(own()), |address| address);
+        assert_eq!((inside, outside), (Ok(()), Ok(())));
+        let (inside, outside) = let_in_at(&secret(own()), &secret(own()), |address| stand_between(address, own()));
+        let (inside, outside) = (inside.unwrap_err(), outside.unwrap_err());
+        assert!(outside.contains("their job secrets differ, or somebody is between them"), "{outside}");
+        assert!(inside.contains("with another job secret or none"), "{inside}");
+    }
+
+    #[test]
+    fn tls_at_one_end_alone_is_named_at_both() {
+        let plain = || key("the secret of this job");
+        let tls = || Credentials { tls: Some(Tls::with_own_key().unwrap()), ..plain() };
+        let (inside, outside) = let_in_at(&plain(), &tls(), |address| address);
+        let (inside, outside) = (inside.unwrap_err(), outside.unwrap_err());
+        assert!(inside.contains("from 127.0.0.1 that uses no TLS, which this process demands"), "{inside}");
+        assert!(outside.contains("it demands TLS, which this process does not use: set ONEFLOW_TLS=1"), "{outside}");
+        let (inside, outside) = let_in_at(&tls(), &plain(), |address| address);
+        let (inside, outside) = (inside.unwrap_err(), outside.unwrap_err());
+        assert!(inside.contains("with TLS, which this process does not use (ONEFLOW_TLS)"), "{inside}");
+        assert!(outside.contains("it does not use TLS, which this process demands"), "{outside}");
+    }
+
     #[test]
     fn a_replayed_greeting_and_a_crowd_are_kept_out() {
         let right = key("the secret of this job");
@@ -549,7 +673,7 @@ mod tests {
             // What a rank once said, to the byte, beside another number of this end.
             let theirs = [9; NONCE];
             let hello = Hello { from: 2, size: 3, shm: (0, 0), ..me() }.encode();
-            let said = [&hello[..], &right.tag(CONNECTS, &[&theirs, &[8; NONCE], &hello])].concat();
+            let said = [&hello[..], &right.key.tag(CONNECTS, &[&theirs, &[8; NONCE], &hello])].concat();
             let mut replay = TcpStream::connect(address).unwrap();
             replay.write_all(&[&MAGIC[..], &theirs].concat()).unwrap();
             replay.read_exact(&mut [0; NONCE]).unwrap();

@@ -1,19 +1,18 @@
 //! The way of collectives to one peer, and the messages on it: what is sent and received so far. Waits for nothing.
 
-use std::io::{ErrorKind, Read};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use rustix::net::{SendFlags, send};
 
 use super::shm::Shm;
 use crate::request::{Header, Stamp};
-use crate::sockets::send_some;
+use crate::stream::Stream;
+use crate::tls::Fault;
 
 /// The way to one peer.
 pub(super) struct Lane {
     /// Carries the bytes; beside shared memory it only wakes sleepers and tells of deaths.
-    pub socket: TcpStream,
+    pub stream: Stream,
+    /// Never encrypted: the memory of one host.
     pub shm: Option<Shm>,
     /// The peer of a shared lane has closed its end of the socket.
     pub closed: AtomicBool,
@@ -22,14 +21,14 @@ pub(super) struct Lane {
 impl Lane {
     /// Sends what fits now of header and payload from position `at` on.
     fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
-        let Some(shm) = &self.shm else { return send_some(&self.socket, header, data, at) };
+        let Some(shm) = &self.shm else { return self.stream.send_message(header, data, at) };
         let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
         self.ring(shm);
         Ok(n)
     }
 
     fn receive(&self, target: &mut [u8]) -> std::io::Result<usize> {
-        let Some(shm) = &self.shm else { return (&self.socket).read(target) };
+        let Some(shm) = &self.shm else { return self.stream.read(target) };
         let n = shm.read(target)?;
         self.ring(shm);
         Ok(n)
@@ -38,7 +37,7 @@ impl Lane {
     fn ring(&self, shm: &Shm) {
         if shm.must_ring() {
             // A full socket wakes its reader anyway, and a closed one is found by whoever sleeps on it.
-            let _ = send(&self.socket, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            self.stream.tell(&[0]);
         }
     }
 
@@ -48,8 +47,8 @@ impl Lane {
         shm.wake_up();
         let mut rings = [0; 64];
         loop {
-            match (&self.socket).read(&mut rings) {
-                Ok(n) if n == rings.len() => {}
+            match self.stream.read(&mut rings) {
+                Ok(n) if n == rings.len() || (n > 0 && self.stream.has_unread()) => {}
                 Ok(n) if n > 0 => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
@@ -111,12 +110,12 @@ impl In<'_, '_> {
                 Ok(n) => self.at += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Err(Trouble::Lost),
+                Err(e) => return Err(Trouble::of(self.peer, &e)),
             }
             if self.at == Header::LEN {
                 let header = Header::decode(&self.header)
-                    .ok_or_else(|| Trouble::Desync(format!("rank {} sends something that is no message", self.peer)))?;
-                header.expect(stamp, self.data.len(), rank, self.peer).map_err(Trouble::Desync)?;
+                    .ok_or_else(|| Trouble::Known(format!("rank {} sends something that is no message", self.peer)))?;
+                header.expect(stamp, self.data.len(), rank, self.peer).map_err(Trouble::Known)?;
             }
         }
         Ok(())
@@ -124,6 +123,17 @@ impl In<'_, '_> {
 }
 
 pub(super) enum Trouble {
+    /// Why, the monitor knows.
     Lost,
-    Desync(String),
+    /// The ranks are in different operations, or TLS has found something wrong with what the peer sends.
+    Known(String),
+}
+
+impl Trouble {
+    pub fn of(peer: usize, e: &std::io::Error) -> Trouble {
+        match Fault::of(e) {
+            Some(fault) => Trouble::Known(format!("rank {peer} {fault}")),
+            None => Trouble::Lost,
+        }
+    }
 }

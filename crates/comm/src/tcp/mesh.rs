@@ -1,6 +1,5 @@
 //! The collective lane: one exchange of messages at a time, all its sends and receives progressing together.
 
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -150,6 +149,13 @@ impl Mesh {
         blocked.key = Some(self.key);
     }
 
+    fn why(&self, peer: usize, trouble: Trouble) -> String {
+        match trouble {
+            Trouble::Lost => self.monitor.why_lost(peer),
+            Trouble::Known(text) => text,
+        }
+    }
+
     fn lane(&self, peer: usize) -> Result<&Lane, String> {
         self.monitor.connections().lane(peer).ok_or_else(|| format!("no connection to rank {peer}"))
     }
@@ -207,13 +213,10 @@ impl Transport for Mesh {
         let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
         loop {
             for out in outs.iter_mut().filter(|out| !out.done()) {
-                out.progress().map_err(|_| self.monitor.why_lost(out.peer))?;
+                out.progress().map_err(|e| self.why(out.peer, Trouble::of(out.peer, &e)))?;
             }
             for incoming in ins.iter_mut().filter(|incoming| !incoming.done()) {
-                incoming.progress(stamp, self.rank).map_err(|trouble| match trouble {
-                    Trouble::Lost => self.monitor.why_lost(incoming.peer),
-                    Trouble::Desync(text) => text,
-                })?;
+                incoming.progress(stamp, self.rank).map_err(|trouble| self.why(incoming.peer, trouble))?;
             }
             let waiting = || {
                 let sends = outs.iter().filter(|o| !o.done()).map(|o| (o.peer, o.lane, PollFlags::OUT));
@@ -265,7 +268,7 @@ impl Transport for Mesh {
             let mut fds = vec![PollFd::new(&wake, PollFlags::IN)];
             fds.extend(waiting().map(|(_, lane, flags)| {
                 // In shared memory room, too, is announced by a ring.
-                PollFd::new(&lane.socket, if lane.shm.is_some() { PollFlags::IN } else { flags })
+                PollFd::new(&lane.stream, if lane.shm.is_some() { PollFlags::IN } else { flags })
             }));
             let blocked = blocked.get_or_insert_with(Blocked::new);
             match poll(&mut fds, Some(&timespec(left.min(interrupt::PERIOD)))) {
@@ -314,7 +317,7 @@ impl Transport for Mesh {
             site.store.close();
         }
         // Peers that still wait for this rank see the end at once, even while handles of the group live on.
-        self.monitor.connections().lanes().for_each(|lane| drop(lane.socket.shutdown(Shutdown::Write)));
+        self.monitor.connections().lanes().for_each(|lane| lane.stream.shutdown_write());
     }
 
     fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self> {
@@ -340,8 +343,12 @@ mod tests {
         let hosts = [host(1), host(2), host(1)];
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let form = |rank: usize| {
-            let site =
-                Arc::new(Site { store: store.clone(), local_ip: hosts[rank], generation: 1, access: Access::OneHost });
+            let site = Arc::new(Site {
+                store: store.clone(),
+                local_ip: hosts[rank],
+                generation: 1,
+                security: Access::OneHost.into(),
+            });
             Mesh::form(Some(site), "world", rank, (0..hosts.len()).collect(), Duration::from_secs(60)).unwrap()
         };
         std::thread::scope(|s| {

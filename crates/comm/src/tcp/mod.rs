@@ -4,8 +4,8 @@
 //! its neighbours in the ring tell a rank of deaths, and it passes aborts on. Three connections per pair: one for collectives, used by whoever runs one, one for point-to-point messages and one for
 //! goodbyes and aborts, both served by a monitor thread. On one host the bytes of collectives go through memory instead,
 //! and their connection only wakes sleepers. So a dead or failing rank is known at once, whatever the others
-//! are doing. Both ends of a connection prove that they know the job's secret; there is no encryption. A rank listens only where
-//! the store is reached, and without a secret only on loopback.
+//! are doing. Both ends of a connection prove that they know the job's secret, and where the job says so each is encrypted (`tls`).
+//! A rank listens only where the store is reached, and without a secret or certificates only on loopback.
 
 mod connections;
 mod form;

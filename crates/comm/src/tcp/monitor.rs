@@ -1,8 +1,7 @@
 //! One thread per group that listens while nobody else does: point-to-point messages, goodbyes, aborts, deaths, silence.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read};
-use std::net::{Shutdown, TcpStream};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::net::{SendFlags, send};
 
 use super::connections::Connections;
 use super::greeting::Door;
@@ -19,7 +17,9 @@ use super::pulse::Pulse;
 use crate::flight;
 use crate::p2p::{Inbox, Outcome, fits, gone};
 use crate::request::{ANY_RANK, Header, Kind};
-use crate::sockets::{send_some, timespec};
+use crate::sockets::timespec;
+use crate::stream::Stream;
+use crate::tls::Fault;
 use crate::transport::PointToPoint;
 use crate::waits::{self, Ask, Key, Question};
 
@@ -39,8 +39,8 @@ const WAITS: u8 = 5;
 const MAX_TEXT: usize = 8 << 10;
 
 pub(super) struct Link {
-    pub p2p: TcpStream,
-    pub control: TcpStream,
+    pub p2p: Stream,
+    pub control: Stream,
 }
 
 pub(super) struct Monitor {
@@ -167,7 +167,7 @@ impl Monitor {
         };
         drop(state);
         if let (Some(said), Some(link)) = (said, self.connections.link(peer)) {
-            let _ = send(&link.control, &said, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            link.control.tell(&said);
         }
         ring(&self.wake);
     }
@@ -241,8 +241,8 @@ impl Monitor {
             let _ = thread.join();
         }
         for (_, link) in self.connections.links() {
-            let _ = link.p2p.shutdown(Shutdown::Write);
-            let _ = link.control.shutdown(Shutdown::Write);
+            link.p2p.shutdown_write();
+            link.control.shutdown_write();
         }
     }
 
@@ -280,7 +280,7 @@ impl Monitor {
         let frame = frame(kind, text);
         for (peer, link) in self.connections.links() {
             if state.peers[peer].control_open {
-                let _ = send(&link.control, &frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+                link.control.tell(&frame);
             }
         }
     }
@@ -327,16 +327,20 @@ impl Monitor {
             let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
             // A failed group has nothing to listen for but its end.
             let failed = state.failure.is_some();
+            // Something has come that a poll does not tell of.
+            let mut unread = false;
             for (peer, link) in self.connections.links().filter(|_| !failed) {
                 let peer = &state.peers[peer];
-                let mut p2p = PollFlags::empty();
+                let (mut p2p, mut control) = (PollFlags::empty(), PollFlags::empty());
                 p2p.set(PollFlags::IN, peer.p2p_open && !matches!(peer.incoming.sink, Sink::Held(_)));
                 p2p.set(PollFlags::OUT, !peer.outgoing.is_empty());
-                if !p2p.is_empty() {
-                    fds.push(PollFd::new(&link.p2p, p2p));
-                }
-                if peer.control_open {
-                    fds.push(PollFd::new(&link.control, PollFlags::IN));
+                control.set(PollFlags::IN, peer.control_open);
+                control.set(PollFlags::OUT, peer.control_open && link.control.wants_write());
+                for (stream, flags) in [(&link.p2p, p2p), (&link.control, control)] {
+                    if !flags.is_empty() {
+                        unread |= flags.contains(PollFlags::IN) && stream.has_unread();
+                        fds.push(PollFd::new(stream, flags));
+                    }
                 }
             }
             drop(state);
@@ -344,7 +348,8 @@ impl Monitor {
             if let Some(door) = door.as_ref().filter(|_| !failed) {
                 door.watch(&mut fds);
             }
-            match poll(&mut fds, pulse.as_ref().map(|pulse| timespec(pulse.every())).as_ref()) {
+            let patience = if unread { Some(Duration::ZERO) } else { pulse.as_ref().map(Pulse::every) };
+            match poll(&mut fds, patience.map(timespec).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => self.fail(&format!("poll: {e}")),
             }
@@ -421,29 +426,31 @@ impl Monitor {
     /// A frame without text to one peer. There is room for it unless the peer does not read, which is found out anyway.
     fn say(&self, peer: usize, kind: u8) {
         if let Some(link) = self.connections.link(peer) {
-            let _ = send(&link.control, &[kind, 0, 0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            link.control.tell(&[kind, 0, 0]);
         }
     }
 
     /// Reads the control connections. An abort says more than a death that it caused, so deaths come last.
     fn hear(&self, state: &mut State, done: &mut Vec<Outcome>, questions: &mut Vec<Question>) {
-        let mut dead = Vec::new();
+        let (mut dead, mut foul) = (Vec::new(), None);
         let mut aborted = None;
         for (p, link) in self.connections.links() {
             let peer = &mut state.peers[p];
             if !peer.control_open {
                 continue;
             }
+            link.control.flush();
             let mut buf = [0; 4096];
             loop {
-                match (&link.control).read(&mut buf) {
+                match link.control.read(&mut buf) {
                     Ok(n) if n > 0 => {
                         peer.heard = Some(Instant::now());
                         peer.control_input.extend_from_slice(&buf[..n]);
                     }
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    _ => {
+                    other => {
+                        foul = other.err().and_then(|e| foul_play(p, &e)).or(foul);
                         peer.control_open = false;
                         break;
                     }
@@ -479,6 +486,7 @@ impl Monitor {
             done.extend(self.set_failure(state, format!("rank {origin} aborted: {cause}")));
         } else if !dead.is_empty() {
             let cause = match dead[..] {
+                _ if foul.is_some() => foul.unwrap_or_default(),
                 [p] => format!("rank {p} died: its connection closed without a goodbye"),
                 _ => format!("ranks {dead:?} died: their connections closed without a goodbye"),
             };
@@ -494,7 +502,7 @@ impl Monitor {
         while let Some(out) = target.outgoing.front_mut() {
             // SAFETY: the span is valid until the work is complete, and it is not while it stands in this queue.
             let data = unsafe { out.p2p.span.bytes() };
-            match send_some(&link.p2p, &out.header, data, out.at) {
+            match link.p2p.send_message(&out.header, data, out.at) {
                 Ok(n) => out.at += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
@@ -533,11 +541,15 @@ impl Monitor {
             let wanted = target.len();
             let n = match wanted {
                 0 => 0,
-                _ => match (&link.p2p).read(target) {
+                _ => match link.p2p.read(target) {
                     Ok(n) if n > 0 => n,
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                    _ => {
+                    other => {
+                        if let Some(cause) = other.err().and_then(|e| foul_play(peer, &e)) {
+                            self.tell_abort(state, self.rank, &cause);
+                            done.extend(self.set_failure(state, cause));
+                        }
                         state.peers[peer].p2p_open = false;
                         if let Sink::Posted(recv) = std::mem::take(&mut state.peers[peer].incoming).sink {
                             done.push((recv, Err(gone(peer))));
@@ -613,7 +625,7 @@ impl Monitor {
 impl Ask for Monitor {
     fn ask(&self, peer: usize, question: &Question) {
         if let Some(link) = self.connections.link(peer) {
-            let _ = send(&link.control, &frame(WAITS, &question.encode()), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            link.control.tell(&frame(WAITS, &question.encode()));
         }
     }
 
@@ -648,6 +660,11 @@ fn ring(event: &OwnedFd) {
 fn frame(kind: u8, text: &str) -> Vec<u8> {
     let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
     [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat()
+}
+
+/// What is wrong with the bytes that a rank sends, where TLS has found that.
+fn foul_play(peer: usize, e: &std::io::Error) -> Option<String> {
+    Fault::of(e).map(|fault| format!("rank {peer} {fault}"))
 }
 
 /// Who ended the group, and why, in an abort that `from` sends.
