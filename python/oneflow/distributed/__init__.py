@@ -137,6 +137,7 @@ __all__ = [
     "ProcessGroupGloo",
     "QueueEmptyError",
     "ReduceOp",
+    "Reducer",
     "SHRINK_ABORT",
     "SHRINK_DEFAULT",
     "Store",
@@ -227,7 +228,10 @@ _lazy = LazyNames(
         "run",
         "tensor",
     ),
-    {"distributed.device_mesh": ("DeviceMesh", "init_device_mesh"), "nn._ddp": ("GradBucket",)},
+    {
+        "distributed.device_mesh": ("DeviceMesh", "init_device_mesh"),
+        "nn._reducer": ("GradBucket", "Reducer", "_DEFAULT_FIRST_BUCKET_BYTES", "_compute_bucket_assignment_by_size"),
+    },
 )
 
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow
+from oneflow import Tensor
 from oneflow._base import conventions
+from oneflow.nn._reducer import _DEFAULT_FIRST_BUCKET_BYTES, BucketReducer, GradBucket, used_parameters
 from oneflow.nn.modules.module import Module
 
-__all__ = ["DistributedDataParallel", "GradBucket"]
-
-# The first bucket is small: its reduction starts early.
-_FIRST_BUCKET_MB = 1.0
+__all__ = ["DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
@@ -129,7 +126,7 @@ class DistributedDataParallel(Module):
         buckets = _buckets([p for _, p in reversed(named) if id(p) not in sparse], cap, most)
         # A sparse gradient is reduced by itself.
         buckets += [[p] for _, p in reversed(named) if id(p) in sparse]
-        self._reducer = _Reducer(buckets, process_group, gradient_as_bucket_view, sparse)
+        self._reducer = BucketReducer(buckets, process_group, gradient_as_bucket_view, sparse)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -155,7 +152,7 @@ class DistributedDataParallel(Module):
         result = self.module(*inputs, **kwargs)
         self._reducer.active = syncs
         if syncs:
-            used = _used(result) if self.find_unused_parameters else None
+            used = used_parameters(result) if self.find_unused_parameters else None
             self._reducer.start(used)
         return result
 
@@ -285,50 +282,6 @@ def _check_annotations(hook: Callable[..., Any]) -> None:
         raise ValueError("Communication hook: return annotation should be torch.futures.Future[torch.Tensor].")
 
 
-class GradBucket:
-    """Gradients that are reduced together, for a hook of :meth:`DistributedDataParallel.register_comm_hook`.
-
-    Example::
-
-        >>> def hook(state, bucket):
-        ...     future = oneflow.futures.Future()
-        ...     future.set_result(bucket.buffer())
-        ...     return future
-        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
-        >>> model.register_comm_hook(None, hook)
-    """
-
-    def __init__(self, index: int, buffer: Tensor, parameters: list[Tensor], is_last: bool) -> None:
-        self._index, self._buffer, self._parameters, self._is_last = index, buffer, parameters, is_last
-
-    def index(self) -> int:
-        """The number of the bucket: the first one is reduced first."""
-        return self._index
-
-    def buffer(self) -> Tensor:
-        """All gradients, one after the other: one dimension. A sparse gradient is a bucket of its own."""
-        return self._buffer
-
-    def set_buffer(self, tensor: Tensor) -> None:
-        """Put another tensor in place of the buffer."""
-        self._buffer = tensor
-
-    def gradients(self) -> list[Tensor]:
-        """The gradients, as views of the buffer."""
-        if self._buffer.is_sparse:
-            return [self._buffer]
-        parts = self._buffer.split([p.numel() for p in self._parameters])
-        return [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]
-
-    def parameters(self) -> list[Tensor]:
-        """The parameters of the gradients."""
-        return list(self._parameters)
-
-    def is_last(self) -> bool:
-        """Whether no other bucket follows in this backward."""
-        return self._is_last
-
-
 class _JoinHook:
     """What a rank without batches does for its model."""
 
@@ -355,179 +308,10 @@ class _JoinHook:
         _broadcast(ddp.module.parameters(), ddp.process_group, int(source.item()))
 
 
-class _Reducer:
-    """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
-
-    def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool, sparse: set[int]) -> None:
-        self._sparse = sparse
-        self.active = False
-        self.hook: Callable[[GradBucket], Any] | None = None
-        # By which sums are divided where some ranks have no more batches; None: by the number of ranks.
-        self.divides_by_all = True
-        self.divisor: int | None = None
-        self._buckets, self._group, self._views = buckets, group, views
-        self._bucket_of = {id(p): k for k, bucket in enumerate(buckets) for p in bucket}
-        self._ready: set[int] = set()
-        # A forward has come, and gradients after it.
-        self._begun = self._marked = False
-        # A backward has ended, and which parameters need not or did get a gradient since the forward.
-        self._ended = False
-        self._seen: set[int] = set()
-        self._used: set[int] | None = None
-        # Buckets are reduced in their order, which is the same on all ranks.
-        self._next = 0
-        self._works: list[tuple[Any, Tensor, list[Tensor]]] = []
-        # Parameters may live longer than what reduces their gradients.
-        mark = weakref.WeakMethod(self._mark)
-
-        def hook(parameter: Tensor) -> None:
-            if (found := mark()) is not None:
-                found(parameter)
-
-        for p in [p for bucket in buckets for p in bucket]:
-            p.register_post_accumulate_grad_hook(hook)
-
-    def start(self, used: set[int] | None) -> None:
-        self._ready, self._next, self._works, self._used = set(), 0, [], used
-        self._begun, self._marked, self._ended = True, False, False
-        self._seen = set() if used is None else self._bucket_of.keys() - used
-        if used is not None:
-            # They get no gradient on this rank, and other ranks wait for this one's part.
-            self._ready |= self._bucket_of.keys() - used
-            if len(self._ready) == len(self._bucket_of):
-                # No backward will come by here.
-                self._reduce_ready()
-
-    def missing(self) -> list[int]:
-        # A forward without backward, as in an evaluation with gradients on, misses nothing.
-        return [i for i in self._bucket_of if i not in self._seen] if self._ended else []
-
-    def _mark(self, parameter: Tensor) -> None:
-        if not self.active:
-            return
-        if not self._begun and self.missing():
-            # Another backward of the same forward. An averaged gradient stays the same when it is averaged again.
-            self._begun, self._marked, self._ready, self._next = True, False, set(), 0
-        if self._begun:
-            if not self._marked:
-                _oneflow._C._queue_callback(self._end)
-            self._marked = True
-            self._ready.add(id(parameter))
-            self._seen.add(id(parameter))
-            self._reduce_ready()
-
-    def _end(self) -> None:
-        """After backward: what has got no gradient counts as zero, so that all others are averaged."""
-        self._ended = True
-        if self._begun:
-            self._ready |= self._bucket_of.keys()
-            self._reduce_ready()
-
-    def _reduce_ready(self) -> None:
-        while self._next < len(self._buckets) and all(id(p) in self._ready for p in self._buckets[self._next]):
-            self._reduce(self._buckets[self._next])
-            self._next += 1
-        if self._next == len(self._buckets):
-            self._finish()
-
-    def _reduce(self, bucket: list[Tensor]) -> None:
-        if id(bucket[0]) in self._sparse:
-            self._reduce_sparse(bucket)
-            return
-        with oneflow.no_grad():
-            flat = oneflow.cat([(p if p.grad is None else p.grad).reshape(-1) for p in bucket])
-            at = 0
-            for p in bucket:
-                if p.grad is None:
-                    flat[at : at + p.numel()] = 0
-                elif self._views:
-                    p.grad = flat[at : at + p.numel()].view_as(p)
-                at += p.numel()
-        self._works.append((self._issue(flat, bucket), flat, bucket))
-
-    def _reduce_sparse(self, bucket: list[Tensor]) -> None:
-        (p,) = bucket
-        if p.grad is None:
-            grad = _no_rows(p)
-        elif not p.grad.is_sparse:
-            name = "nn.Embedding(sparse=True) and nn.EmbeddingBag(sparse=True)"
-            raise RuntimeError(f"DistributedDataParallel: a weight of {name} must get sparse gradients alone")
-        else:
-            grad = p.grad.detach().coalesce()
-        self._works.append((self._issue(grad, bucket), grad, bucket))
-
-    def _issue(self, flat: Tensor, bucket: list[Tensor]) -> Any:
-        if self.hook is not None:
-            index = next(i for i, known in enumerate(self._buckets) if known is bucket)
-            return self.hook(GradBucket(index, flat, bucket, index + 1 == len(self._buckets)))
-        dist = oneflow.distributed
-        op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
-        return dist.all_reduce(flat, op, self._group, async_op=True)
-
-    def _wait(self, work: Any, flat: Tensor) -> None:
-        value = work.wait()
-        with oneflow.no_grad():
-            if self.hook is not None:
-                value = value[0] if isinstance(value, (list, tuple)) else value
-                if value is not flat:
-                    flat.copy_(value if flat.is_sparse else value.view(-1))
-            elif self.divisor is not None:
-                flat.div_(self.divisor)
-
-    def reduce_nothing(self, finds_unused: bool) -> None:
-        """Take part in the reductions of a backward that this rank does not have."""
-        for bucket in self._buckets:
-            if id(bucket[0]) in self._sparse:
-                flat = _no_rows(bucket[0])
-            else:
-                flat = bucket[0].new_zeros(sum(p.numel() for p in bucket))
-            self._issue(flat, bucket).wait()
-        if finds_unused:
-            oneflow.distributed.all_reduce(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64), group=self._group)
-
-    def _finish(self) -> None:
-        self._begun = False
-        somewhere = self._used_somewhere()
-        # OneFlow sets zeros for unused parameters.
-        oneflows, missing = conventions.are_oneflows(), set(self.missing())
-        for work, flat, bucket in self._works:
-            self._wait(work, flat)
-            if flat.is_sparse:
-                (p,) = bucket
-                if p.grad is not None or id(p) in somewhere or id(p) in missing:
-                    p.grad = flat
-                continue
-            parts = flat.split([p.numel() for p in bucket])
-            for p, part in zip(bucket, parts, strict=True):
-                if p.grad is not None and self._views:
-                    continue
-                if p.grad is not None:
-                    with oneflow.no_grad():
-                        p.grad.copy_(part.view_as(p))
-                elif id(p) in somewhere or (id(p) in missing and (oneflows or bool(part.any()))):
-                    p.grad = part.view_as(p).clone()
-        self._works = []
-
-    def _used_somewhere(self) -> set[int]:
-        """Parameters that some rank used: the others keep having no gradient."""
-        if self._used is None:
-            return set()
-        order = list(self._bucket_of)
-        counts = oneflow.tensor([int(i in self._used) for i in order])
-        oneflow.distributed.all_reduce(counts, group=self._group)
-        return {i for i, n in zip(order, counts.tolist(), strict=True) if n}
-
-
 def _with_sparse_gradients(module: Module) -> set[int]:
     """The weights, by identity, of embeddings that make sparse gradients."""
     kinds = (oneflow.nn.Embedding, oneflow.nn.EmbeddingBag)
     return {id(m.weight) for m in module.modules() if isinstance(m, kinds) and m.sparse}
-
-
-def _no_rows(p: Tensor) -> Tensor:
-    """The sparse gradient of a weight that nobody used."""
-    indices = oneflow.zeros(1, 0, dtype=oneflow.int64)
-    return oneflow.sparse_coo_tensor(indices, oneflow.zeros(0, *p.shape[1:], dtype=p.dtype), tuple(p.shape)).coalesce()
 
 
 def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[list[Tensor]]:
@@ -539,7 +323,7 @@ def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[
         same = bool(buckets) and buckets[-1][0].dtype == p.dtype
         fits = len(buckets[-1]) < most if same and most is not None else size <= room
         if not (same and fits):
-            room = cap_mb if buckets else min(_FIRST_BUCKET_MB, cap_mb)
+            room = cap_mb if buckets else min(_DEFAULT_FIRST_BUCKET_BYTES / 2**20, cap_mb)
             buckets.append([])
         buckets[-1].append(p)
         room -= size
@@ -556,20 +340,3 @@ def _broadcast(tensors: Iterable[Tensor], group: Any, source: int = 0) -> None:
                 whole = tensor.contiguous()
                 oneflow.distributed.broadcast(whole, first, group)
                 tensor.copy_(whole)
-
-
-def _used(result: Any) -> set[int]:
-    """The ids of the leaves that a result depends on."""
-    open_ = [t.grad_fn for t in oneflow.utils._pytree.tree_leaves(result) if isinstance(t, Tensor)]
-    seen: set[Any] = set()
-    leaves: set[int] = set()
-    while open_:
-        node = open_.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            leaves.add(id(variable))
-        open_ += [next_node for next_node, _ in node.next_functions]
-    return leaves
