@@ -266,9 +266,9 @@ class TCPStore(Store):
             self._server = shared
             if shared is None:
                 _tenants[int(self.port or 0)] = self
-        if world_size is not None and world_size > 0:
+        if wait_for_workers and world_size is not None and world_size > 0:
             n_here = self.add("init/", 1)
-            if is_master and wait_for_workers:
+            if is_master:
                 self._wait_for_clients(n_here, world_size)
 
     def _wait_for_clients(self, n_here: int, world_size: int) -> None:
@@ -332,8 +332,11 @@ class PrefixStore(Store):
 
     def __init__(self, prefix: str, store: Store) -> None:
         super().__init__()
-        if not isinstance(store, Store):
-            raise TypeError(f"PrefixStore: store must be a Store, got {type(store).__name__}")
+        found: Any = store
+        if found is None:
+            raise ValueError("PrefixStore: store must be a Store, got None")
+        if not isinstance(found, Store):
+            raise TypeError(f"PrefixStore: store must be a Store, got {type(found).__name__}")
         self.underlying_store = store
         self._underlying_non_prefix_store = getattr(store, "_underlying_non_prefix_store", store)
         self.set_timeout(store.timeout)

@@ -63,6 +63,8 @@ class DeviceMesh:
         self._dim_names = _checked_names(mesh_dim_names, self._shape)
         self._root = _root
         self._flattened: dict[str, DeviceMesh] = {}
+        # The names of the dimensions that were flattened into this one.
+        self._flat_of: tuple[str, ...] = ()
         if _groups_of_dims is None and _init_backend:
             _groups_of_dims = _make_groups(world, self._placement, self._ranks, self._shape)
         self._groups = _groups_of_dims
@@ -74,8 +76,8 @@ class DeviceMesh:
 
     @property
     def mesh(self) -> Tensor:
-        """The ranks, a tensor of int64 of the mesh's shape."""
-        return oneflow.tensor(self._placement.ranks.tolist())
+        """The ranks, a tensor of int32 of the mesh's shape."""
+        return oneflow.tensor(self._placement.ranks.tolist(), dtype=oneflow.int32)
 
     @property
     def mesh_dim_names(self) -> tuple[str, ...] | None:
@@ -212,7 +214,7 @@ class DeviceMesh:
     # ---- parts
 
     def __getitem__(self, mesh_dim_names: str | Sequence[str]) -> DeviceMesh:
-        """Return the part of the mesh that holds this rank, along the dimensions named.
+        """Return the part of the mesh that holds this rank, along the dimensions named, or such that were flattened.
 
         Raises:
             RuntimeError: the mesh has no names.
@@ -226,16 +228,31 @@ class DeviceMesh:
         flattened = self._top()._flattened
         if len(names) == 1 and names[0] in flattened:
             return flattened[names[0]]
-        for name in names:
-            if name not in self._dim_names:
-                raise KeyError(
-                    f"Invalid mesh_dim_name {name} specified. "
-                    f"Valid mesh_dim_names are {[*self._dim_names, *flattened]}."
-                )
-        dims = [self._dim_names.index(name) for name in names]
+        lines = [self._dims_of(name) for name in names]
+        dims = [d for line in lines for d in line]
         if not dims or sorted(set(dims)) != dims:
             raise KeyError(f"Invalid mesh_dim_names {names} specified: they must be in the order {self._dim_names}.")
-        return self._part(dims, names)
+        if len(dims) == len(names):
+            return self._part(dims, names)
+        whole = self._part(dims, tuple((self._dim_names)[d] for d in dims))
+        shape = [math.prod(self._shape[d] for d in line) for line in lines]
+        return DeviceMesh(
+            self.device_type,
+            whole._placement.ranks.reshape(shape).tolist(),
+            mesh_dim_names=names,
+            _init_backend=False,
+            _groups_of_dims=[self.get_group(name) for name in names],
+            _root=self._top(),
+        )
+
+    def _dims_of(self, name: str) -> tuple[int, ...]:
+        """The dimensions behind a name, several for one that was flattened."""
+        own, flattened = self._dim_names or (), self._top()._flattened
+        if name in own:
+            return (own.index(name),)
+        if name in flattened and set(flattened[name]._flat_of) <= set(own):
+            return tuple(own.index(part) for part in flattened[name]._flat_of)
+        raise KeyError(f"Invalid mesh_dim_name {name} specified. Valid mesh_dim_names are {[*own, *flattened]}.")
 
     def _part(self, dims: list[int], names: tuple[str, ...] | None) -> DeviceMesh:
         place = self.get_coordinate() or [0] * self.ndim
@@ -270,6 +287,7 @@ class DeviceMesh:
         flat = DeviceMesh(
             self.device_type, self._ranks, mesh_dim_names=(mesh_dim_name,), _groups_of_dims=[group], _root=top
         )
+        flat._flat_of = self._dim_names or ()
         top._flattened[mesh_dim_name] = flat
         return flat
 
@@ -440,3 +458,51 @@ def _own_group(world: Any, lines: list[list[int]]) -> Any:
         made = _groups.new_group(line, sort_ranks=False)
         own = made if world.rank() in line else own
     return own
+
+
+class _MeshEnv:
+    """PyTorch's private table of meshes, as far as programs ask it."""
+
+    def get_current_mesh(self) -> DeviceMesh:
+        """The mesh whose ``with`` block this is."""
+        found = current_mesh()
+        if found is None:
+            raise RuntimeError("No device mesh is currently active!")
+        return found
+
+    def get_root_mesh(self, device_mesh: DeviceMesh) -> DeviceMesh:
+        """The mesh that this is a part of."""
+        return device_mesh._get_root_mesh()
+
+    def get_root_mesh_dim(self, device_mesh: DeviceMesh) -> int | None:
+        """The dimension of the whole mesh that a part of one dimension is; None for others."""
+        root, names = device_mesh._get_root_mesh(), device_mesh.mesh_dim_names
+        if names is None or len(names) != 1 or names[0] not in (root.mesh_dim_names or ()):
+            return None
+        return self.get_mesh_dim_by_name(root, names[0])
+
+    def get_mesh_dim_by_name(self, device_mesh: DeviceMesh, mesh_dim_name: str) -> int:
+        """The dimension of this name."""
+        return device_mesh._dim(mesh_dim_name)
+
+    @property
+    def flatten_name_to_root_dims(self) -> dict[DeviceMesh, dict[str, tuple[int, ...]]]:
+        """For each whole mesh of this thread, the dimensions behind the names of its flattened parts."""
+        roots = {mesh._get_root_mesh() for mesh in _table().meshes.values()}
+        return {root: {name: root._dims_of(name) for name in root._flattened} for root in roots}
+
+    def _get_all_submeshes(self, device_mesh: DeviceMesh, mesh_dim_name: str) -> list[DeviceMesh]:
+        """The lines of a mesh along a dimension, those of other ranks too."""
+        dim = self.get_mesh_dim_by_name(device_mesh, mesh_dim_name)
+        others = [d for d in range(device_mesh.ndim) if d != dim]
+        lines = device_mesh._placement.ranks.transpose(*others, dim).reshape(-1, device_mesh.size(dim)).tolist()
+        own = device_mesh[mesh_dim_name]
+        return [
+            own
+            if line == own._ranks
+            else DeviceMesh(device_mesh.device_type, line, mesh_dim_names=(mesh_dim_name,), _init_backend=False)
+            for line in lines
+        ]
+
+
+_mesh_resources = _MeshEnv()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import oneflow
+from oneflow import Tensor
 from oneflow.sbp import broadcast, partial_sum, split
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
@@ -62,6 +64,25 @@ class Shard(Placement):
 
     def __str__(self) -> str:
         return f"S({self.dim})"
+
+    def _split_tensor(
+        self, tensor: Tensor, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
+    ) -> tuple[list[Tensor], list[int]]:
+        """The slices of all ranks, and how much each one lacks of the first one's size, to which padding brings it.
+
+        PyTorch's private function of this name.
+        """
+        dim = self.dim % tensor.dim()
+        step = -(-tensor.size(dim) // num_chunks)
+        pieces, missing = [], []
+        for i in range(num_chunks):
+            start, end = (min(at * step, tensor.size(dim)) for at in (i, i + 1))
+            piece = tensor.narrow(dim, start, end - start)
+            missing.append(step - (end - start) if with_padding else 0)
+            if missing[-1]:
+                piece = pad_tensor(piece, dim, missing[-1])
+            pieces.append(piece.contiguous() if contiguous else piece)
+        return pieces, missing if with_padding else []
 
 
 class Replicate(Placement):
@@ -151,3 +172,16 @@ def _one_sbp(p: Placement, ndim: int, what: str) -> Any:
 def from_sbp(sbp: Sequence[Any]) -> tuple[Placement, ...]:
     """The placements of an SBP."""
     return tuple(Shard(s.dim) if s.dim is not None else Replicate() if s == broadcast else Partial() for s in sbp)
+
+
+# Its name in older versions of PyTorch.
+_Partial = Partial
+
+
+def pad_tensor(tensor: Tensor, pad_dim: int, pad_size: int) -> Tensor:
+    """``tensor`` with ``pad_size`` zeros more at the end of a dimension."""
+    if pad_size == 0:
+        return tensor
+    pad = [0, 0] * (tensor.dim() - pad_dim)
+    pad[-1] = pad_size
+    return oneflow.nn.functional.pad(tensor, pad)
