@@ -7,10 +7,11 @@ from typing import Any
 import numpy
 import oneflow
 import oneflow.distributed as dist
+import pytest
 import torch
 import torch.distributed as torch_dist
 from oneflow.distributed.device_mesh import _mesh_resources, init_device_mesh
-from oneflow.distributed.tensor import Shard
+from oneflow.distributed.tensor import DTensor, Shard, distribute_module, distribute_tensor
 from oneflow.distributed.tensor._collective_utils import (
     mesh_broadcast,
     mesh_scatter,
@@ -97,3 +98,22 @@ def test_keys_of_a_store_are_those_of_pytorch() -> None:
 
     for waits in (True, False):
         assert keys(dist, waits) == keys(torch_dist, waits)
+
+
+def test_functions_of_a_distributed_module_take_the_module_or_not() -> None:
+    mesh = init_device_mesh("cpu", (1,))
+    model = oneflow.nn.Linear(4, 3)
+    with pytest.warns(FutureWarning, match="Deprecating input_fn that takes two arguments"):
+        distribute_module(
+            model,
+            mesh,
+            input_fn=lambda inputs, mesh: DTensor.from_local(inputs[0], mesh, [Shard(0)]),
+            output_fn=lambda module, output, mesh: output.to_local(),
+        )
+    y = model(oneflow.ones(2, 4))
+    assert not y.is_global and tuple(y.shape) == (2, 3)
+    with pytest.raises(ValueError, match="output_fn should take in 3 arguments, but got 1"):
+        distribute_module(oneflow.nn.Linear(1, 1), mesh, output_fn=lambda output: output)
+    hidden = oneflow.ones(2, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="distribute leaf tensors"):
+        distribute_tensor(hidden, mesh, [Shard(0), Shard(0)])

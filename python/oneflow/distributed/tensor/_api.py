@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -155,18 +157,20 @@ def distribute_tensor(
         [[0.0, 1.0], [2.0]]
     """
     mesh = _mesh(device_mesh, "distribute_tensor")
+    if not tensor.is_leaf and not tensor.is_global:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     layout = to_sbp(placements, mesh.ndim, tensor.dim(), "distribute_tensor")
     if tensor.is_global:
         if tensor.placement != mesh.placement:
-            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to {mesh}.")
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}."
+            )
         if list(tensor.sbp) != layout:
             raise ValueError(
                 f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
                 f"{tuple(placements or ())}. do you want to call `redistribute` instead?"
             )
         return tensor
-    if not tensor.is_leaf:
-        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     whole = tensor.detach()
     if mesh.get_coordinate() is None:
         return _layouts.assemble(whole, mesh.placement, layout, list(whole.shape)).requires_grad_(tensor.requires_grad)
@@ -224,11 +228,30 @@ def distribute_module(
             partition_fn(name, sub, mesh)
         _replicate_rest(sub, mesh)
     if input_fn is not None:
-        module.register_forward_pre_hook(lambda own, inputs: input_fn(own, inputs, mesh))
+        before = _with_module("input_fn", input_fn)
+        module.register_forward_pre_hook(lambda own, inputs: before(own, inputs, mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda own, inputs, outputs: output_fn(own, outputs, mesh))
+        after = _with_module("output_fn", output_fn)
+        module.register_forward_hook(lambda own, inputs, outputs: after(own, outputs, mesh))
     module._distribute_module_applied = True
     return module
+
+
+def _with_module(name: str, function: Callable[..., Any]) -> Callable[[Module, Any, DeviceMesh], Any]:
+    """A function of inputs or outputs that takes the module, too; older ones do not."""
+    n = len(inspect.signature(function).parameters)
+    what = name.replace("_fn", "s")
+    if n == 3:
+        return function
+    if n != 2:
+        raise ValueError(f"{name} should take in 3 arguments, but got {n} arguments!")
+    warnings.warn(
+        f"Deprecating {name} that takes two arguments ({what}, device_mesh), please use {name} that takes in "
+        f"(module, {what}, device_mesh) instead!",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return lambda _, values, mesh: function(values, mesh)
 
 
 def _replicate_rest(module: Module, mesh: DeviceMesh) -> None:
