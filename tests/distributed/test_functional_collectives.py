@@ -82,3 +82,20 @@ def test_what_has_no_gradient_says_so() -> None:
             functional.reduce_scatter_tensor(oneflow.ones(3), "sum", 0)
 
     run_ranks(N, rank)
+
+
+def test_a_mesh_and_its_dimension_are_groups() -> None:
+    def rank() -> Any:
+        mesh = oneflow.distributed.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        x = oneflow.full((2,), 1.0 + oneflow.distributed.get_rank())
+        return (
+            functional.all_reduce(x, "sum", (mesh, 0)).tolist(),
+            functional.all_gather_tensor(x, 0, (mesh, "tp")).tolist(),
+            functional.reduce_scatter_tensor(x, "sum", 0, mesh["tp"]).tolist(),
+            functional.broadcast(x, 0, oneflow.distributed.group.WORLD).tolist(),
+        )
+
+    for here, found in enumerate(oneflow.testing.run_ranks(4, rank)):
+        column, line = 1.0 + here % 2, 1.0 + here - here % 2
+        total = 2 * line + 1
+        assert found == ([2 * column + 2] * 2, [line, line, line + 1, line + 1], [total], [1.0, 1.0])

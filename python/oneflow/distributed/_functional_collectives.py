@@ -1,7 +1,8 @@
 """Collectives that return new tensors and have gradients: PyTorch's ``torch.distributed._functional_collectives``.
 
 Each is complete when it returns, so :func:`wait_tensor` has nothing to wait for. A gradient is a collective too: all
-ranks call ``backward`` for the same results in the same order. Gradients of gradients work alike.
+ranks call ``backward`` for the same results in the same order. Gradients of gradients work alike. A group may also be a
+mesh of one dimension, or ``(mesh, dimension)``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.autograd.function import Function
+from oneflow.distributed.device_mesh import DeviceMesh
 
 __all__ = [
     "all_gather_tensor",
@@ -24,6 +26,15 @@ __all__ = [
     "reduce_scatter_tensor_autograd",
     "wait_tensor",
 ]
+
+
+def _of(group: Any) -> Any:
+    """The process group: itself, that of a mesh of one dimension, or of ``(mesh, dimension)``."""
+    if isinstance(group, DeviceMesh):
+        return group.get_group()
+    if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
+        return group[0].get_group(group[1])
+    return group
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
@@ -51,7 +62,7 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") ->
         >>> oneflow.testing.run_ranks(2, rank)  # Each rank's result depends on this one's input.
         [6.0, 6.0]
     """
-    return _AllReduce.apply(self, reduceOp, group)
+    return _AllReduce.apply(self, reduceOp, _of(group))
 
 
 def all_reduce_coalesced(self: list[Tensor], reduceOp: str, group: Any = None, tag: str = "") -> list[Tensor]:
@@ -77,7 +88,7 @@ def broadcast(self: Tensor, src: int, group: Any = None, tag: str = "") -> Tenso
         >>> oneflow.testing.run_ranks(2, rank)
         [1.0, 1.0]
     """
-    return _Broadcast.apply(self, src, group)
+    return _Broadcast.apply(self, src, _of(group))
 
 
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any = None, tag: str = "") -> Tensor:
@@ -92,7 +103,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any = None, tag: str
         >>> oneflow.testing.run_ranks(2, rank)[0]
         [[0.0, 0.0], [1.0, 1.0]]
     """
-    gathered = _AllGather.apply(self.movedim(gather_dim, 0), group)
+    gathered = _AllGather.apply(self.movedim(gather_dim, 0), _of(group))
     return gathered.movedim(0, gather_dim)
 
 
@@ -110,6 +121,7 @@ def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: 
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0], [2.0]]
     """
+    group = _of(group)
     n = distributed.get_world_size(group)
     if self.shape[scatter_dim] % n:
         raise ValueError(
@@ -136,7 +148,7 @@ def all_to_all_single(
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 1.0], [0.0, 1.0]]
     """
-    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, group)
+    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, _of(group))
 
 
 all_gather_tensor_autograd = all_gather_tensor
