@@ -47,7 +47,7 @@ mod world;
 pub use auth::{Access, Secret};
 pub use device::{Admitted, Desk, DeviceBackend, on_device, serves_device, set_device_backend};
 pub use group::{Counters, Ledger, ProcessGroup};
-pub use interrupt::{interrupted, set_interrupt_check};
+pub use interrupt::{interrupted, set_interrupt_check, set_thread_interrupt_check};
 pub use registry::{DEFAULT_TIMEOUT, set_process_group, set_thread_group};
 pub use request::{ANY_RANK, Kind, ReduceOp, Request, Span};
 pub use security::Security;

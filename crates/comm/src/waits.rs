@@ -79,7 +79,18 @@ struct Stuck {
 static ISSUERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static ISSUES: Cell<bool> = const { Cell::new(false) };
+    static ISSUES: Issuer = const { Issuer(Cell::new(false)) };
+}
+
+/// Whether a thread issues collectives: as long as it runs.
+struct Issuer(Cell<bool>);
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        if self.0.get() {
+            ISSUERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 fn state() -> MutexGuard<'static, State> {
@@ -114,7 +125,8 @@ pub(crate) fn late() -> Option<Duration> {
 
 /// This thread issues the collective of this number.
 pub(crate) fn issued(key: Key, seq: u64) {
-    if !ISSUES.replace(true) {
+    // A thread that is ending counts no more.
+    if ISSUES.try_with(|issuer| issuer.0.replace(true)) == Ok(false) {
         ISSUERS.fetch_add(1, Ordering::Relaxed);
     }
     state().issued.insert(key, seq + 1);

@@ -11,7 +11,9 @@ use crate::sync::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::sync::{Arc, Mutex, MutexGuard};
 use crate::sync::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, yield_now};
 use oneflow_base::{Error, Result};
+use oneflow_comm::set_thread_interrupt_check;
 use oneflow_core::{SpanKind, watch_span};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -141,7 +143,16 @@ struct Stream {
     id: u32,
     shared: Arc<Shared>,
     actors: Vec<Actor>,
+    /// Where the search for an actor that may act begins: behind the last one that did.
+    next: usize,
+    /// They act in turn, so only one has to be looked at.
+    in_turn: bool,
+    /// When all is over it still does what it can: collectives that this rank has issued, other ranks may be in.
+    finishes: bool,
 }
+
+/// How long a collective that is under way may wait for other ranks when the program has ended.
+const FINISH: Duration = Duration::from_secs(2);
 
 struct Actor {
     task: usize,
@@ -157,14 +168,18 @@ impl Stream {
     /// Lets the first actor that can act do so; gives back whether one did.
     fn act_once(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<bool, Failure> {
         let shared = &*self.shared;
-        if shared.cancel.load(Ordering::Relaxed) {
+        if shared.cancel.load(Ordering::Relaxed) && !self.finishes {
             return Ok(false);
         }
-        for Actor { task, body, ins, outs } in &mut self.actors {
+        let n = self.actors.len();
+        for k in 0..if self.in_turn { n.min(1) } else { n } {
+            let at = (self.next + k) % n;
+            let Actor { task, body, ins, outs } = &mut self.actors[at];
             let task = *task;
             if !shared.progress.may_run(task) {
                 continue;
             }
+            self.next = at + 1;
             shared.progress.pieces(task, ins, outs);
             let number = shared.progress.executions(task);
             let run = lock(&shared.runs).iter().find(|r| r.0 == number).map(|r| r.1.clone());
@@ -185,6 +200,18 @@ impl Stream {
 
     /// The life of a stream that has a thread of its own.
     fn run(mut self, only_reads: bool) {
+        if self.finishes {
+            // The other ranks may never come.
+            let (cancel, since) = (self.shared.cancel.clone(), Cell::new(None));
+            set_thread_interrupt_check(Some(Box::new(move || {
+                if !cancel.load(Ordering::Relaxed) {
+                    return false;
+                }
+                let first: Instant = since.get().unwrap_or_else(Instant::now);
+                since.set(Some(first));
+                first.elapsed() > FINISH
+            })));
+        }
         self.act_until_stopped();
         if only_reads {
             self.shared.n_readers.fetch_sub(1, Ordering::SeqCst);
@@ -195,17 +222,20 @@ impl Stream {
     fn act_until_stopped(&mut self) {
         loop {
             let heard = self.bell().heard();
-            if self.shared.stop.load(Ordering::Acquire) {
+            let stops = self.shared.stop.load(Ordering::Acquire);
+            if stops && !self.finishes {
                 return;
             }
             match self.act_once(&mut no_poll) {
                 Ok(true) => {}
+                Err(_) | Ok(false) if stops => return,
                 Ok(false) => {
                     self.bell().wait(heard, None);
                 }
                 Err(failure) => {
                     // The failed actor runs no more; its neighbours pass on what was made before.
                     self.actors.retain(|a| a.task != failure.0 as usize);
+                    self.in_turn = false;
                     lock(&self.shared.failures).push(failure);
                     self.shared.bells[0].ring();
                 }
@@ -268,22 +298,22 @@ impl Watchdog {
 enum Goal {
     /// That this end of its may act.
     Run(usize),
-    /// That those who read what this end gives have the rest of their data.
-    Data(usize),
+    /// That the tasks of the next run have what does not come from the caller.
+    Data,
 }
 
 impl Goal {
     fn is_reached(self, progress: &Progress) -> bool {
         match self {
             Goal::Run(task) => progress.may_run(task),
-            Goal::Data(task) => progress.other_inputs_ready(task),
+            Goal::Data => progress.data_ready(),
         }
     }
     /// Whether it is, or will be once the messages under way have come.
     fn is_due(self, progress: &Progress) -> bool {
         match self {
             Goal::Run(task) => progress.could_run(task),
-            Goal::Data(task) => progress.other_inputs_ready(task),
+            Goal::Data => progress.data_ready(),
         }
     }
 }
@@ -313,7 +343,13 @@ impl Network {
         let (stop, runs, failures) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
         let n_readers = AtomicUsize::new(0);
         let shared = Arc::new(Shared { progress, cancel, stop, n_readers, runs, failures, bells });
-        let stream = |(id, actors)| Stream { id: id as u32, shared: shared.clone(), actors };
+        let turns = plan.turns();
+        let stream = |(id, actors): (usize, Vec<Actor>)| {
+            let in_turn = turns.get(id).copied().unwrap_or(false);
+            let source = |a: &Actor| matches!(plan.tasks[a.task].work, Work::Source { .. });
+            let finishes = id > 0 && !actors.iter().any(source);
+            Stream { id: id as u32, shared: shared.clone(), actors, next: 0, in_turn, finishes }
+        };
         let mut streams = actors.into_iter().enumerate().map(stream);
         let own = streams.next().ok_or_else(|| Error::runtime("no stream"))?;
         let end = |w: Work| plan.tasks.iter().position(|t| t.work == w);
@@ -350,8 +386,10 @@ impl Network {
 
     /// Waits until the run that starts next finds its data.
     pub fn wait_for_data(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let Some(t) = self.host_in else { return Ok(()) };
-        self.wait(Goal::Data(t), poll)
+        if self.host_in.is_none() {
+            return Ok(());
+        }
+        self.wait(Goal::Data, poll)
     }
 
     /// Starts one run: waits for a free slot of the caller's register first.

@@ -1,15 +1,15 @@
-//! The conditions that a plan must meet before it runs: indices and extents inside their bounds, no two live buffers on the
-//! same bytes, and enough credits. An op checks its own instruction when the program is built.
+//! The conditions that a plan must meet before it runs: indices and extents inside their bounds, and enough credits. Who may use
+//! which memory when is in `sharing`. An op checks its own instruction when the program is built.
 
 use crate::plan::*;
 use oneflow_base::{Error, Meta, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Largest allocation that a plan may ask for: sums of such sizes cannot overflow.
 const MAX_BYTES: u64 = 1 << 46;
 /// Far more than plans have, and few enough that no check and no start takes long.
-const MAX_TASKS: usize = 1 << 10;
-const MAX_PORTS: usize = 1 << 12;
+const MAX_TASKS: usize = 1 << 12;
+const MAX_PORTS: usize = 1 << 14;
 const MAX_SLOTS: u64 = 1 << 16;
 /// Executions of all tasks until every register is as it was.
 const MAX_PERIOD: u64 = 1 << 16;
@@ -30,7 +30,6 @@ impl Plan {
         for t in &self.tasks {
             if let Work::Compute(p) = &t.work {
                 self.check_program(t, p)?;
-                self.check_lifetimes(p)?;
             }
         }
         self.check_sharing()?;
@@ -186,68 +185,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Tasks share memory through registers only: an arena, and a result's memory, belong to one task.
-    fn check_sharing(&self) -> Result<()> {
-        let mut owner: std::collections::HashMap<(u8, u32), usize> = std::collections::HashMap::new();
-        for (t, task) in self.tasks.iter().enumerate() {
-            let Work::Compute(p) = &task.work else { continue };
-            for o in p.iter().flat_map(|i| i.ins.iter().chain(&i.outs)) {
-                let place = match self.buffers[o.buffer as usize].home {
-                    Home::Arena { arena, .. } => (0, arena),
-                    Home::Output(k) => (1, k),
-                    _ => continue,
-                };
-                if *owner.entry(place).or_insert(t) != t {
-                    return Err(bad(format!("tasks {:?} and another use the same memory", task.name)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Buffers of an arena that are alive at the same time lie on different bytes.
-    fn check_lifetimes(&self, p: &[Instr]) -> Result<()> {
-        // First and last instruction that touches a buffer.
-        let mut lives: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
-        for (at, i) in p.iter().enumerate() {
-            for o in i.ins.iter().chain(&i.outs) {
-                lives.entry(o.buffer).or_insert((at, at)).1 = at;
-            }
-        }
-        for o in &self.outputs {
-            if let Some(l) = lives.get_mut(&o.operand.buffer) {
-                l.1 = usize::MAX;
-            }
-        }
-        // Births and deaths in order, births of an instruction before its deaths.
-        let mut events: Vec<(usize, bool, u32)> = Vec::new();
-        for (b, (from, to)) in lives {
-            if matches!(self.buffers[b as usize].home, Home::Arena { .. }) && self.buffers[b as usize].bytes > 0 {
-                events.extend([(from, false, b), (to, true, b)]);
-            }
-        }
-        events.sort_unstable();
-        // Who is alive, by place: none overlaps another, so a new one can only overlap its neighbours.
-        let mut alive: BTreeMap<(u32, u64), u32> = BTreeMap::new();
-        for (_, dies, b) in events {
-            let Home::Arena { arena, offset } = self.buffers[b as usize].home else { continue };
-            if dies {
-                alive.remove(&(arena, offset));
-                continue;
-            }
-            let end = offset + self.buffers[b as usize].bytes;
-            let before = alive.range(..(arena, end)).next_back();
-            if let Some((&(other, start), &a)) = before
-                && other == arena
-                && start + self.buffers[a as usize].bytes > offset
-            {
-                return Err(bad(format!("buffers {a} and {b} are alive at the same time on the same bytes")));
-            }
-            alive.insert((arena, offset), b);
-        }
-        Ok(())
-    }
-
     /// Returns true if the actors cannot deadlock: one period is simulated with the given credits. A step never takes away
     /// another actor's chance, so any order of simulation has the same result.
     pub fn check_credits(&self) -> Result<()> {
@@ -295,6 +232,11 @@ impl Plan {
     /// Executions of each task after which every register is as it was: the smallest whole numbers whose rates agree.
     fn period(&self) -> Result<Vec<u64>> {
         let n = self.tasks.len();
+        let mut ends: Vec<Vec<(usize, u32, bool)>> = vec![Vec::new(); self.registers.len()];
+        for (t, task) in self.tasks.iter().enumerate() {
+            task.produces.iter().for_each(|p| ends[p.register as usize].push((t, p.pieces, true)));
+            task.consumes.iter().for_each(|p| ends[p.register as usize].push((t, p.pieces, false)));
+        }
         let mut rate: Vec<Option<(u64, u64)>> = vec![None; n];
         for start in 0..n {
             if rate[start].is_some() {
@@ -304,7 +246,7 @@ impl Plan {
             let mut todo = vec![start];
             while let Some(a) = todo.pop() {
                 let Some((num, den)) = rate[a] else { continue };
-                for (b, num_ab, den_ab) in self.neighbours(a) {
+                for (b, num_ab, den_ab) in self.neighbours(a, &ends) {
                     let (x, y) = reduce(num as u128 * num_ab as u128, den as u128 * den_ab as u128)?;
                     match rate[b] {
                         None => {
@@ -333,19 +275,18 @@ impl Plan {
         Ok(goal)
     }
 
-    /// Tasks that share a register with `a`: steps of `b` for one step of `a`, as a fraction.
-    fn neighbours(&self, a: usize) -> Vec<(usize, u64, u64)> {
-        let mut out = Vec::new();
-        for (b, t) in self.tasks.iter().enumerate() {
-            for p in &self.tasks[a].produces {
-                let shared = t.consumes.iter().filter(|q| q.register == p.register);
-                out.extend(shared.map(|q| (b, p.pieces as u64, q.pieces as u64)));
-            }
-            for p in &self.tasks[a].consumes {
-                let shared = t.produces.iter().filter(|q| q.register == p.register);
-                out.extend(shared.map(|q| (b, p.pieces as u64, q.pieces as u64)));
-            }
-        }
+    /// Tasks at the other end of a register of `a`'s: steps of `b` for one step of `a`, as a fraction. `ends`: per register its
+    /// tasks, their pieces, and whether they produce it.
+    fn neighbours(&self, a: usize, ends: &[Vec<(usize, u32, bool)>]) -> Vec<(usize, u64, u64)> {
+        let own = |ports: &[Port], made: bool| -> Vec<(usize, u64, u64)> {
+            let others = ports.iter().flat_map(|p| {
+                let at = ends[p.register as usize].iter().filter(|e| e.2 != made);
+                at.map(|e| (e.0, p.pieces as u64, e.1 as u64)).collect::<Vec<_>>()
+            });
+            others.collect()
+        };
+        let mut out = own(&self.tasks[a].produces, true);
+        out.extend(own(&self.tasks[a].consumes, false));
         out
     }
 

@@ -26,6 +26,7 @@ mod program;
 mod progress;
 mod saved;
 mod session;
+mod sharing;
 mod sizes;
 mod sources;
 mod sync;

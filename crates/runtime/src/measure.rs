@@ -39,7 +39,8 @@ pub fn measure(plan: &Plan, runs: usize) -> Result<HashMap<String, f64>> {
             }
             let (own, used, buffers) = alone(i, plan);
             let mut p = Program::new(std::slice::from_ref(&own), &buffers, Device::CPU)?;
-            used.iter().enumerate().for_each(|(k, b)| p.set_base(k, bases[*b as usize]));
+            let places: Vec<(usize, u32)> = p.used().collect();
+            places.iter().for_each(|(at, k)| p.set_base(*at, bases[used[*k as usize] as usize]));
             programs.push(p);
             names.push(i.signature());
         }

@@ -89,11 +89,49 @@ fn network(seed: u64) -> Plan {
     p
 }
 
+/// A step cut into segments, and collectives beside it on one or two streams: each is issued behind one segment and joined
+/// before a later one, and the last segment gives back the run.
+fn segments(seed: u64) -> Plan {
+    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let register = |name: String, slots| Register { name, device: Device::CPU, bytes: 8, slots };
+    let port = |register: usize| Port { register: register as u32, pieces: 1 };
+    let (n, n_beside, n_streams) = (2 + d.below(3) as usize, 1 + d.below(3) as usize, 1 + d.below(2));
+    let mut beside: Vec<(usize, usize, u64)> = (0..n_beside)
+        .map(|_| {
+            let from = d.below(n as u64 - 1) as usize;
+            (from, from + 1 + d.below((n - from - 1) as u64) as usize, d.below(n_streams))
+        })
+        .collect();
+    beside.sort_unstable();
+    // Register 0 is the run, 1 the result, then what segments pass on, then what collectives do.
+    let mut registers = vec![register("run".into(), 1), register("result".into(), 1 + d.below(2) as u32)];
+    registers.extend((1..n).map(|k| register(format!("segment {k}"), 1)));
+    registers.extend((0..n_beside).map(|k| register(format!("collective {k}"), 1)));
+    let task =
+        |name: &str, stream, work, consumes, produces| Task { name: name.into(), stream, work, consumes, produces };
+    let mut tasks = vec![task("caller", 0, Work::HostIn, vec![], vec![port(0)])];
+    for k in 0..n {
+        let mut reads = if k == 0 || k == n - 1 { vec![port(0)] } else { vec![] };
+        reads.extend((k > 0).then(|| port(1 + k)));
+        reads.extend((0..n_beside).filter(|i| beside[*i].1 == k).map(|i| port(1 + n + i)));
+        let out = port(if k == n - 1 { 1 } else { 2 + k });
+        tasks.push(task("segment", 1, Work::Compute(vec![]), reads, vec![out]));
+        for i in (0..n_beside).filter(|i| beside[*i].0 == k) {
+            let last = (0..i).rev().find(|j| beside[*j].2 == beside[i].2).map(|j| port(1 + n + j));
+            let reads = std::iter::once(port(2 + k)).chain(last).collect();
+            tasks.push(task("beside", 2 + beside[i].2 as u32, Work::Compute(vec![]), reads, vec![port(1 + n + i)]));
+        }
+    }
+    tasks.push(task("receiver", 0, Work::HostOut, vec![port(1)], vec![]));
+    Plan { registers, tasks, ..Plan::default() }
+}
+
 /// Runs a network, and returns how many runs succeeded and the error, if there was one.
 fn play(p: &Plan, runs: u64, fails: Option<(usize, u64)>) -> (u64, Option<String>) {
     let bodies = p.tasks.iter().enumerate().map(|(i, t)| {
         let fails_at = fails.filter(|f| f.0 == i).map(|f| f.1);
-        let first = (t.name == "compute") as usize;
+        // The caller's register is number 0 and carries no numbers.
+        let first = t.consumes.iter().take_while(|p| p.register == 0).count();
         let body = || Box::new(Count { executions: 0, first, fails_at }) as Box<dyn Body>;
         (!matches!(t.work, Work::HostIn | Work::HostOut)).then(body)
     });
@@ -132,6 +170,31 @@ fn no_order_of_steps_loses_a_piece_or_stands_still() {
         let again = check.clone();
         shuttle::check_random(check, orders(25));
         shuttle::check_pct(again, orders(25), 3);
+    }
+}
+
+#[test]
+fn collectives_beside_the_compute_stream_pass_every_piece_on() {
+    for p in (0..40).map(segments) {
+        p.check_credits().expect("every network drawn has enough credits");
+        assert!(p.turns().iter().all(|t| *t), "segments, and the collectives of a stream, run in turn");
+        let check = move || assert_eq!(play(&p, 3, None), (3, None));
+        let again = check.clone();
+        shuttle::check_random(check, orders(25));
+        shuttle::check_pct(again, orders(25), 3);
+    }
+}
+
+#[test]
+fn a_collective_that_fails_beside_the_compute_stream_ends_its_step() {
+    for p in (0..8).map(segments) {
+        let at = p.tasks.iter().position(|t| t.name == "beside").expect("there is one");
+        let check = move || {
+            let (done, error) = play(&p, 4, Some((at, 2)));
+            assert_eq!(done, 2, "steps before it are done");
+            assert!(error.is_some_and(|e| e.contains("planted")));
+        };
+        shuttle::check_random(check, orders(40));
     }
 }
 

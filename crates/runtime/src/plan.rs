@@ -346,7 +346,7 @@ impl Plan {
         let origin = "copy of a result that is an input".into();
         let instr = Instr { steps: vec![step], ins: vec![whole(buffer)], outs: vec![whole(copy)], origin };
         if let Some(Work::Compute(program)) =
-            self.tasks.iter_mut().map(|t| &mut t.work).find(|w| matches!(w, Work::Compute(_)))
+            self.tasks.iter_mut().map(|t| &mut t.work).rfind(|w| matches!(w, Work::Compute(_)))
         {
             program.push(instr);
         }
@@ -369,8 +369,16 @@ impl Plan {
         }
         self.registers.push(Register { name: format!("{kind} {input}"), device, bytes, slots });
         let port = Port { register, pieces: 1 };
-        let computes = self.tasks.iter_mut().filter(|t| matches!(t.work, Work::Compute(_)));
-        computes.take(1).for_each(|t| t.consumes.push(port));
+        let touches = |t: &Task| {
+            let Work::Compute(p) = &t.work else { return false };
+            p.iter().flat_map(|i| i.ins.iter().chain(&i.outs)).any(|o| o.buffer == fed.buffer)
+        };
+        let mut readers: Vec<usize> = (0..self.tasks.len()).filter(|t| touches(&self.tasks[*t])).collect();
+        if readers.is_empty() {
+            // Items that nobody looks at are taken all the same.
+            readers.extend(self.tasks.iter().position(|t| matches!(t.work, Work::Compute(_))));
+        }
+        readers.into_iter().for_each(|t| self.tasks[t].consumes.push(port));
         port
     }
 }

@@ -9,6 +9,7 @@ use oneflow_base::{Device, Error, Result};
 use oneflow_core::{SpanKind, watch_span};
 use oneflow_ep::provider;
 use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -16,12 +17,15 @@ use std::time::Instant;
 pub struct Program {
     ready: Vec<Ready>,
     origins: Vec<String>,
-    /// Per buffer: its base address, and who points into it.
+    /// Per buffer that it uses: its base address, and who points into it.
     bases: Vec<Base>,
+    /// Where a buffer stands in `bases`.
+    places: HashMap<u32, u32>,
     device: Device,
 }
 
 struct Base {
+    buffer: u32,
     ptr: *mut u8,
     /// (launch, is an output, operand, byte offset)
     users: Vec<(u32, bool, u32, usize)>,
@@ -53,8 +57,8 @@ impl Program {
     }
 
     fn make(instrs: &[Instr], buffers: &[Buffer], device: Device) -> Result<Program> {
-        let bases = buffers.iter().map(|_| Base { ptr: std::ptr::null_mut(), users: Vec::new() }).collect();
-        let mut p = Program { ready: Vec::new(), origins: Vec::new(), bases, device };
+        let mut p =
+            Program { ready: Vec::new(), origins: Vec::new(), bases: Vec::new(), places: HashMap::new(), device };
         for i in instrs {
             p.origins.push(i.origin.clone());
             for l in launches(i, device)? {
@@ -82,7 +86,8 @@ impl Program {
         // SAFETY: the box is kept beside the views and never changes or moves its elements.
         let words: &'static [i64] = unsafe { std::slice::from_raw_parts(dims.as_ptr(), dims.len()) };
         let mut next = 0;
-        let mut side = |operands: &[Option<crate::plan::Operand>], is_out: bool, bases: &mut Vec<Base>| {
+        let (places, bases) = (&mut self.places, &mut self.bases);
+        let mut side = |operands: &[Option<crate::plan::Operand>], is_out: bool| {
             let mut views: Vec<Option<View<'static>>> = Vec::with_capacity(operands.len());
             for (k, o) in operands.iter().enumerate() {
                 views.push(o.as_ref().map(|o| {
@@ -95,14 +100,18 @@ impl Program {
                     };
                     next += 2 * n;
                     let bytes = o.offset as usize * o.dtype.size();
-                    bases[o.buffer as usize].users.push((at, is_out, k as u32, bytes));
+                    let place = *places.entry(o.buffer).or_insert_with(|| {
+                        bases.push(Base { buffer: o.buffer, ptr: std::ptr::null_mut(), users: Vec::new() });
+                        bases.len() as u32 - 1
+                    });
+                    bases[place as usize].users.push((at, is_out, k as u32, bytes));
                     v
                 }));
             }
             views.into_boxed_slice()
         };
-        let ins = side(&l.ins, false, &mut self.bases);
-        let outs = side(&l.outs, true, &mut self.bases);
+        let ins = side(&l.ins, false);
+        let outs = side(&l.outs, true);
         self.ready.push(Ready {
             kernel,
             expr: l.expr,
@@ -125,14 +134,14 @@ impl Program {
         self.ready.is_empty()
     }
 
-    /// Whether some launch touches the buffer.
-    pub fn uses(&self, buffer: usize) -> bool {
-        self.bases.get(buffer).is_some_and(|b| !b.users.is_empty())
+    /// The buffers that its launches touch, by their places here.
+    pub fn used(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.bases.iter().enumerate().map(|(place, b)| (place, b.buffer))
     }
 
-    /// Says where a buffer lies from now on.
-    pub fn set_base(&mut self, buffer: usize, ptr: *mut u8) {
-        let b = &mut self.bases[buffer];
+    /// Says where the buffer at a place lies from now on.
+    pub fn set_base(&mut self, place: usize, ptr: *mut u8) {
+        let b = &mut self.bases[place];
         if b.ptr == ptr {
             return;
         }

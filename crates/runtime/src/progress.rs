@@ -74,6 +74,8 @@ struct TaskState {
 pub struct Progress {
     tasks: Vec<TaskState>,
     registers: Vec<RegisterInfo>,
+    /// Inputs that a run needs and that do not follow from what its caller gives: tasks, and which of their registers.
+    from_elsewhere: Vec<(u32, u32)>,
 }
 
 impl Progress {
@@ -108,20 +110,19 @@ impl Progress {
                 neighbours: Vec::new(),
             })
             .collect();
+        // Every consumer of each register, in the order of tasks.
+        let mut consumers: HashMap<u32, Vec<(usize, usize)>> = HashMap::new();
+        for (b, t) in plan.tasks.iter().enumerate() {
+            t.consumes.iter().enumerate().for_each(|(k, p)| consumers.entry(p.register).or_default().push((b, k)));
+        }
         for a in 0..tasks.len() {
             for i in 0..tasks[a].produces.len() {
-                let register = tasks[a].produces[i].port.register;
-                for b in 0..tasks.len() {
-                    for k in 0..tasks[b].consumes.len() {
-                        if tasks[b].consumes[k].port.register != register {
-                            continue;
-                        }
-                        let reader = tasks[a].produces[i].readers.len() as u32;
-                        let c = &mut tasks[b].consumes[k];
-                        (c.producer, c.producer_port, c.reader) = (a as u32, i as u32, reader);
-                        let given_back = AtomicU64::new(0);
-                        tasks[a].produces[i].readers.push(Reader { task: b as u32, port: k as u32, given_back });
-                    }
+                for &(b, k) in consumers.get(&tasks[a].produces[i].port.register).into_iter().flatten() {
+                    let reader = tasks[a].produces[i].readers.len() as u32;
+                    let c = &mut tasks[b].consumes[k];
+                    (c.producer, c.producer_port, c.reader) = (a as u32, i as u32, reader);
+                    let given_back = AtomicU64::new(0);
+                    tasks[a].produces[i].readers.push(Reader { task: b as u32, port: k as u32, given_back });
                 }
             }
         }
@@ -140,7 +141,8 @@ impl Progress {
             pieces: Vec::new(),
             _memory: Vec::new(),
         };
-        Progress { tasks, registers: plan.registers.iter().map(info).collect() }
+        let from_elsewhere = from_elsewhere(plan, &tasks);
+        Progress { tasks, registers: plan.registers.iter().map(info).collect(), from_elsewhere }
     }
 
     pub fn name(&self, task: usize) -> &str {
@@ -172,13 +174,12 @@ impl Progress {
             && t.produces.iter().all(|p| self.used(p, executions).0 + p.port.pieces as u64 <= self.slots(p))
     }
 
-    /// Returns true if every other input that the consumers of `from` need for their next step is ready.
-    pub fn other_inputs_ready(&self, from: usize) -> bool {
-        let mut readers = self.tasks[from].produces.iter().flat_map(|p| &p.readers).map(|r| r.task as usize);
-        readers.all(|t| {
-            let own = self.tasks[t].executions.load(Ordering::Acquire);
-            let has = |c: &Consumed| c.producer as usize == from || self.made(c) >= (own + 1) * c.port.pieces as u64;
-            self.tasks[t].consumes.iter().all(has)
+    /// Returns true if every input of the next run that does not come from the caller is ready.
+    pub fn data_ready(&self) -> bool {
+        self.from_elsewhere.iter().all(|(t, k)| {
+            let task = &self.tasks[*t as usize];
+            let (own, c) = (task.executions.load(Ordering::Acquire), &task.consumes[*k as usize]);
+            self.made(c) >= (own + 1) * c.port.pieces as u64
         })
     }
 
@@ -282,7 +283,7 @@ impl Progress {
 }
 
 /// The stream of every task: 0 is the caller's, the plan's others are numbered as they come.
-fn streams(plan: &Plan) -> Vec<u32> {
+pub(crate) fn streams(plan: &Plan) -> Vec<u32> {
     let given: Vec<u32> = plan
         .tasks
         .iter()
@@ -306,4 +307,23 @@ fn streams(plan: &Plan) -> Vec<u32> {
             }
         })
         .collect()
+}
+
+/// The inputs of tasks that depend on the caller whose producers do not.
+fn from_elsewhere(plan: &Plan, tasks: &[TaskState]) -> Vec<(u32, u32)> {
+    let mut follows: Vec<bool> = plan.tasks.iter().map(|t| t.work == Work::HostIn).collect();
+    let mut todo: Vec<usize> = (0..tasks.len()).filter(|t| follows[*t]).collect();
+    while let Some(a) = todo.pop() {
+        for r in tasks[a].produces.iter().flat_map(|p| &p.readers) {
+            if !std::mem::replace(&mut follows[r.task as usize], true) {
+                todo.push(r.task as usize);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (t, task) in tasks.iter().enumerate().filter(|(t, _)| follows[*t]) {
+        let others = task.consumes.iter().enumerate().filter(|(_, c)| !follows[c.producer as usize]);
+        found.extend(others.map(|(k, _)| (t as u32, k as u32)));
+    }
+    found
 }

@@ -177,12 +177,16 @@ impl Session {
                     let device = compute_device(&self.plan, instrs);
                     let mut program = Program::new(instrs, &self.plan.buffers, device)?;
                     self.n_launches += program.len();
-                    for (i, b) in self.plan.buffers.iter().enumerate() {
-                        if let Home::Arena { arena, offset } = b.home {
-                            program.set_base(i, self.arenas[arena as usize].ptr().wrapping_add(offset as usize));
+                    let used: Vec<(usize, u32)> = program.used().collect();
+                    for (place, buffer) in used {
+                        if let Home::Arena { arena, offset } = self.plan.buffers[buffer as usize].home {
+                            program.set_base(place, self.arenas[arena as usize].ptr().wrapping_add(offset as usize));
                         }
                     }
-                    Some(Box::new(Compute::new(program, self.plan.clone(), t, self.cancel.clone())))
+                    // A collective that was issued is not given up: other ranks may be in it.
+                    let talks = !instrs.is_empty() && instrs.iter().all(is_collective);
+                    let cancel = if talks { Arc::default() } else { self.cancel.clone() };
+                    Some(Box::new(Compute::new(program, self.plan.clone(), t, cancel)))
                 }
             });
         }
@@ -561,6 +565,10 @@ fn compute_device(plan: &Plan, instrs: &[Instr]) -> Device {
     first.and_then(|o| plan.buffers.get(o.buffer as usize)).map_or(Device::CPU, |b| b.device)
 }
 
+fn is_collective(i: &Instr) -> bool {
+    i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::COLLECTIVE)))
+}
+
 impl Plan {
     /// The name of an input: "input0" if it has none.
     pub fn input_name(&self, i: usize) -> String {
@@ -610,7 +618,7 @@ impl Plan {
 struct Compute {
     program: Program,
     cancel: Arc<AtomicBool>,
-    /// Buffers whose address changes from step to step.
+    /// Buffers whose address changes from step to step, by their places in the program.
     moving: Vec<(usize, Where)>,
 }
 
@@ -625,8 +633,8 @@ enum Where {
 impl Compute {
     fn new(program: Program, plan: Arc<Plan>, task: &Task, cancel: Arc<AtomicBool>) -> Compute {
         let mut moving = Vec::new();
-        for (i, b) in plan.buffers.iter().enumerate().filter(|(i, _)| program.uses(*i)) {
-            let home = match b.home {
+        for (place, buffer) in program.used() {
+            let home = match plan.buffers[buffer as usize].home {
                 Home::Arena { .. } => continue,
                 Home::Input(k) => Where::Input(k as usize),
                 Home::Variable(k) => Where::Variable(k as usize),
@@ -640,7 +648,7 @@ impl Compute {
                     }
                 }
             };
-            moving.push((i, home));
+            moving.push((place, home));
         }
         Compute { program, cancel, moving }
     }
