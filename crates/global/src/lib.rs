@@ -34,6 +34,7 @@ pub fn register() {
     layer::register();
     oneflow_core::set_read_whole(copy_to_host);
     boxing::traced::register();
+    boxing::bucket::register();
     boxing::traced_cross::register();
     oneflow_core::register_ops(ops::TABLE);
     oneflow_core::register_ops(create::TABLE);

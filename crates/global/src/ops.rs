@@ -442,6 +442,7 @@ pub fn spread(placement: PlacementId, sbp: &[Sbp]) -> Result<Spread> {
 pub static TABLE: &[&OpDef] = &[
     &ASSEMBLE,
     &BOX,
+    &crate::boxing::BOX_AXES,
     &crate::boxing::traced::BOX_AXIS,
     &crate::boxing::traced_cross::RECEIVE,
     &crate::boxing::traced_cross::SEND,

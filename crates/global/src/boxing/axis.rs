@@ -42,15 +42,15 @@ pub fn step(local: &Tensor, sizes: &[i64], from: Sbp, to: Sbp, axis: &Axis<'_>) 
 }
 
 /// Where the ranks of an axis exchange data.
-struct Meeting {
+pub(super) struct Meeting {
     group: Arc<dyn ProcessGroup>,
-    device: Device,
+    pub(super) device: Device,
 }
 
 impl Meeting {
     /// On the shard's device where ranks can meet there, else in host memory. All ranks find the same: they have shards of one
     /// kind of device and dtype.
-    fn of(axis: &Axis<'_>, local: &Tensor, reduces: bool) -> Result<Meeting> {
+    pub(super) fn of(axis: &Axis<'_>, local: &Tensor, reduces: bool) -> Result<Meeting> {
         let group = axis.group.ok_or_else(|| Error::runtime("boxing: this rank is in no group of the mesh axis"))?;
         let device = local.device();
         // Devices add no short integers.
@@ -61,18 +61,18 @@ impl Meeting {
         }
     }
 
-    fn empty(&self, dtype: DType, sizes: &[i64]) -> Result<Tensor> {
+    pub(super) fn empty(&self, dtype: DType, sizes: &[i64]) -> Result<Tensor> {
         Tensor::empty(dtype, self.device, sizes)
     }
 
-    fn run(&self, request: Request) -> Result<()> {
+    pub(super) fn run(&self, request: Request) -> Result<()> {
         // SAFETY: the tensors of the request live until this returns, nobody else has the written one, and memory of a device
         // is given back in the order of this thread's queue, which comes after the operation.
         unsafe { self.group.run(request) }
     }
 }
 
-fn reduce_op(kind: PKind) -> ReduceOp {
+pub(super) fn reduce_op(kind: PKind) -> ReduceOp {
     match kind {
         PKind::Sum => ReduceOp::Sum,
         PKind::Max => ReduceOp::Max,

@@ -4,6 +4,7 @@
 //! travel by send and receive. All ranks of the world call it in the same order, also those that hold nothing.
 
 mod axis;
+pub(crate) mod bucket;
 pub(crate) mod bytes;
 mod cost;
 mod cross;
@@ -11,14 +12,20 @@ pub(crate) mod traced;
 pub(crate) mod traced_cross;
 mod wire;
 
+pub use bucket::{BOX_AXES, fits_a_bucket};
 pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
 
 use crate::mesh::{axis_groups, my_coords, part};
 use crate::tensor::{Spread, expect_global, make};
 use oneflow_base::{Device, Error, Result, Sbp};
-use oneflow_core::Tensor;
+use oneflow_core::{Out, Tensor};
 pub use traced::tracing;
-pub use wire::{AxisMove, CrossMove, Message, Transfer, Wire, wire};
+pub use wire::{AxisMove, CrossMove, Message, Transfer, Wire, lane, wire};
+
+/// The position of a result of a bucket, which has as many as it has inputs.
+fn nth_result(k: usize) -> Out {
+    Out::nth(k)
+}
 
 /// The tensor under another placement or SBP: itself where nothing changes.
 pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {

@@ -3,12 +3,13 @@
 //! Bytes are those that `comm` counts for up to 16 ranks, a ring's; the time of a step is the cost model's
 //! (`Transfer::seconds`), which the planner of layouts shares.
 
+use super::bucket::BOX_AXES;
 use super::cost::Step;
 use super::cross::{holds_value, owners};
 use super::traced::{BOX_AXIS, decode};
 use super::traced_cross::{RECEIVE, SEND};
-use crate::mesh::{lines, part};
-use crate::named::{_box_axis, _cross_receive};
+use crate::mesh::{address, groups_at, lines, part};
+use crate::named::{_box_axes, _box_axis, _cross_receive};
 use crate::tensor::Spread;
 use oneflow_base::{DType, Dims, Error, NdSbpId, Placement, PlacementId, Result, Sbp, balanced_split};
 use oneflow_core::Call;
@@ -29,8 +30,9 @@ pub struct AxisMove {
     pub from: Sbp,
     pub to: Sbp,
     pub dtype: DType,
-    /// Of this rank's tensor with the axis undone.
+    /// Of this rank's tensor with the axis undone, and those of the other tensors of a bucket.
     pub sizes: Dims,
+    pub others: Vec<Dims>,
 }
 
 /// A move between placements. All ranks know it by `number`.
@@ -103,6 +105,35 @@ pub fn wire(c: &Call<'_>) -> Result<Option<Wire>> {
             to: decode(c.int(at::TARGET)?),
             dtype: c.t(at::INPUT)?.dtype(),
             sizes: Dims::from_slice(c.ints(at::SIZES)?),
+            others: Vec::new(),
+        })));
+    }
+    if std::ptr::eq(c.op, &BOX_AXES) {
+        use _box_axes as at;
+        let placement_id = PlacementId(c.int(at::PLACEMENT)? as u32);
+        let placement = placement_id.get().ok_or_else(|| Error::value("boxing over an unknown placement"))?;
+        let axis = c.int(at::AXIS)? as usize;
+        if axis >= placement.hierarchy.len() {
+            return Err(Error::value(format!("{placement} has no mesh axis {axis}")));
+        }
+        let (mut left, mut all) = (c.ints(at::SIZES)?, Vec::new());
+        for t in c.list(at::INPUTS).iter().flatten() {
+            let own = left.split_at_checked(t.ndim());
+            let (own, rest) = own.ok_or_else(|| Error::value("a bucket of boxing without the sizes of a tensor"))?;
+            all.push(Dims::from_slice(own));
+            left = rest;
+        }
+        let mut all = all.into_iter();
+        let empty = || Error::value("a bucket of boxing without a tensor");
+        return Ok(Some(Wire::Axis(AxisMove {
+            placement_id,
+            placement,
+            axis,
+            from: decode(c.int(at::SOURCE)?),
+            to: decode(c.int(at::TARGET)?),
+            dtype: c.t(at::INPUTS.first())?.dtype(),
+            sizes: all.next().ok_or_else(empty)?,
+            others: all.collect(),
         })));
     }
     if std::ptr::eq(c.op, &SEND) || std::ptr::eq(c.op, &RECEIVE) {
@@ -117,6 +148,25 @@ pub fn wire(c: &Call<'_>) -> Result<Option<Wire>> {
         })));
     }
     Ok(None)
+}
+
+/// The group in which a call of a program talks, by its address: calls of one group must keep their order. `None` for calls
+/// that send nothing.
+///
+/// # Errors
+/// ValueError: its arguments name no placement or layout.
+pub fn lane(c: &Call<'_>) -> Result<Option<usize>> {
+    Ok(match wire(c)? {
+        Some(Wire::Axis(m)) if m.sends() => {
+            let bucket = std::ptr::eq(c.op, &BOX_AXES);
+            let world = c.int(if bucket { _box_axes::WORLD } else { _box_axis::WORLD })? as usize;
+            let groups = groups_at(world, m.placement_id);
+            let group = groups.as_ref().and_then(|g| g.get(m.axis)).and_then(Option::as_ref);
+            Some(group.map_or(world, address))
+        }
+        Some(Wire::Axis(_)) | None => None,
+        Some(Wire::Cross(_)) => Some(c.int(_cross_receive::WORLD)? as usize),
+    })
 }
 
 impl AxisMove {
@@ -148,7 +198,22 @@ impl AxisMove {
 
     pub fn transfer(&self) -> Transfer {
         let step = Step { axis: self.axis, from: self.from, to: self.to };
-        Transfer::of(&step, self.elements(&self.sizes) as f64 * self.dtype.size() as f64, self.n())
+        Transfer::of(&step, self.whole() as f64 * self.dtype.size() as f64, self.n())
+    }
+
+    /// The tensors of the step: one, unless it is a bucket.
+    pub fn tensors(&self) -> impl Iterator<Item = &Dims> {
+        std::iter::once(&self.sizes).chain(&self.others)
+    }
+
+    /// Elements of all tensors with the axis undone.
+    fn whole(&self) -> i64 {
+        self.tensors().map(|sizes| self.elements(sizes)).sum()
+    }
+
+    /// Elements that the rank at `coord` has of all tensors under a layout.
+    fn shards(&self, s: Sbp, coord: i64) -> i64 {
+        self.tensors().map(|sizes| self.shard(sizes, s, coord).1).sum()
     }
 
     fn elements(&self, sizes: &[i64]) -> i64 {
@@ -169,11 +234,11 @@ impl AxisMove {
 
     /// Bytes that the rank at `coord` of its group sends.
     pub fn sent(&self, coord: i64) -> u64 {
-        let (n, whole) = (self.n(), self.elements(&self.sizes));
+        let (n, whole) = (self.n(), self.whole());
         let elements = match (self.from, self.to) {
             _ if !self.sends() => 0,
-            (Sbp::S(_), Sbp::B) => self.shard(&self.sizes, self.from, coord).1 * (n - 1),
-            (Sbp::P(_), Sbp::S(_)) => whole - self.shard(&self.sizes, self.to, coord).1,
+            (Sbp::S(_), Sbp::B) => self.shards(self.from, coord) * (n - 1),
+            (Sbp::P(_), Sbp::S(_)) => whole - self.shards(self.to, coord),
             (Sbp::P(_), _) => {
                 let own = balanced_split(whole, n, coord).1;
                 whole - own + own * (n - 1)
@@ -189,7 +254,12 @@ impl AxisMove {
     /// Bytes that the step takes on the rank at `coord` beside its input and its result.
     pub fn scratch(&self, coord: i64) -> u64 {
         let leading = |s: Sbp| matches!(s, Sbp::S(d) if self.sizes[..d as usize].iter().all(|n| *n == 1));
-        let (have, make) = (self.shard(&self.sizes, self.from, coord).1, self.shard(&self.sizes, self.to, coord).1);
+        let (have, make) = (self.shards(self.from, coord), self.shards(self.to, coord));
+        if !self.others.is_empty() {
+            // What is packed, and where it is not the same what comes.
+            let elements = if self.to == Sbp::B && self.from.is_partial() { make } else { have + make };
+            return elements as u64 * self.dtype.size() as u64;
+        }
         let once = |skip: bool, n: i64| if skip { 0 } else { n };
         let elements = match (self.from, self.to) {
             (Sbp::P(_), Sbp::S(_)) if self.sends() => once(leading(self.to), have) + make,
@@ -234,7 +304,16 @@ mod tests {
         let placement = Placement::new(DeviceType::CPU, (0..n).collect(), &[n as i64]).unwrap();
         let placement_id = placement.id();
         let placement = placement_id.get().unwrap();
-        AxisMove { placement_id, placement, axis: 0, from, to, dtype: DType::F32, sizes: Dims::from_slice(sizes) }
+        AxisMove {
+            placement_id,
+            placement,
+            axis: 0,
+            from,
+            to,
+            dtype: DType::F32,
+            sizes: Dims::from_slice(sizes),
+            others: Vec::new(),
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use oneflow_base::{DType, NdSbpId, PlacementId, Scalar};
-use oneflow_core::{At, In, Out, Rng};
+use oneflow_core::{At, In, Ins, Out, Rng};
 
 /// `_assemble(Tensor input, Placement placement, Sbp sbp, int[] sizes) -> Tensor`
 pub mod _assemble {
@@ -23,6 +23,20 @@ pub mod _box {
     pub const SOURCE: At<PlacementId> = At::nth(2);
     pub const GRAD_SBP: At<NdSbpId> = At::nth(3);
     pub const COPY: At<bool> = At::nth(4);
+    pub const RESULT: Out = Out::nth(0);
+}
+
+/// `_box_axes(Tensor[] inputs, int[] out_sizes, int[] sizes, int axis, int source, int target, int placement, int world) -> Tensor[]`
+pub mod _box_axes {
+    use super::*;
+    pub const INPUTS: Ins = Ins::new(0, 0, 0);
+    pub const OUT_SIZES: At<[i64]> = At::nth(1);
+    pub const SIZES: At<[i64]> = At::nth(2);
+    pub const AXIS: At<i64> = At::nth(3);
+    pub const SOURCE: At<i64> = At::nth(4);
+    pub const TARGET: At<i64> = At::nth(5);
+    pub const PLACEMENT: At<i64> = At::nth(6);
+    pub const WORLD: At<i64> = At::nth(7);
     pub const RESULT: Out = Out::nth(0);
 }
 
