@@ -12,6 +12,9 @@ from oneflow._tensor.typed_tensors import of as _tensor_type
 _state: dict[str, Any] = {"deterministic": False, "warn_only": False, "precision": "highest", "warn_always": False}
 _state["fill"] = True
 
+# How graphs run collectives, by the names of the compiler's options; `oneflow.boxing.nccl` sets it.
+collectives: dict[str, int] = {"streams": 4, "bucket_bytes": 16 << 20, "bucket_ops": 64}
+
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back.

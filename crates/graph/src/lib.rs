@@ -14,6 +14,7 @@ mod passes;
 mod print;
 mod solve;
 mod split;
+mod streams;
 mod trace;
 
 pub use dynamic::{Check, Points, compile_at_sizes, compile_parts_at_sizes, unfollowed};
@@ -59,6 +60,13 @@ pub struct Config {
     pub outputs: u32,
     pub straighten: Straighten,
     pub memory: Effort,
+    /// Streams beside the compute stream for collectives; with none they run in line with it.
+    pub streams: u32,
+    /// Seconds of estimated work that a collective must be able to hide behind to leave the compute stream.
+    pub least_hidden: f64,
+    /// Bytes, and tensors, that collectives of one kind take together at most; with no bytes each goes alone.
+    pub bucket_bytes: u64,
+    pub bucket_ops: u32,
     /// Pipeline stages behind this rank's: micro-batches it may be ahead of the backward that it waits for.
     pub stages_after: usize,
     /// This rank's row of a pipeline table; without one, one forward for one backward.
@@ -79,6 +87,10 @@ impl Default for Config {
             outputs: 2,
             straighten: Straighten::default(),
             memory: Effort::default(),
+            streams: 4,
+            least_hidden: 20e-6,
+            bucket_bytes: 16 << 20,
+            bucket_ops: 64,
             stages_after: 0,
             turns: Vec::new(),
         }
@@ -209,9 +221,11 @@ pub fn compile(traced: Traced, config: &Config) -> Result<Compiled> {
     let Traced { graph: logical, .. } = traced;
     let mut optimized = logical.clone();
     passes::run(&mut optimized, config, Stage::Rewrite)?;
-    let (mut plan, mut memory) = lower(&optimized, config)?;
     let mut other = optimized.clone();
+    passes::run(&mut optimized, config, Stage::Overlap)?;
+    let (mut plan, mut memory) = lower(&optimized, config)?;
     if passes::run(&mut other, config, Stage::Order)? {
+        passes::run(&mut other, config, Stage::Overlap)?;
         let (p, m) = lower(&other, config)?;
         // Ordering for memory is a guess; the program's own order may be the better one.
         if config.straighten != Straighten::MemoryFirst || m.peak < memory.peak {

@@ -6,13 +6,14 @@
 
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
+use crate::streams::{Fact, Streamed, streamed, tasks};
 use oneflow_base::{Attrs, Device, Error, Result};
 use oneflow_core::{Call, Kernel, OpDef, Outs, Tensor, Traits};
+use oneflow_global::boxing::lane;
 use oneflow_ops::creation::contiguous::COPY_OP;
 use oneflow_runtime::memory::{Life, align, place};
 use oneflow_runtime::{
-    Arena, Buffer, Home, Input, Instr, Operand, Output, Plan, PlanArg, Port, Ref, Register, Step, Task, Variable, Work,
-    init_input, shell,
+    Arena, Buffer, Home, Input, Instr, Operand, Output, Plan, PlanArg, Ref, Step, Variable, init_input, price, shell,
 };
 use std::collections::HashMap;
 
@@ -357,6 +358,13 @@ impl Lowering<'_> {
                 l.1 = t;
             }
         }
+        // While a collective runs beside the compute stream, its operands stay where they are.
+        let streamed = streamed(&self.facts(&lines, config)?, config);
+        for s in &streamed {
+            for p in lines[s.line].ins.iter().chain(&lines[s.line].outs) {
+                lives.entry(p.class).and_modify(|l| l.1 = l.1.max(s.until - 1));
+            }
+        }
         let mut device = Device::CPU;
         let (mut ids, mut planned) = (Vec::new(), Vec::new());
         for (c, class) in self.classes.iter().enumerate() {
@@ -392,10 +400,32 @@ impl Lowering<'_> {
                 buffers.push(Buffer { device: class.device, bytes: class.bytes, home });
             }
         }
-        let made = Made { number, buffers, device, peak: layout.peak };
+        let made = Made { number, buffers, device, peak: layout.peak, streamed };
         let all = self.others.iter().chain([g]);
         let plans = all.map(|g| self.plan(g, &lines, &made, config)).collect::<Result<_>>()?;
         Ok((plans, report))
+    }
+
+    /// What each line does, for the choice of those that leave the compute stream.
+    fn facts(&self, lines: &[Line], config: &Config) -> Result<Vec<Fact>> {
+        let talks = |n: &Node| n.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE));
+        if config.streams == 0 || !self.g.nodes.iter().any(talks) {
+            return Ok(vec![Fact::default(); lines.len()]);
+        }
+        let fact = |line: &Line| {
+            let side = |places: &[Place]| places.iter().map(|p| operand(self.g, p)).collect::<Vec<_>>();
+            let node = line.node.map(|at| &self.g.nodes[at]);
+            let price = price(&instr(self.g, line, side(&line.ins), side(&line.outs))?, Device::CPU)?;
+            let classes = |places: &[Place]| places.iter().map(|p| p.class).collect();
+            Ok(Fact {
+                ins: classes(&line.ins),
+                outs: classes(&line.outs),
+                lane: node.map(|n| lane_of(self.g, n)).transpose()?.flatten(),
+                seconds: (price.cost.flops / FLOPS).max(price.cost.bytes / BANDWIDTH),
+                updates: price.updates,
+            })
+        };
+        lines.iter().map(fact).collect()
     }
 
     /// The plan at a graph's sizes.
@@ -434,7 +464,7 @@ impl Lowering<'_> {
                 .collect::<Result<_>>()?,
             outputs: outputs.collect::<Result<_>>()?,
             n_rng: g.n_rng,
-            ..wires(made.device, config.outputs, program)
+            ..tasks(made.device, config.outputs, program, &made.streamed)
         })
     }
 }
@@ -446,6 +476,28 @@ struct Made {
     buffers: Vec<Buffer>,
     device: Device,
     peak: u64,
+    streamed: Vec<Streamed>,
+}
+
+/// Operations a second, and bytes a second of memory, by which it is guessed what a collective can hide behind: those of a core.
+const FLOPS: f64 = 5e10;
+const BANDWIDTH: f64 = 1e10;
+
+/// What `f` says of the call that a node is, if ranks talk in it.
+pub(crate) fn call_of<T>(g: &Graph, n: &Node, f: impl FnOnce(&Call<'_>) -> Result<Option<T>>) -> Result<Option<T>> {
+    let Kind::Op { op, attrs } = &n.kind else { return Ok(None) };
+    if !op.traits.has(Traits::COLLECTIVE) {
+        return Ok(None);
+    }
+    let shell_of = |v: &Option<ValueId>| v.map(|v| shell(g.meta(v), g.values[v as usize].offset)).transpose();
+    let shells: Vec<Option<Tensor>> = n.ins.iter().map(shell_of).collect::<Result<_>>()?;
+    let refs: Vec<Option<&Tensor>> = shells.iter().map(Option::as_ref).collect();
+    f(&Call::new(op, &refs, &attrs.args()))
+}
+
+/// The group in which a node talks with other ranks.
+pub(crate) fn lane_of(g: &Graph, n: &Node) -> Result<Option<usize>> {
+    call_of(g, n, lane)
 }
 
 /// An instruction, its operands given.
@@ -525,21 +577,4 @@ fn holders(g: &Graph, lives: &[Life], ids: &[usize], lines: &[Line]) -> Vec<(Str
         .collect();
     named.sort_by_key(|h| std::cmp::Reverse(h.1));
     named
-}
-
-/// One compute actor between the caller's two tasks.
-fn wires(device: Device, outputs: u32, program: Vec<Instr>) -> Plan {
-    let port = |register| vec![Port { register, pieces: 1 }];
-    let task =
-        |name: &str, stream, work, consumes, produces| Task { name: name.into(), stream, work, consumes, produces };
-    let register = |name: &str, slots| Register { name: name.into(), device, bytes: 0, slots };
-    Plan {
-        registers: vec![register("run", 1), register("result", outputs)],
-        tasks: vec![
-            task("caller", 0, Work::HostIn, Vec::new(), port(0)),
-            task("compute", 1, Work::Compute(program), port(0), port(1)),
-            task("receiver", 0, Work::HostOut, port(1), Vec::new()),
-        ],
-        ..Plan::default()
-    }
 }

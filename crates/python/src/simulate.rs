@@ -90,7 +90,7 @@ fn report<'py>(py: Python<'py>, found: &Outcome, job: &Job<'_>) -> PyResult<Boun
     let ranks = PyList::empty(py);
     for r in &found.ranks {
         let waits = (r.wait_collective, r.wait_message, r.bubble);
-        ranks.append((r.start, r.end, r.compute, r.communication, waits, r.sent))?;
+        ranks.append((r.start, r.end, r.compute, (r.communication, r.hidden), waits, r.sent))?;
     }
     d.set_item("ranks", ranks)?;
     d.set_item("links", found.links.clone())?;

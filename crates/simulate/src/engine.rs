@@ -12,6 +12,7 @@ use oneflow_base::{Error, Result};
 use oneflow_runtime::Work;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 /// What is simulated: programs of one catalog, and which of them each rank runs.
 #[derive(Clone, Copy)]
@@ -142,8 +143,9 @@ impl<'a> Sim<'a> {
         let resources = job.cluster.resources();
         let mut watched = vec![false; job.of_rank.len()];
         scenario.watch.iter().for_each(|r| watched[*r as usize] = true);
-        let mut ranks: Vec<RankState> =
-            job.of_rank.iter().map(|p| RankState::new(&job.programs[*p as usize].plan)).collect();
+        let turns: Vec<Arc<[bool]>> = job.programs.iter().map(|p| p.plan.turns().into()).collect();
+        let rank = |p: &u32| RankState::new(&job.programs[*p as usize].plan, turns[*p as usize].clone());
+        let mut ranks: Vec<RankState> = job.of_rank.iter().map(rank).collect();
         scenario.slow.iter().for_each(|(r, by)| ranks[*r as usize].slower *= by);
         Sim {
             job: *job,
@@ -248,7 +250,7 @@ impl<'a> Sim<'a> {
 
     /// Counts a step of a task; other streams may go on.
     fn executed(&mut self, rank: u32, task: usize, stream: u32) -> Result<()> {
-        self.ranks[rank as usize].progress.executed(task);
+        self.ranks[rank as usize].executed(task, stream);
         for other in 0..self.ranks[rank as usize].streams.len() as u32 {
             if other != stream && self.ranks[rank as usize].streams[other as usize].task.is_none() {
                 self.act(rank, other)?;
@@ -283,6 +285,8 @@ impl<'a> Sim<'a> {
             && (end == item || matches!(x, Item::Compute { .. }))
         {
             let seconds = x.seconds() * slower;
+            // A collective beside the compute stream packs its operands there.
+            let beside = stream > 0 && !matches!(x, Item::Compute { .. });
             if counts && watched && seconds > 0.0 {
                 let (task, item) = (task as u32, end as u32);
                 self.spans.push(Span {
@@ -290,7 +294,7 @@ impl<'a> Sim<'a> {
                     stream,
                     start: at,
                     end: at + seconds,
-                    kind: SpanKind::Compute,
+                    kind: if beside { SpanKind::Communication } else { SpanKind::Compute },
                     task,
                     item,
                 });
@@ -303,7 +307,7 @@ impl<'a> Sim<'a> {
         }
         let talks = !matches!(first, Item::Compute { .. });
         let r = &mut self.ranks[rank as usize];
-        r.work(at - self.now);
+        r.work(self.now, at, stream > 0 && talks);
         let s = &mut r.streams[stream as usize];
         (s.item, s.talks) = (if talks { item } else { end }, talks);
         self.push(at, Event::Done { rank, stream });
@@ -336,7 +340,7 @@ impl<'a> Sim<'a> {
         let moved = moved.clamp(since, now);
         let r = &mut self.ranks[rank as usize];
         let StreamState { task, item, .. } = r.streams[stream as usize];
-        r.wait(moved - since, now - moved, for_message);
+        r.wait(since, moved, now, for_message);
         if !self.watched[rank as usize] || !r.counts() {
             return;
         }

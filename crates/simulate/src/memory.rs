@@ -1,7 +1,8 @@
 //! What a rank's plan holds, and what of it is alive when most is.
 
 use oneflow_base::{Device, Result};
-use oneflow_runtime::{Home, Plan, Work, price};
+use oneflow_runtime::{Home, Plan, Task, Work, price};
+use std::collections::HashMap;
 
 /// Bytes of one rank.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +45,11 @@ impl Memory {
                 }
             }
         }
+        for (from, to, until) in beside(plan) {
+            for o in instrs[from..to].iter().flat_map(|i| i.ins.iter().chain(&i.outs)) {
+                lives[o.buffer as usize].iter_mut().for_each(|l| l.1 = l.1.max(until));
+            }
+        }
         let mut change = vec![0i64; instrs.len() + 1];
         for (b, l) in plan.buffers.iter().zip(&lives) {
             if let Some((from, to, _)) = l {
@@ -68,7 +74,7 @@ impl Memory {
             outputs: homes(&|h| matches!(h, Home::Output(_))),
             registers: plan.registers.iter().map(|r| r.bytes * r.slots as u64).sum(),
             arena: plan.arenas.iter().map(|a| a.bytes).sum(),
-            communication: scratch.iter().copied().max().unwrap_or(0),
+            communication: scratch_of(plan, scratch),
             curve: live.iter().zip(scratch).map(|(a, b)| a + b).collect(),
             origins: instrs.iter().map(|i| i.origin.clone()).collect(),
             ..Memory::default()
@@ -105,4 +111,39 @@ impl Memory {
         let at = self.curve.iter().position(|b| *b > room).or_else(most)?;
         Some(self.origins[at].as_str())
     }
+}
+
+/// The instructions of each task, as a range among all.
+fn ranges(plan: &Plan) -> Vec<(usize, usize)> {
+    let mut next = 0;
+    let lens = plan.tasks.iter().map(|t| if let Work::Compute(p) = &t.work { p.len() } else { 0 });
+    lens.map(|n| {
+        next += n;
+        (next - n, next)
+    })
+    .collect()
+}
+
+/// Tasks beside the compute stream: their instructions, and the last one before the compute stream waits for them.
+fn beside(plan: &Plan) -> Vec<(usize, usize, usize)> {
+    let ranges = ranges(plan);
+    let compute = |t: &Task| matches!(t.work, Work::Compute(_));
+    let Some(own) = plan.tasks.iter().find(|t| compute(t)).map(|t| t.stream) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (t, &(from, to)) in plan.tasks.iter().zip(&ranges).filter(|(t, _)| compute(t) && t.stream != own) {
+        let waits = |x: &&Task| x.stream == own && t.produces.iter().any(|p| x.consumes.contains(p));
+        let next = plan.tasks.iter().zip(&ranges).find(|(x, _)| waits(x)).map(|(_, r)| r.0);
+        found.extend(next.filter(|n| *n > to).map(|n| (from, to, n - 1)));
+    }
+    found
+}
+
+/// Copies that communication takes at most: streams talk at the same time.
+fn scratch_of(plan: &Plan, scratch: &[u64]) -> u64 {
+    let mut most: HashMap<u32, u64> = HashMap::new();
+    for (t, (from, to)) in plan.tasks.iter().zip(ranges(plan)) {
+        let here = scratch[from..to].iter().copied().max().unwrap_or(0);
+        most.entry(t.stream).and_modify(|m| *m = here.max(*m)).or_insert(here);
+    }
+    most.values().sum()
 }

@@ -16,7 +16,7 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     Compute,
-    /// Bytes on their way that this rank waits for.
+    /// Bytes on their way.
     Communication,
     /// For other ranks that have not come yet.
     Wait,
@@ -28,8 +28,10 @@ pub struct Rank {
     pub start: f64,
     pub end: f64,
     pub compute: f64,
-    /// Seconds in which it waits for bytes on their way.
+    /// Seconds in which bytes are on their way, and no work hides that: the exposed communication; and those in which it works
+    /// meanwhile.
     pub communication: f64,
+    pub hidden: f64,
     /// Seconds in which it waits for ranks that have not come: in collectives, and for messages.
     pub wait_collective: f64,
     pub wait_message: f64,

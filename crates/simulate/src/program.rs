@@ -140,7 +140,7 @@ impl Program {
             return Cow::Borrowed(&self.plan.tasks[task].name);
         };
         let origin = instrs.get(item).map_or("", |i| i.origin.as_str());
-        match (&self.items[task].get(item), origin.strip_prefix("_box_axis")) {
+        match (&self.items[task].get(item), origin.strip_prefix("_box_axis").or(origin.strip_prefix("_box_axes"))) {
             (Some(Item::Collective { collective, .. }), Some(place)) => {
                 let name = collective.label.split(' ').next().unwrap_or_default();
                 Cow::Owned(format!("{name}{place}"))
@@ -241,8 +241,9 @@ impl Catalog {
 
     fn collective(&mut self, m: &AxisMove) -> Arc<Collective> {
         let groups = self.groups((m.placement_id.0, m.axis), || m.groups());
+        let others = if m.others.is_empty() { String::new() } else { format!(" and {} more", m.others.len()) };
         let label = format!(
-            "{} {:?} -> {:?} of {}{:?} over axis {} of a mesh of {:?}",
+            "{} {:?} -> {:?} of {}{:?}{others} over axis {} of a mesh of {:?}",
             m.name(),
             m.from,
             m.to,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import oneflow
+from oneflow import _settings
 from oneflow._base.refusals import without_effect
 from oneflow._schedules.generators import find
 from oneflow._schedules.table import PipelineTable
@@ -331,6 +332,7 @@ class GraphConfig:
             "straighten": self._straighten,
             "compress": self._compress,
             "all_orders": self._all_orders,
+            **_settings.collectives,
         }
 
     def set_zero_redundancy_optimizer_mode(self, mode: Any = None) -> None:

@@ -1,10 +1,15 @@
-"""Hints for OneFlow's NCCL boxing. They have no effect here: each warns once and changes nothing.
+"""How graphs run the collectives of boxing: OneFlow's names.
 
-Boxing is a step of the program on the stream that needs it, and the planner chooses its collectives by their bytes.
+A compiled graph runs collectives on streams beside the compute stream where there is work to hide them behind, and
+several of one kind as one. ``set_stream_num``, ``set_fusion_threshold_mbytes``, ``set_fusion_max_ops_num`` and
+``enable_use_compute_stream`` count for graphs that are compiled afterwards, whatever the backend; all ranks must say
+the same. The other names are hints without effect: each warns once. Eager boxing is a step of the program on its own
+thread.
 """
 
 from __future__ import annotations
 
+from oneflow import _settings
 from oneflow._base.refusals import without_effect
 
 __all__ = [
@@ -23,62 +28,77 @@ __all__ = [
     "set_stream_num",
 ]
 
-_WHY = "a change of layout is a step of the program on the stream that needs it, planned by its bytes"
+_WHY = "collectives are planned by their bytes and their order in the program"
 
 
 def _hint(name: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):  # type: ignore[operator]
-        wanted = "a positive integer" if kind is int else "a bool"
-        raise ValueError(f"boxing.nccl.{name}(): expected {wanted}, got {value!r}")
+    _check(name, value, kind)
     without_effect(f"boxing.nccl.{name}()", _WHY)
 
 
+def _check(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):  # type: ignore[operator]
+        wanted = "a positive integer" if kind is int else "a bool"
+        raise ValueError(f"boxing.nccl.{name}(): expected {wanted}, got {value!r}")
+
+
 def set_fusion_threshold_mbytes(val: int) -> None:
-    """Hint how many bytes are sent together (OneFlow: 16). Accepted; warns once that it has no effect.
+    """Set how many MiB of tensors collectives of one kind take together (16).
+
+    Gradients of layers that follow each other are reduced in such buckets, each as soon as its last gradient is there.
 
     Raises:
         ValueError: it is not a positive integer.
 
     Example::
 
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     oneflow.boxing.nccl.set_fusion_threshold_mbytes(2)
+        >>> oneflow.boxing.nccl.set_fusion_threshold_mbytes(8)
+        >>> oneflow.boxing.nccl.set_fusion_threshold_mbytes(16)
     """
-    _hint("set_fusion_threshold_mbytes", val, int)
+    _check("set_fusion_threshold_mbytes", val, int)
+    _settings.collectives["bucket_bytes"] = val << 20
 
 
 def set_fusion_max_ops_num(val: int) -> None:
-    """Hint how many collectives run together (OneFlow: 64). Accepted; warns once that it has no effect.
+    """Set how many tensors collectives of one kind take together (64); with 1 each goes alone.
 
     Raises:
-        ValueError: it is not a positive integer.
+        ValueError: it is not a positive integer below 2**16.
 
     Example::
 
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     oneflow.boxing.nccl.set_fusion_max_ops_num(2)
+        >>> oneflow.boxing.nccl.set_fusion_max_ops_num(1)
+        >>> oneflow.boxing.nccl.set_fusion_max_ops_num(64)
     """
-    _hint("set_fusion_max_ops_num", val, int)
+    _check("set_fusion_max_ops_num", val, int)
+    if val >= 1 << 16:
+        raise ValueError(f"boxing.nccl.set_fusion_max_ops_num(): expected less than 65536, got {val}")
+    _settings.collectives["bucket_ops"] = val
 
 
 def set_stream_num(val: int) -> None:
-    """Hint on how many streams they run (OneFlow: 1). Accepted; warns once that it has no effect.
+    """Set on how many streams beside the compute stream collectives run (4).
+
+    Collectives of one group of ranks share a stream and keep their order; groups share the streams.
 
     Raises:
-        ValueError: it is not a positive integer.
+        ValueError: it is not a positive integer up to 64.
 
     Example::
 
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     oneflow.boxing.nccl.set_stream_num(2)
+        >>> oneflow.boxing.nccl.set_stream_num(1)
+        >>> oneflow.boxing.nccl.set_stream_num(4)
     """
-    _hint("set_stream_num", val, int)
+    _check("set_stream_num", val, int)
+    if val > 64:
+        raise ValueError(f"boxing.nccl.set_stream_num(): expected at most 64, got {val}")
+    _streams[0] = val
+    if _settings.collectives["streams"]:
+        _settings.collectives["streams"] = val
+
+
+# How many streams there are while collectives use them.
+_streams = [_settings.collectives["streams"]]
 
 
 def allow_fuse_all_reduce(val: bool = True) -> None:
@@ -210,19 +230,20 @@ def enable_all_to_all(val: bool = True) -> None:
 
 
 def enable_use_compute_stream(val: bool = True) -> None:
-    """Hint to run collectives on the stream of the computation. Accepted; warns once that it has no effect.
+    """Run collectives of graphs in line with the computation, one by one and where the program has them.
+
+    Off, as it is unless it is asked for, they run on streams of their own and in buckets.
 
     Raises:
         ValueError: it is no bool.
 
     Example::
 
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     oneflow.boxing.nccl.enable_use_compute_stream(True)
+        >>> oneflow.boxing.nccl.enable_use_compute_stream(True)
+        >>> oneflow.boxing.nccl.enable_use_compute_stream(False)
     """
-    _hint("enable_use_compute_stream", val, bool)
+    _check("enable_use_compute_stream", val, bool)
+    _settings.collectives["streams"] = 0 if val else _streams[0]
 
 
 def disable_group_boxing_by_dst_parallel(val: bool = True) -> None:

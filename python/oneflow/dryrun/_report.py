@@ -22,7 +22,8 @@ class Report:
         name: the graph, and ``cluster`` the name of the description.
         n_ranks: the number of ranks; they are of the classes ``classes``, whose ranks hold equal shards.
         step_seconds: the time from one step to the next when all are under way, and ``first_step_seconds``.
-        ranks: by rank, of the last step: seconds of ``compute``, of ``communication`` (it waits for bytes under way),
+        ranks: by rank, of the last step: seconds of ``compute``, of ``communication`` (bytes are under way and no work
+            hides that) and of ``hidden`` communication,
             ``wait_collective`` and ``wait_message`` (for ranks that have not come), ``bubble`` (waits between its first
             and its last work), ``start`` and ``end``, and the bytes that it has ``sent``.
         classes: for each class its ``ranks``, its ``memory`` in bytes by what holds it, the ``peak``, the instruction
@@ -76,13 +77,14 @@ class Report:
     ) -> Report:
         """Return the report of a simulation of classes of ranks; ``kinds``: what variables are, by name."""
         ranks = []
-        for start, end, compute, communication, (collective, message, bubble), sent in found["ranks"]:
+        for start, end, compute, (communication, hidden), (collective, message, bubble), sent in found["ranks"]:
             ranks.append(
                 {
                     "start": start,
                     "end": end,
                     "compute": compute,
                     "communication": communication,
+                    "hidden": hidden,
                     "wait_collective": collective,
                     "wait_message": message,
                     "bubble": bubble,
@@ -122,7 +124,7 @@ class Report:
 
     @property
     def exposed_communication(self) -> float:
-        """The largest part of a step that a rank waits for bytes under way."""
+        """The largest part of a step in which bytes are under way and a rank has no work meanwhile."""
         return self._share("communication")
 
     @property
@@ -182,12 +184,13 @@ class Report:
         )
 
     def _time_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        heads = ("ranks", "compute ms", "communication ms", "waits ms", "bubble ms", "sent MB", "GFLOP")
+        heads = ("ranks", "compute ms", "communication ms", "hidden ms", "waits ms", "bubble ms", "sent MB", "GFLOP")
         rows = []
         for c in self.classes:
             # Of a class the rank that is last.
             r = max((self.ranks[rank] for rank in c["ranks"]), key=lambda r: r["end"])
-            seconds = (r["compute"], r["communication"], r["wait_collective"] + r["wait_message"], r["bubble"])
+            waits = r["wait_collective"] + r["wait_message"]
+            seconds = (r["compute"], r["communication"], r["hidden"], waits, r["bubble"])
             rest = (f"{r['sent'] / 1e6:,.3f}", f"{c['flops'] / 1e9:,.3f}")
             rows.append((ranges(c["ranks"]), *[f"{1e3 * s:,.3f}" for s in seconds], *rest))
         return heads, rows

@@ -6,9 +6,11 @@
 mod common;
 mod dead_code;
 pub(crate) mod fold;
+mod fuse_collectives;
 mod fusion;
 mod merge_reductions;
 pub(crate) mod order;
+mod overlap;
 pub(crate) mod pipeline;
 mod precompute;
 mod split_update;
@@ -26,6 +28,8 @@ pub enum Stage {
     Rewrite,
     /// On a copy of a graph that could run as it is; the order that needs less memory is kept, if memory is what matters.
     Order,
+    /// On the graph in its order, for the work that collectives hide behind.
+    Overlap,
 }
 
 /// One rewrite: what it is called, the stages it belongs to, and a function that returns whether it changed anything.
@@ -47,6 +51,7 @@ const fn also_before_split(name: &'static str, run: fn(&mut Graph, &Config) -> R
 pub static PASSES: &[Pass] = &[
     // Positions of micro-batches are still those of the trace.
     rewrite("merge_reductions", merge_reductions::run),
+    rewrite("fuse_collectives", fuse_collectives::run),
     rewrite("pipeline", pipeline::run),
     // Masks of attention are found by their constants.
     also_before_split("fold", fold::run),
@@ -67,6 +72,7 @@ pub static PASSES: &[Pass] = &[
     rewrite("fuse_chain", fusion::chain::run),
     rewrite("split_update", split_update::run),
     Pass { name: "straighten", stages: &[Stage::Order], run: order::run },
+    Pass { name: "overlap", stages: &[Stage::Overlap], run: overlap::run },
 ];
 
 /// Runs the passes of a stage and returns whether one changed the graph. `ONEFLOW_DEBUG_PASS=name` (or `ALL`) reports the
