@@ -94,7 +94,7 @@ def test_pipelines_of_replicated_stages(schedule: str | None) -> None:
 
 
 def test_a_gradient_that_is_read_in_between_is_reduced_before() -> None:
-    def clipped() -> tuple[list[float], int]:
+    def clipped(alone: bool) -> tuple[list[float], int]:
         place = torch.placement.all("cpu")
         model = Stages([place])
 
@@ -107,11 +107,14 @@ def test_a_gradient_that_is_read_in_between_is_reduced_before() -> None:
         step, losses = Clipped(model, 2), []
         for x in batches():
             torch.distributed.reset_wire_counters()
+            if alone:
+                # Each of two micro-batches has a part of each of two ranks' rows.
+                x = x.reshape(2, 2, ROWS // 4, WIDTH).transpose(0, 1).reshape(ROWS, WIDTH)
             losses.append(step(x.to_global(place, sbp.broadcast).to_global(sbp=sbp.split(0))).mean().item())
         return losses, torch.distributed.wire_bytes().get("all_reduce", 0)
 
-    (reference, _), *_ = run_ranks(1, clipped)
-    for losses, sent in run_ranks(2, clipped):
+    (reference, _), *_ = run_ranks(1, clipped, True)
+    for losses, sent in run_ranks(2, clipped, False):
         assert losses == pytest.approx(reference, rel=1e-12)
         assert sent >= 2 * all_reduced(ELEMENTS, 2)
 

@@ -122,6 +122,11 @@ class GraphConfig:
         (each backward starts from its loss divided by ``value``) and the optimizers step once. Results are concatenated
         along the first dimension; 0-dim ones (losses) become a vector.
 
+        Inputs that ranks share by rows (``split(0)``) are cut on each rank, as in OneFlow, and replicated ones beside
+        them alike: a micro-batch has a part of each rank's rows, and no row moves. Results whose first dimension is
+        that of a micro-batch come back in the order of the inputs' rows. Where the rows of a rank do not divide,
+        micro-batches are consecutive rows, which are gathered.
+
         Raises:
             ValueError: it is not a positive integer.
         """

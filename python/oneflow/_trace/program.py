@@ -151,21 +151,6 @@ class Program:
         return lines
 
 
-def micro_batch(tensor: Tensor, index: int, count: int) -> Tensor:
-    """The part of an input that one of ``count`` micro-batches takes.
-
-    Raises:
-        ValueError: its first dimension does not divide.
-    """
-    if tensor.dim() == 0 or tensor.size(0) % count:
-        raise ValueError(
-            f"nn.Graph: {count} gradient accumulation steps need inputs whose first dimension is a multiple of "
-            f"{count}, got one of shape {tuple(tensor.shape)}"
-        )
-    size = tensor.size(0) // count
-    return tensor.narrow(0, index * size, size)
-
-
 def traced_step(optimizer: Any, scaler: Any) -> None:
     """Clip and step, or let the scaler step. A group's ``lr_scale`` multiplies its learning rate, as in OneFlow."""
     called = optimizer._opt_called

@@ -15,8 +15,9 @@ from oneflow._trace import pipeline
 from oneflow._trace.building import Building, stages_after
 from oneflow._trace.dynamic import Open, compiled_at_sizes
 from oneflow._trace.lookups import Lookups
+from oneflow._trace.micro_batches import MicroBatches
 from oneflow._trace.optimizer_states import States
-from oneflow._trace.program import Program, micro_batch, name_state, traced_step
+from oneflow._trace.program import Program, name_state, traced_step
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
 from oneflow._trace.zero import Zero
@@ -244,16 +245,16 @@ def _scaled(graph: Graph) -> Iterator[None]:
 def _build(graph: Graph, trace: Any, structure: Any, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
     """Run ``build`` on the traced inputs; return the structure of its results and the tensors in them."""
     n = graph.config._micro_batches
+    cut = MicroBatches(inputs, n)
     parts: list[list[Tensor]] = []
     result: Any = None
     for i in range(n):
         trace.micro_batch()
-        args, kwargs = unflatten(structure, iter(inputs if n == 1 else [micro_batch(t, i, n) for t in inputs]))
+        args, kwargs = unflatten(structure, iter([cut.part(t, i) for t in inputs]))
         outputs: list[Tensor] = []
         result = flatten(graph.build(*args, **kwargs), outputs, "output")
         parts.append(outputs)
     trace.micro_batch()
     if n == 1:
         return result, parts[0]
-    together = [oneflow.stack(p) if p[0].dim() == 0 else oneflow.cat(p) for p in map(list, zip(*parts, strict=True))]
-    return result, together
+    return result, [cut.together(p) for p in map(list, zip(*parts, strict=True))]
