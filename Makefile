@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clusters every-op bench model races lint docs suites wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help demo test test-clusters every-op bench model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -31,6 +31,10 @@ model:  ## try very many orders of the threads' steps on the actors' protocol (t
 suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or OneFlow, ARGS="test_torch.py -k name"
 	@.ci/build
 	@PYTHONPATH=python:tests "$$(.ci/venv)/bin/python" -m suites "$(SOURCE)" $(ARGS)
+
+mutated:  ## damaged ONNX files, .pt2 archives and program directories, loaded and run (COUNT=100000 of each; ARGS="onnx")
+	@.ci/build
+	@PYTHONPATH=python "$$(.ci/venv)/bin/python" tests/mutated_files.py $(ARGS) --count $${COUNT:-10000}
 
 test-clusters:  ## launchers, MPI, Slurm, Ray, hosts as namespaces, 256 ranks: what needs root and packages (each skip says why)
 	@.ci/build

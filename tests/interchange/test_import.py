@@ -200,6 +200,32 @@ def test_models_that_are_wrong(what):
         flow.onnx.load(model_of(nodes, [value("x", [2])], [value("y", [2])], **kwargs))
 
 
+def test_names_domains_and_tensors_that_are_wrong():
+    def refused(kind, text, nodes=None, inputs=("x",), tensors=()):
+        graph = helper.make_graph(
+            nodes or [helper.make_node("Add", ["x", "w"], ["y"])],
+            "g",
+            [value(name, [2]) for name in inputs],
+            [value("y", [2])],
+            tensors,
+        )
+        with pytest.raises(kind, match=text):
+            flow.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10))
+
+    def tensor(dims, raw):
+        made = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, raw_data=raw)
+        made.dims.extend(dims)
+        return made
+
+    whole = numpy_helper.from_array(np.ones(2, "f4"), "w")
+    refused(ValueError, "initializer 'w' is there twice", tensors=[whole, whole])
+    refused(ValueError, "input 'x' of graph 'g' is there twice", inputs=("x", "x"), tensors=[whole])
+    refused(NotImplementedError, r"acme::Foo \(1\)", nodes=[helper.make_node("Foo", ["x"], ["y"], domain="acme")])
+    refused(ValueError, "too large", tensors=[tensor([1 << 40, 1 << 40], bytes(8))])
+    refused(ValueError, "negative", tensors=[tensor([-2], bytes(8))])
+    refused(ValueError, "7 bytes, 8 are expected", tensors=[tensor([2], bytes(7))])
+
+
 def test_wrong_inputs():
     model = flow.onnx.load(perceptron())
     with pytest.raises(TypeError, match="misses its input 'x'"):

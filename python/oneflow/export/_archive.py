@@ -156,6 +156,7 @@ class _Reader:
 
     def __init__(self, archive: zipfile.ZipFile, shown: str) -> None:
         self.archive, self.shown = archive, shown
+        self._read: dict[str, bytes] = {}
         self.entries = {name.partition("/")[2]: name for name in archive.namelist()}
         if self._text("archive_format", "") != "pt2" or "models/model.json" not in self.entries:
             hint = ""
@@ -215,19 +216,22 @@ class _Reader:
     def _tensors(self, folder: str, listing: str) -> dict[str, Any]:
         if folder + listing not in self.entries:
             return {}
-        found = {}
+        listed = self._json(folder + listing)
+        try:
+            return {name: self._tensor(folder, name, entry) for name, entry in listed["config"].items()}
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            what = f"{type(error).__name__} {error}"
+            raise ValueError(f"export.load: {folder}{listing} of {self.shown} is damaged: {what}") from None
+
+    def _tensor(self, folder: str, name: str, entry: Any) -> Any:
+        path = folder + entry["path_name"]
+        if entry.get("use_pickle"):
+            return oneflow.load(io.BytesIO(self._bytes(path)), weights_only=True)
         # Bytes that several names share are read once.
-        read: dict[str, Any] = {}
-        for name, entry in self._json(folder + listing)["config"].items():
-            path = folder + entry["path_name"]
-            if entry.get("use_pickle"):
-                value = oneflow.load(io.BytesIO(self._bytes(path)), weights_only=True)
-            else:
-                if path not in read:
-                    read[path] = self._bytes(path)
-                try:
-                    value = _schema.tensor_of(read[path], entry["tensor_meta"])
-                except (ValueError, RuntimeError, KeyError, TypeError) as error:
-                    raise ValueError(f"export.load: the tensor {name!r} of {self.shown} is damaged: {error}") from None
-            found[name] = Parameter(value, entry["tensor_meta"]["requires_grad"]) if entry["is_param"] else value
-        return found
+        if path not in self._read:
+            self._read[path] = self._bytes(path)
+        try:
+            value = _schema.tensor_of(self._read[path], entry["tensor_meta"])
+        except (ValueError, RuntimeError, KeyError, TypeError) as error:
+            raise ValueError(f"export.load: the tensor {name!r} of {self.shown} is damaged: {error}") from None
+        return Parameter(value, entry["tensor_meta"]["requires_grad"]) if entry["is_param"] else value

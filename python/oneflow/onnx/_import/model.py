@@ -176,7 +176,11 @@ def _graph(
         tensors[sparse["values"].get("name", "")] = sparse
     infos = [_info(p) for p in parsed.get("input", ())] if inputs is None else [ValueInfo(n) for n in inputs]
     results = [_info(p) for p in parsed.get("output", ())] if outputs is None else [ValueInfo(n) for n in outputs]
-    here = {i.name for i in infos} | set(tensors)
+    here = {i.name for i in infos}
+    if len(here) < len(infos):
+        twice = next(i.name for k, i in enumerate(infos) if any(i.name == other.name for other in infos[:k]))
+        raise ValueError(f"ONNX: the input {twice!r} of graph {parsed.get('name', '')!r} is there twice")
+    here |= set(tensors)
     nodes, outer = _sorted(parsed.get("node", ()), here, known, parsed.get("name", ""))
     made = here | {o for n in nodes for o in n.outputs}
     for result in results:
