@@ -1,7 +1,9 @@
 """`.pt2` archives: those of PyTorch give PyTorch's results, and damaged ones are refused."""
 
+import copy
 import io
 import json
+import pickle
 import random
 import zipfile
 
@@ -159,6 +161,44 @@ def test_no_damage_does_more_than_raise():
     for end in range(0, len(data), 211):
         with pytest.raises(ValueError, match="archive"):
             load(io.BytesIO(data[:end]))
+
+
+class _Guarded(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] % 3 == 1 and x.shape[0] != 10 else x
+
+
+def test_archives_keep_guards_and_refuse_those_that_are_wrong():
+    program = export(_Guarded(), (oneflow.ones(4, 2),), dynamic_shapes=({0: "n"},))
+    file = io.BytesIO()
+    save(program, file)
+    data = file.getvalue()
+    loaded = load(io.BytesIO(data))
+    assert loaded.guards == program.guards and len(loaded.guards) == 2
+    assert copy.deepcopy(loaded).guards == pickle.loads(pickle.dumps(loaded)).guards == program.guards
+    assert loaded.module()(oneflow.ones(7, 2)).sum() == 28
+    for n in (5, 10):
+        with pytest.raises(AssertionError, match=r"Guard failed: .*test_archives.py:\d+"):
+            loaded.module()(oneflow.ones(n, 2))
+
+    def refused(text, change):
+        def changed(content):
+            tree = json.loads(content)
+            metadata = tree["graph_module"]["metadata"]
+            guards = json.loads(metadata["oneflow_guards"])
+            metadata["oneflow_guards"] = json.dumps(change(guards))
+            return json.dumps(tree).encode()
+
+        with pytest.raises(ValueError, match=text):
+            load(io.BytesIO(_with(data, "model.json", changed)))
+
+    refused("a guard asks 'os.system'", lambda guards: [["os.system", *guards[0][1:]]])
+    refused("a dimension that the program does not have", lambda guards: [["eq", [[["m"], "1"]], [[[], "1"]], 1, ""]])
+    for factor in ("1e999999999", "1/0", "x", "9" * 50, None, 1):
+        refused("cannot be read", lambda guards, factor=factor: [["eq", [[["n"], factor]], [[[], "1"]], 1, ""]])
+    refused("cannot be read", lambda guards: [["eq", [[["n"] * 17, "1"]], [[[], "1"]], 1, ""]])
+    refused("cannot be read", lambda guards: [1])
+    refused("cannot be read", lambda guards: [["eq", 1, 2, 3, 4]])
 
 
 def test_files_that_are_no_programs(tmp_path):

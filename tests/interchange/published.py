@@ -47,6 +47,8 @@ FED: dict[str, dict[str, bool]] = {
 }
 # Their sequence has to be a multiple of a block, or of a window that is cut by its length.
 FIXED_LENGTH = {"Longformer", "Nystromformer", "Funnel", "Mamba2", "Rwkv"}
+# Their tables of positions are made anew for longer sequences, which is another program.
+LONGEST = {"M2M100": 64, "XGLM": 2048}
 # Mixtures of experts read counts of tokens, unless each token gathers the weights of its experts.
 EXPERTS = "batched_mm"
 
@@ -83,7 +85,7 @@ def inputs_of(kind: str, batch: int, length: int) -> list[Any]:
     return [made[name] for name in FED[kind]]
 
 
-def cases() -> Iterator[tuple[str, Callable[[], Any], Callable[[int, int], list[Any]], list[dict[int, str]], bool]]:
+def cases() -> Iterator[tuple[str, Callable[[], Any], Callable[[int, int], list[Any]], list[dict[int, Any]], bool]]:
     """(name, constructor, inputs by batch and length, open dimensions, whether the length is open)."""
     for name, (sizes, side) in {**architectures.TIMM, **MORE_TIMM}.items():
         is_class = name[0].isupper()
@@ -105,13 +107,12 @@ def cases() -> Iterator[tuple[str, Callable[[], Any], Callable[[int, int], list[
             return Answer(getattr(transformers, family + head)(config), list(FED[kind]))
 
         is_open = any(FED[kind].values()) and family not in FIXED_LENGTH
-        dims = [
-            {0: "batch"} | ({1: "length" if x != "decoder_input_ids" else "out"} if is_open else {}) for x in FED[kind]
-        ]
+        length, out = (oneflow.export.Dim(n, max=LONGEST.get(family)) for n in ("length", "out"))
+        dims = [{0: "batch"} | ({1: length if x != "decoder_input_ids" else out} if is_open else {}) for x in FED[kind]]
         yield f"transformers {name}", make_hf, lambda n, m, kind=kind: inputs_of(kind, n, m), dims, is_open
 
 
-def check(name: str, make: Any, inputs: Any, dims: list[dict[int, str]], is_open: bool) -> str | None:
+def check(name: str, make: Any, inputs: Any, dims: list[dict[int, Any]], is_open: bool) -> str | None:
     torch.manual_seed(0)
     model = make().eval()
     sizes = [(2, 8), (3, 10), (5, 12)] if is_open else [(2, 8), (3, 8), (5, 8)]

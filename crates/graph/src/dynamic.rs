@@ -4,7 +4,11 @@
 //! numbers in which the plans differ are solved as polynomials of the dimensions (`solve`). There are no symbolic integers:
 //! no op and no pass knows that a size is open. Further traces confirm: the formulas must say what they have.
 
+mod guards;
 mod solve;
+
+pub use guards::{Decision, guards_of};
+pub use solve::Solver;
 
 use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::lowering::lower_together;
@@ -15,8 +19,7 @@ use crate::{Compiled, Config, Current, Straighten};
 use oneflow_base::{Error, Result};
 use oneflow_core::{Storage, Tensor, copy_to_host};
 use oneflow_ops::creation::{clone, contiguous};
-use oneflow_runtime::{Dynamic, Formula, Instr, NamedDim, Plan, PlanArg, PlanNumber, Session, Work};
-use solve::Solver;
+use oneflow_runtime::{Dynamic, Formula, Guard, Instr, NamedDim, Plan, PlanArg, PlanNumber, Session, Work};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -41,15 +44,30 @@ pub struct Check {
     pub traced: Traced,
 }
 
-/// Compiles the traces of one step as one program.
+/// Compiles the traces of one step as one program. `guards`: what Python asked of sizes in these traces.
 ///
 /// # Errors
 /// ValueError: the traces are different programs, or a number of theirs does not follow from the named dimensions; the error
 /// has the place in the user's program.
-pub fn compile_at_sizes(traced: Vec<Traced>, checks: &[Check], points: &Points, config: &Config) -> Result<Compiled> {
+pub fn compile_at_sizes(
+    traced: Vec<Traced>,
+    checks: &[Check],
+    points: &Points,
+    guards: Vec<Guard>,
+    config: &Config,
+) -> Result<Compiled> {
     let mut graphs: Vec<Graph> = traced.into_iter().map(|t| t.graph).collect();
     follow(&mut graphs, checks, points)?;
-    compile(graphs, points, config)
+    compile(graphs, points, guards, config)
+}
+
+/// The guards of what Python asked of sizes in these traces.
+pub fn guards_of_traces(traced: &[Traced], asked: &[Vec<Decision>], points: &Points) -> Result<Vec<Guard>> {
+    let layout = |g: &Graph| -> Vec<i64> {
+        g.values.iter().flat_map(|v| v.meta.sizes.iter().chain(&v.meta.strides).copied()).collect()
+    };
+    let known: Vec<Vec<i64>> = traced.iter().map(|t| layout(&t.graph)).collect();
+    guards_of(asked, points, &known)
 }
 
 /// The same of traces that were cut: the forward part and the backward part.
@@ -58,6 +76,7 @@ pub fn compile_parts_at_sizes(
     checks: &[Check],
     n_outputs: usize,
     points: &Points,
+    guards: Vec<Guard>,
     config: &Config,
 ) -> Result<(Compiled, Compiled, Vec<usize>, usize)> {
     let cuts: Vec<_> = traced.iter().map(|t| t.cut).collect();
@@ -79,11 +98,12 @@ pub fn compile_parts_at_sizes(
     // The sizes of a backward come from its forward, whatever its inputs say.
     let mut unread = points.clone();
     unread.dims.iter_mut().for_each(|d| d.read = None);
-    Ok((compile(forward, points, config)?, compile(backward, &unread, config)?, saved_inputs, n_saved))
+    let forward = compile(forward, points, guards, config)?;
+    Ok((forward, compile(backward, &unread, Vec::new(), config)?, saved_inputs, n_saved))
 }
 
 /// Passes, order and lowering of one graph at several sizes.
-fn compile(logical: Vec<Graph>, points: &Points, config: &Config) -> Result<Compiled> {
+fn compile(logical: Vec<Graph>, points: &Points, guards: Vec<Guard>, config: &Config) -> Result<Compiled> {
     let mut graphs = logical.clone();
     graphs.iter_mut().try_for_each(|g| passes::run(g, config, Stage::Rewrite).map(drop))?;
     for (g, at) in graphs.iter().zip(&points.sizes).skip(1) {
@@ -98,7 +118,7 @@ fn compile(logical: Vec<Graph>, points: &Points, config: &Config) -> Result<Comp
             (graphs, plans, memory) = (other, p, m);
         }
     }
-    let plan = merged(plans, points)?;
+    let plan = merged(plans, points, guards)?;
     let (Some(optimized), Some(logical)) = (graphs.pop(), logical.into_iter().next_back()) else {
         return Err(Error::runtime("graph: no trace to compile"));
     };
@@ -195,7 +215,7 @@ fn first_difference(one: &Graph, other: &Graph) -> Vec<String> {
 
 /// An integer or a float.
 #[derive(Clone, Copy, Debug)]
-enum Number64 {
+pub enum Number64 {
     Int(i64),
     Float(f64),
 }
@@ -501,7 +521,7 @@ fn same_storage(a: &Storage, b: &Storage) -> Result<bool> {
 }
 
 /// One dynamic plan of the plans at all points; its own numbers are those of the last.
-fn merged(mut plans: Vec<Plan>, points: &Points) -> Result<Plan> {
+fn merged(mut plans: Vec<Plan>, points: &Points, guards: Vec<Guard>) -> Result<Plan> {
     let columns: Vec<Vec<Number64>> = plans
         .iter_mut()
         .map(|p| {
@@ -527,7 +547,7 @@ fn merged(mut plans: Vec<Plan>, points: &Points) -> Result<Plan> {
     })?;
     let numbers = formulas.into_iter().enumerate().filter_map(|(k, f)| Some((k as u32, f?))).collect();
     let Some(mut plan) = plans.pop() else { return Err(Error::runtime("graph: no plan")) };
-    plan.dynamic = Some(Arc::new(Dynamic { dims: points.dims.clone(), numbers }));
+    plan.dynamic = Some(Arc::new(Dynamic { dims: points.dims.clone(), numbers, guards }));
     Ok(plan)
 }
 

@@ -17,7 +17,10 @@ mod split;
 mod streams;
 mod trace;
 
-pub use dynamic::{Check, Points, compile_at_sizes, compile_parts_at_sizes, unfollowed};
+pub use dynamic::{
+    Check, Decision, Number64, Points, Solver, compile_at_sizes, compile_parts_at_sizes, guards_of, guards_of_traces,
+    unfollowed,
+};
 pub use flops::model_flops;
 pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use known::known;

@@ -172,6 +172,7 @@ pub fn trace_calls(on: bool) -> bool {
 }
 
 /// A finished trace: the graph, whose variables hold the memory it is about.
+#[derive(Clone)]
 pub struct Traced {
     pub graph: Graph,
     pub cut: Option<Cut>,

@@ -6,9 +6,11 @@ mod common;
 use common::*;
 use oneflow_base::Result;
 use oneflow_core::Tensor;
-use oneflow_graph::{Check, Compiled, Config, Points, Traced, Tracer, compile_at_sizes, unfollowed};
+use oneflow_graph::{
+    Check, Compiled, Config, Decision, Points, Traced, Tracer, compile_at_sizes, guards_of, unfollowed,
+};
 use oneflow_ops::{TensorOps, f};
-use oneflow_runtime::{NamedDim, Read, Session};
+use oneflow_runtime::{Asked, NamedDim, Read, Session};
 
 type Step<'a> = dyn Fn(&Tensor) -> Result<Vec<Tensor>> + 'a;
 
@@ -38,7 +40,7 @@ fn compiled(step: &Step<'_>, checks: &[[i64; 2]]) -> Result<Compiled> {
     let all = points.sizes.iter().map(|s| traced(step, s)).collect::<Result<Vec<_>>>()?;
     let check = |s: &[i64; 2]| Ok(Check { sizes: s.to_vec(), traced: traced(step, s)? });
     let checks = checks.iter().map(check).collect::<Result<Vec<_>>>()?;
-    compile_at_sizes(all, &checks, &points, &Config::default())
+    compile_at_sizes(all, &checks, &points, Vec::new(), &Config::default())
 }
 
 /// Attention with a mask of the length, whose results have every kind of size.
@@ -117,4 +119,41 @@ fn constants_that_depend_on_a_size_are_refused() {
         text.contains("the constant") && text.contains("mul") && text.contains("depends on a named dimension"),
         "{text}"
     );
+}
+
+#[test]
+fn questions_of_all_traces_become_guards() {
+    let points = points();
+    let asks = |f: &dyn Fn(i64, i64) -> Vec<(Asked, i64, i64)>| -> Vec<Vec<Decision>> {
+        let decision = |(asked, a, b): (Asked, i64, i64)| {
+            let answer = asked.of(a, b).unwrap();
+            Decision { asked, a, b, answer, place: "here".into() }
+        };
+        points.sizes.iter().map(|s| f(s[0], s[1]).into_iter().map(decision).collect()).collect()
+    };
+    let shown = |f: &dyn Fn(i64, i64) -> Vec<(Asked, i64, i64)>| -> Vec<String> {
+        let guards = guards_of(&asks(f), &points, &[]).unwrap();
+        guards.iter().map(|g| g.shown(&points.dims)).collect()
+    };
+    // What ranges settle and what was asked before is no guard.
+    let all = shown(&|b, l| {
+        let sizes = [(Asked::Gt, b * l, 0), (Asked::Eq, 3 * b, b + 2 * b), (Asked::Lt, b, 100), (Asked::Lt, b, 100)];
+        [
+            &sizes[..],
+            &[
+                (Asked::Eq, b, 2 * l),
+                (Asked::Mod, 4 * l + 2, 4),
+                (Asked::Mod, 64 * b * l, b),
+                (Asked::Ne, 2 * b + 1, 0),
+            ],
+        ]
+        .concat()
+    });
+    assert_eq!(all, ["batch < 100", "batch != 2*length"]);
+    let refused = |f: &dyn Fn(i64, i64) -> Vec<(Asked, i64, i64)>| {
+        guards_of(&asks(f), &points, &[]).unwrap_err().text().to_owned()
+    };
+    assert!(refused(&|b, _| vec![(Asked::Lt, b, 6)]).contains("decides otherwise by a size at here"));
+    assert!(refused(&|b, _| vec![(Asked::Lt, b, 60); b as usize]).contains("decides otherwise"));
+    assert!(refused(&|b, _| vec![(Asked::Lt, b % 3, 60)]).contains("does not follow from the named dimensions"));
 }

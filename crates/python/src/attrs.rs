@@ -53,7 +53,7 @@ macro_rules! getters {
 }
 
 getters! {
-    shape = |_py, _o, t| size::size(t.sizes());
+    shape = |py, _o, t| size::sizes(py, t);
     dtype = |py, _o, t| Ok(classes::owned(classes::dtype_object(py, t.dtype()).pend(py)?.clone_ref(py)));
     device = |py, _o, t| Ok(classes::owned(classes::device_object(py, t.device()).pend(py)?));
     layout = |py, _o, t| {

@@ -379,6 +379,21 @@ impl CompiledGraph {
     fn prepare(&self, py: Python<'_>, sizes: Vec<i64>) -> PyResult<()> {
         run(|| self.look(py, |c| c.session.prepare(&sizes)))
     }
+    /// Why the program is not for these sizes of the named dimensions, which are in their ranges; None where it is.
+    fn broken(&self, py: Python<'_>, sizes: Vec<i64>) -> Option<String> {
+        self.look(py, |c| {
+            let plan = c.session.plan();
+            let step = plan.dims().iter().zip(&sizes).find_map(|(d, n)| d.is_reached(&plan.name, *n).err());
+            step.map(|e| e.to_string()).or(plan.dynamic.as_ref()?.broken(&sizes).map(|b| b.to_string()))
+        })
+    }
+    /// Whether it is for some sizes in its ranges alone.
+    fn is_restricted(&self, py: Python<'_>) -> bool {
+        self.look(py, |c| {
+            let dynamic = c.session.plan().dynamic.as_ref();
+            dynamic.is_some_and(|d| !d.guards.is_empty() || d.dims.iter().any(|d| d.step != 1))
+        })
+    }
     /// The named dimensions: name, smallest and largest size.
     fn dims(&self, py: Python<'_>) -> Vec<(String, i64, i64)> {
         self.look(py, |c| c.session.plan().dims().iter().map(|d| (d.name.clone(), d.min, d.max)).collect())

@@ -530,7 +530,11 @@ pub unsafe extern "C" fn len(o: *mut PyObject) -> ffi::Py_ssize_t {
         // SAFETY: as above.
         let t = unsafe { self_tensor(o)? };
         match t.sizes().first() {
-            Some(n) => Ok(*n as ffi::Py_ssize_t),
+            Some(n) => {
+                // SAFETY: as above.
+                unsafe { crate::size::given_as_plain(py, t, *n)? };
+                Ok(*n as ffi::Py_ssize_t)
+            }
             None => Err(Error::type_("len() of a 0-d tensor")),
         }
     })

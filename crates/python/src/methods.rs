@@ -200,7 +200,7 @@ macro_rules! plain {
 
 plain! {
     dim = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.ndim()));
-    numel = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.numel()));
+    numel = |py, _o, t| size::number_of(py, t, t.numel());
     element_size = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.dtype().size()));
     storage_offset = |_py, _o, t| checked(ffi::PyLong_FromLongLong(t.offset()));
     data_ptr = |_py, _o, t| {
@@ -254,10 +254,10 @@ unsafe fn tensor_size(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut
         let t = self_tensor(o)?;
         let [d] = bind("size", ["dim"], 1, 0, g)?;
         match given(d) {
-            None => size::size(t.sizes()),
+            None => size::sizes(py, t),
             Some(d) => {
                 let i = value::int(py, d)?.ok_or_else(|| wrong(py, "size", "dim", "int", d))?;
-                checked(ffi::PyLong_FromLongLong(t.sizes()[dim_index(t, i)?]))
+                size::number_of(py, t, t.sizes()[dim_index(t, i)?])
             }
         }
     }
@@ -277,10 +277,10 @@ unsafe fn stride(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
         let t = self_tensor(o)?;
         let [d] = bind("stride", ["dim"], 1, 0, g)?;
         match given(d) {
-            None => value::int_tuple(t.strides()),
+            None => size::strides(py, t),
             Some(d) => {
                 let i = value::int(py, d)?.ok_or_else(|| wrong(py, "stride", "dim", "int", d))?;
-                checked(ffi::PyLong_FromLongLong(t.strides()[dim_index(t, i)?]))
+                size::number_of(py, t, t.strides()[dim_index(t, i)?])
             }
         }
     }

@@ -16,6 +16,20 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
+/// Python's operators on integers and their signs.
+pub const SIGNS: [(&str, &str); 10] = [
+    ("eq", "=="),
+    ("ne", "!="),
+    ("lt", "<"),
+    ("le", "<="),
+    ("gt", ">"),
+    ("ge", ">="),
+    ("mod", "%"),
+    ("and", "&"),
+    ("or", "|"),
+    ("xor", "^"),
+];
+
 /// An op that this crate calls by name.
 pub struct Named {
     name: &'static str,

@@ -2,15 +2,120 @@
 
 use crate::gate::{self, OrPending, checked, enter};
 use oneflow_core::base::{Error, Result};
+use oneflow_core::{Tensor, bit};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 static TYPE: AtomicPtr<PyTypeObject> = AtomicPtr::new(null_mut());
 /// From 3.14 on a tuple caches its hash, which only its own constructor sets up.
 static PLAIN_ALLOC: AtomicBool = AtomicBool::new(false);
+
+/// Threads whose traces note what Python asks of sizes.
+static RECORDING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The class of ints that note it, while this thread's trace wants that.
+    static CLASS: RefCell<Option<Py<PyAny>>> = const { RefCell::new(None) };
+}
+
+/// From now on the sizes of tensors that this thread traces are instances of a class of ints; `None` ends it.
+pub fn record(class: Option<Bound<'_, PyAny>>) {
+    CLASS.with_borrow_mut(|c| {
+        match (c.is_some(), class.is_some()) {
+            (false, true) => drop(RECORDING.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(RECORDING.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        *c = class.map(Bound::unbind);
+    });
+}
+
+/// Returns whether this tensor's sizes are such ints.
+#[inline]
+fn is_recorded(t: &Tensor) -> bool {
+    RECORDING.load(Ordering::Relaxed) != 0 && t.has_key(bit::LAZY) && CLASS.with_borrow(Option::is_some)
+}
+
+/// An int that notes what is asked of it; a plain one where no class is set.
+#[cold]
+unsafe fn recorded(py: Python<'_>, value: i64) -> Result<*mut PyObject> {
+    let class = CLASS.with_borrow(|c| c.as_ref().map(|c| c.clone_ref(py)));
+    match class {
+        Some(class) => Ok(class.bind(py).call1((value,)).pend(py)?.into_ptr()),
+        // SAFETY: the interpreter is held.
+        None => checked(unsafe { ffi::PyLong_FromLongLong(value) }),
+    }
+}
+
+#[cold]
+unsafe fn recorded_tuple(py: Python<'_>, values: &[i64]) -> Result<*mut PyObject> {
+    // SAFETY: the fresh tuple has room for the values and is not shared yet; it takes the ints over.
+    unsafe {
+        let made = checked(ffi::PyTuple_New(values.len() as ffi::Py_ssize_t))?;
+        for (i, v) in values.iter().enumerate() {
+            match recorded(py, *v) {
+                Ok(item) => drop(ffi::PyTuple_SetItem(made, i as ffi::Py_ssize_t, item)),
+                Err(e) => {
+                    ffi::Py_DECREF(made);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// The sizes of a tensor.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn sizes(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !is_recorded(t) {
+            return size(t.sizes());
+        }
+        let made = recorded_tuple(py, t.sizes())?;
+        let out = from_tuple(made);
+        ffi::Py_DECREF(made);
+        out
+    }
+}
+
+/// The strides of a tensor, as a tuple.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn strides(py: Python<'_>, t: &Tensor) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise.
+    unsafe { if is_recorded(t) { recorded_tuple(py, t.strides()) } else { crate::value::int_tuple(t.strides()) } }
+}
+
+/// A number that follows from the sizes of a tensor.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn number_of(py: Python<'_>, t: &Tensor, value: i64) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise.
+    unsafe { if is_recorded(t) { recorded(py, value) } else { checked(ffi::PyLong_FromLongLong(value)) } }
+}
+
+/// Notes that Python gets a plain int of a size.
+///
+/// # Safety
+/// The interpreter is held.
+pub unsafe fn given_as_plain(py: Python<'_>, t: &Tensor, value: i64) -> Result<()> {
+    if is_recorded(t) {
+        // SAFETY: a fresh object.
+        let n = unsafe { Bound::from_owned_ptr(py, recorded(py, value)?) };
+        n.call_method0("__int__").pend(py)?;
+    }
+    Ok(())
+}
 
 /// A new Size.
 ///
@@ -126,8 +231,17 @@ unsafe extern "C" fn subscript(a: *mut PyObject, key: *mut PyObject) -> *mut PyO
 unsafe extern "C" fn numel(o: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a method call on a Size.
-        let items: Vec<i64> = unsafe { Bound::from_borrowed_ptr(py, o) }.extract().pend(py)?;
+        let o = unsafe { Bound::from_borrowed_ptr(py, o) };
+        let items: Vec<i64> = o.extract().pend(py)?;
         let n = oneflow_core::base::numel(&items)?;
+        // Ints of a class of their own are multiplied by it.
+        let of_class = |item: &Bound<'_, PyAny>| !item.is_exact_instance_of::<pyo3::types::PyInt>();
+        let items: Vec<Bound<'_, PyAny>> = o.try_iter().and_then(|i| i.collect()).pend(py)?;
+        if items.iter().any(of_class) {
+            let one = 1i64.into_pyobject(py).map_err(PyErr::from).pend(py)?.into_any();
+            let product = items.iter().try_fold(one, |n, item| n.mul(item)).pend(py)?;
+            return Ok(product.into_ptr());
+        }
         // SAFETY: the interpreter is held.
         checked(unsafe { ffi::PyLong_FromLongLong(n) })
     })

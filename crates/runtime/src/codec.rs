@@ -3,13 +3,16 @@
 //! Reading trusts nothing: every length is compared with what is left before anything is allocated. What the numbers mean
 //! is checked afterwards (`check`).
 
-use crate::formulas::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
+use crate::formulas::{Formula, NamedDim, Polynomial, Read, Term};
+use crate::guards::{Asked, Dynamic, Guard};
 use crate::plan::*;
 use oneflow_base::{DType, Device, DeviceType, Dims, Error, Meta, Result};
 
 const MAGIC: &[u8; 8] = b"ONEFPLAN";
 /// Files of a later version are refused, and those before `OLDEST`.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
+/// Plans for many sizes without guards are written as this version, plans for one size as `OLDEST`.
+const WITHOUT_GUARDS: u32 = 4;
 const OLDEST: u32 = 3;
 
 trait Coded: Sized {
@@ -167,11 +170,11 @@ fields! {
     Instr { steps, ins, outs, origin }
     Step { op, args, ins, outs }
     Operand { buffer, offset, dtype, sizes, strides }
-    Dynamic { dims, numbers }
     NamedDim { name, min, max, step, start, read }
     Read { input, axis, factor, constant }
     Polynomial { terms, denominator }
     Term { factor, dims }
+    Guard { asked, a, b, answer, place }
 }
 
 /// An enum: a tag, then the fields of the variant.
@@ -203,6 +206,7 @@ macro_rules! variants {
 variants!(Home { 0 => Arena { arena, offset }, 1 => Input(i), 2 => Variable(i), 3 => Output(i), 4 => Register { register, piece, offset } });
 variants!(Work { 0 => HostIn, 1 => HostOut, 2 => Compute(p), 3 => Source { kind, config } });
 variants!(Formula { 0 => Value(p), 1 => Quotient(c, p) });
+variants!(Asked { 0 => Eq, 1 => Ne, 2 => Lt, 3 => Le, 4 => Gt, 5 => Ge, 6 => Mod, 7 => And, 8 => Or, 9 => Xor });
 variants!(Ref { 0 => In(i), 1 => Out(i), 2 => Temp(i, d) });
 variants!(PlanArg {
     0 => None, 1 => Bool(b), 2 => Int(i), 3 => Float(f), 4 => Complex(re, im), 5 => DType(d), 6 => Ints(v), 7 => Floats(v),
@@ -225,14 +229,33 @@ macro_rules! plan {
 }
 plan!(name, arenas, buffers, inputs, variables, outputs, registers, tasks, n_rng, input_names, output_names);
 
+fn get_dynamic(r: &mut Reader<'_>, version: u32) -> Result<Dynamic> {
+    let dims = Coded::get(r).map_err(|e| e.context(".dims"))?;
+    let numbers = Coded::get(r).map_err(|e| e.context(".numbers"))?;
+    let mut guards = Vec::new();
+    if version > WITHOUT_GUARDS {
+        guards = Coded::get(r).map_err(|e| e.context(".guards"))?;
+    }
+    Ok(Dynamic { dims, numbers, guards })
+}
+
 impl Plan {
-    /// A plan for one size is written as version 3, which older programs read.
+    /// A plan is written as the oldest version that can say it, which older programs read.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut w = MAGIC.to_vec();
-        if self.dynamic.is_some() { VERSION } else { OLDEST }.put(&mut w);
+        let version = match &self.dynamic {
+            None => OLDEST,
+            Some(d) if d.guards.is_empty() => WITHOUT_GUARDS,
+            Some(_) => VERSION,
+        };
+        version.put(&mut w);
         put_plan(self, &mut w);
         if let Some(dynamic) = &self.dynamic {
-            dynamic.as_ref().put(&mut w);
+            dynamic.dims.put(&mut w);
+            dynamic.numbers.put(&mut w);
+            if version > WITHOUT_GUARDS {
+                dynamic.guards.put(&mut w);
+            }
         }
         w
     }
@@ -249,7 +272,7 @@ impl Plan {
         let mut r = Reader { left, whole: bytes.len() };
         let mut plan = get_plan(&mut r).map_err(|e| e.context("plan"))?;
         if version > OLDEST {
-            let dynamic = Dynamic::get(&mut r).map_err(|e| e.context("plan.dynamic"))?;
+            let dynamic = get_dynamic(&mut r, version).map_err(|e| e.context("plan.dynamic"))?;
             plan.dynamic = Some(std::sync::Arc::new(dynamic));
         }
         if !r.left.is_empty() {

@@ -3,14 +3,6 @@
 use oneflow_base::{Error, Result};
 use std::fmt::Write;
 
-/// What a plan's numbers depend on, and how.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Dynamic {
-    pub dims: Vec<NamedDim>,
-    /// Numbers by their place in the order of `Plan::numbers`, ascending; all others are as they stand in the plan.
-    pub numbers: Vec<(u32, Formula)>,
-}
-
 /// A dimension that has a name and no fixed size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedDim {
@@ -124,6 +116,11 @@ impl NamedDim {
             let (name, min) = (&self.name, self.min);
             return Err(Error::value(format!("{program}: {name} is {size}, it has to be at least {min}{to}")));
         }
+        self.is_reached(program, size)
+    }
+
+    /// Returns an error if a size is not a number of steps from the start.
+    pub fn is_reached(&self, program: &str, size: i64) -> Result<()> {
         if size.checked_sub(self.start).is_none_or(|n| n.checked_rem(self.step) != Some(0)) {
             let (name, step, rest) = (&self.name, self.step, self.start.rem_euclid(self.step));
             return Err(Error::value(format!(

@@ -15,6 +15,7 @@ mod cost;
 mod describe;
 mod embed;
 mod formulas;
+mod guards;
 mod lower;
 mod measure;
 pub mod memory;
@@ -38,7 +39,8 @@ pub use describe::{Held, Row};
 pub use embed::{
     Number, manual_seed, num_threads, numbers, numbers_into, register, set_num_threads, tensor, tensor_of,
 };
-pub use formulas::{Dynamic, Formula, NamedDim, Polynomial, Read, Term};
+pub use formulas::{Formula, NamedDim, Polynomial, Read, Term};
+pub use guards::{Asked, Broken, Dynamic, Guard};
 pub use lower::{can_lower, expression, init_input, shell};
 pub use measure::measure;
 pub use plan::*;

@@ -4,7 +4,7 @@
 //! program that runs is built from it by the ops' own rules (`program`), so a plan read from a file is checked by the very
 //! code that checks eager calls.
 
-use crate::formulas::Dynamic;
+use crate::guards::Dynamic;
 use oneflow_base::{Arg, Attrs, DType, Device, Dims, Error, Meta, Result, intern, sym_name};
 use std::sync::Arc;
 

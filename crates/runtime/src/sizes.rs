@@ -5,7 +5,8 @@
 //! makes is a plain plan, which `check` and the ops' own rules judge like any other. All arithmetic is checked.
 //! How the formulas are found is the compiler's concern.
 
-use crate::formulas::{Dynamic, Formula, NamedDim, Term};
+use crate::formulas::{Formula, NamedDim, Term};
+use crate::guards::Dynamic;
 use crate::memory::{Life, place_once};
 use crate::plan::{Home, Instr, Operand, Plan, PlanArg, Work};
 use oneflow_base::{Error, Result, contiguous_strides, numel};
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_DIMS: usize = 16;
 const MAX_TERMS: usize = 256;
 const MAX_POWER: usize = 16;
+const MAX_GUARDS: usize = 1 << 16;
 /// Buffers that are placed when a run brings a new size.
 const MAX_PLACED: usize = 1 << 14;
 /// Largest allocation that a plan may ask for, as in `check`.
@@ -70,12 +72,15 @@ impl Plan {
     /// Returns an error if a run does not take these inputs.
     ///
     /// # Errors
-    /// As `sizes_of`; RuntimeError: an input has other sizes, another dtype or device.
+    /// As `sizes_of`; ValueError: a guard is broken; RuntimeError: an input has other sizes, another dtype or device.
     pub fn check_run(&self, inputs: &[Tensor]) -> Result<()> {
         let sizes = self.sizes_of(inputs)?;
         if inputs.len() != self.inputs.len() {
             let (want, have) = (self.inputs.len(), inputs.len());
             return Err(Error::type_(format!("{}: takes {want} tensors, {have} were given", self.name)));
+        }
+        if let Some(broken) = self.dynamic.as_ref().and_then(|d| d.broken(&sizes)) {
+            return Err(self.with_sizes(Error::value(broken.to_string()), &sizes));
         }
         let want = self.input_sizes(&sizes)?;
         let fits = |((t, i), n): ((&Tensor, &crate::plan::Input), &Vec<i64>)| {
@@ -160,7 +165,8 @@ impl Plan {
     /// The plain plan at these sizes of the named dimensions, in their order.
     ///
     /// # Errors
-    /// ValueError: a size is outside of its range, does not give whole sizes, or needs more memory than there can be.
+    /// ValueError: a size is outside of its range, breaks a guard, does not give whole sizes, or needs more memory than
+    /// there can be.
     pub fn at(&self, sizes: &[i64]) -> Result<Plan> {
         let Some(dynamic) = &self.dynamic else { return Ok(self.clone()) };
         if sizes.len() != dynamic.dims.len() {
@@ -168,6 +174,9 @@ impl Plan {
             return Err(Error::value(format!("{}: has {want} named dimensions, {have} sizes were given", self.name)));
         }
         dynamic.dims.iter().zip(sizes).try_for_each(|(d, n)| d.takes(&self.name, *n))?;
+        if let Some(broken) = dynamic.broken(sizes) {
+            return Err(self.with_sizes(Error::value(broken.to_string()), sizes));
+        }
         self.put(dynamic, sizes).map_err(|e| self.with_sizes(e, sizes))
     }
 
@@ -291,8 +300,11 @@ impl Plan {
         if !ascending || dynamic.numbers.last().is_some_and(|n| n.0 >= count) {
             return bad("formulas of numbers that it does not have".into());
         }
-        for (_, f) in &dynamic.numbers {
-            let p = f.polynomial();
+        if dynamic.guards.len() > MAX_GUARDS {
+            return bad(format!("{} guards", dynamic.guards.len()));
+        }
+        let guarded = dynamic.guards.iter().flat_map(|g| [&g.a, &g.b]);
+        for p in dynamic.numbers.iter().map(|n| n.1.polynomial()).chain(guarded) {
             let known = |t: &Term| t.dims.len() <= MAX_POWER && t.dims.iter().all(|d| usize::from(*d) < dims.len());
             if p.denominator < 1 || p.terms.len() > MAX_TERMS || !p.terms.iter().all(known) {
                 return bad("a formula of dimensions that it does not have".into());

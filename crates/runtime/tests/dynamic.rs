@@ -6,9 +6,9 @@ mod guarded;
 use guarded::{Draw, Guarded};
 use oneflow_base::{Dims, contiguous_strides};
 use oneflow_runtime::{
-    Arena, Buffer, DType, Device, Dynamic, ErrorKind, Formula, Home, Input, Instr, Meta, NamedDim, Operand, Output,
-    Plan, Polynomial, Pool, Port, Read, Ref, Register, Session, Step, Task, Tensor, Term, Variable, Work, numbers,
-    tensor,
+    Arena, Asked, Buffer, DType, Device, Dynamic, ErrorKind, Formula, Guard, Home, Input, Instr, Meta, NamedDim,
+    Operand, Output, Plan, Polynomial, Pool, Port, Read, Ref, Register, Session, Step, Task, Tensor, Term, Variable,
+    Work, numbers, tensor,
 };
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn plan() -> Plan {
             task("receiver", 0, Work::HostOut, port(1), vec![]),
         ],
         input_names: vec!["x".into()],
-        dynamic: Some(Arc::new(Dynamic { dims: vec![dim], numbers })),
+        dynamic: Some(Arc::new(Dynamic { dims: vec![dim], numbers, guards: Vec::new() })),
         ..Plan::default()
     }
 }
@@ -145,7 +145,7 @@ fn saved_plans_run_at_any_size_and_old_ones_load() {
     let mut s = Session::from_bytes(&old, &weights).unwrap();
     assert_eq!(numbers::<f32>(&s.run(&[input(5)]).unwrap()[0]).unwrap(), expected(5));
     assert!(s.run(&[input(6)]).is_err());
-    for version in [2, 5] {
+    for version in [2, 6] {
         let mut other = bytes.clone();
         other[8] = version;
         assert!(Plan::from_bytes(&other).unwrap_err().text().contains("version"));
@@ -204,6 +204,104 @@ fn memory_that_overflows_is_refused() {
     assert!(p.at(&[]).is_err() && p.at(&[1, 1]).is_err() && p.at(&[0]).is_err() && p.at(&[-1]).is_err());
 }
 
+const QUESTIONS: [Asked; 10] =
+    [Asked::Eq, Asked::Ne, Asked::Lt, Asked::Le, Asked::Gt, Asked::Ge, Asked::Mod, Asked::And, Asked::Or, Asked::Xor];
+
+fn constant(n: i64) -> Polynomial {
+    Polynomial { terms: vec![term(n, &[])], denominator: 1 }
+}
+
+fn guard(asked: Asked, a: Polynomial, b: i64, answer: i64) -> Guard {
+    Guard { asked, a, b: constant(b), answer, place: "model.py:12".into() }
+}
+
+#[test]
+fn sizes_that_break_a_guard_are_refused_by_question_and_line() {
+    let mut p = plan();
+    let Formula::Value(rows) = rows() else { unreachable!() };
+    dims(&mut p, |d| {
+        d.guards = vec![guard(Asked::Eq, rows.clone(), 7, 0), guard(Asked::Mod, rows.clone(), 2, 1)];
+    });
+    let read = Plan::from_bytes(&p.to_bytes()).unwrap();
+    assert_eq!(read, p);
+    let mut s = session(read).unwrap();
+    for n in [1, 3, 5, 9, 41] {
+        assert_eq!(numbers::<f32>(&s.run(&[input(n)]).unwrap()[0]).unwrap(), expected(n));
+    }
+    for (n, what) in [(7, "rows != 7"), (4, "rows % 2 == 1"), (0, "at least 1")] {
+        let e = s.run(&[input(n)]).unwrap_err();
+        assert!(e.kind() == ErrorKind::Value && e.text().contains(what), "{}", e.text());
+        assert!(n == 0 || e.text().contains("model.py:12"), "{}", e.text());
+        assert!(s.plan().check_run(&[input(n)]).is_err());
+    }
+    // A plan without guards is written as before there were any.
+    let version = |p: &Plan| p.to_bytes()[8];
+    assert_eq!((version(&plan()), version(&p)), (4, 5));
+    // Guards that no program can have.
+    for (a, k) in [(Polynomial { terms: vec![term(1, &[1])], denominator: 1 }, 0), (constant(1), 0), (constant(1), -1)]
+    {
+        let mut bad = plan();
+        let a = Polynomial { denominator: if a.terms[0].dims.is_empty() { k } else { 1 }, ..a };
+        dims(&mut bad, |d| d.guards = vec![guard(Asked::Lt, a, 3, 1)]);
+        assert!(bad.check().is_err() && Plan::from_bytes(&bad.to_bytes()).is_err());
+    }
+}
+
+#[test]
+fn guards_are_certain_only_where_all_sizes_keep_them() {
+    let (mut certain, mut open) = (0, 0);
+    for seed in 0..20_000 {
+        let mut d = Draw(seed);
+        let dims: Vec<NamedDim> = (0..2)
+            .map(|k| {
+                let (min, step) = (d.below(5) as i64, d.of(&[1, 1, 2, 3]));
+                let max = if d.one_in(3) { i64::MAX } else { min + d.below(9) as i64 };
+                NamedDim { name: k.to_string(), min, max, step, start: min, read: None }
+            })
+            .collect();
+        let mut polynomial = |n: usize| {
+            let terms = (0..n).map(|_| {
+                let dims: &[u8] = [&[][..], &[0], &[1], &[0, 1], &[0, 0]][d.below(5)];
+                term(d.below(13) as i64 - 6, dims)
+            });
+            Polynomial { terms: terms.collect(), denominator: d.of(&[1, 1, 1, 2]) }
+        };
+        let (a, b) = (polynomial(2), polynomial(1));
+        let asked = d.of(&QUESTIONS);
+        // An answer that some size gives.
+        let at = |n: i64, k: usize| dims[k].min + n * dims[k].step;
+        let (Ok(x), Ok(y)) = (a.at(&[at(0, 0), at(0, 1)]), b.at(&[at(0, 0), at(0, 1)])) else { continue };
+        let Some(answer) = asked.of(x, y) else { continue };
+        let g = Guard { asked, a, b, answer, place: String::new() };
+        if !g.is_certain(&dims) {
+            open += 1;
+            continue;
+        }
+        certain += 1;
+        for (i, j) in (0..400).map(|k| (k % 20, k / 20)) {
+            let sizes = [at(i, 0), at(j, 1)];
+            let in_range = sizes.iter().zip(&dims).all(|(n, d)| *n <= d.max);
+            if in_range && g.a.at(&sizes).is_ok() && g.b.at(&sizes).is_ok() {
+                assert!(g.holds(&sizes), "seed {seed}: {g:?} breaks at {sizes:?}");
+            }
+        }
+    }
+    assert!(certain > 1000 && open > 1000, "{certain} certain, {open} not");
+}
+
+#[test]
+fn questions_are_answered_as_python_does() {
+    for (a, b, rest) in [(7, 3, 1), (-7, 3, 2), (7, -3, -2), (-7, -3, -1), (6, -3, 0), (i64::MIN, 10, 2)] {
+        assert_eq!(Asked::Mod.of(a, b), Some(rest));
+    }
+    assert_eq!((Asked::Mod.of(1, 0), Asked::Mod.of(i64::MIN, -1)), (None, None));
+    assert_eq!(QUESTIONS.map(|q| Asked::parse(q.sign())), QUESTIONS.map(Some));
+    assert_eq!(Asked::parse("**"), None);
+    // A guard that overflows is broken.
+    let wide = Polynomial { terms: vec![term(i64::MAX, &[0, 0])], denominator: 1 };
+    assert!(!guard(Asked::Gt, wide, 0, 1).holds(&[i64::MAX]));
+}
+
 #[test]
 fn formulas_of_what_does_not_exist_are_refused() {
     let changes: [fn(&mut Dynamic); 12] = [
@@ -231,7 +329,7 @@ fn formulas_of_what_does_not_exist_are_refused() {
 /// Changes one of everything that a dynamic plan says.
 fn distort(d: &mut Draw, p: &mut Plan) {
     let ints = [-1, 0, 1, 2, 3, 4, 7, 64, 1 << 20, i64::MAX, i64::MIN];
-    dims(p, |dynamic| match d.below(8) {
+    dims(p, |dynamic| match d.below(9) {
         0 => {
             let dim = &mut dynamic.dims[0];
             let field = [&mut dim.min, &mut dim.max, &mut dim.step, &mut dim.start];
@@ -243,6 +341,10 @@ fn distort(d: &mut Draw, p: &mut Plan) {
             dynamic.dims[0].read = Some(Read { input: d.below(2) as u32, axis: d.below(3) as u32, factor, constant });
         }
         2 => dynamic.dims[0].read = None,
+        8 => {
+            let a = Polynomial { terms: vec![term(d.of(&ints), &[0])], denominator: d.of(&[1, 1, 2, 0]) };
+            dynamic.guards.push(guard(d.of(&QUESTIONS), a, d.of(&ints), d.of(&[0, 1])));
+        }
         3 => drop(dynamic.numbers.remove(d.below(dynamic.numbers.len()))),
         4 => {
             let at = d.below(40) as u32;

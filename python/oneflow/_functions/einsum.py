@@ -46,14 +46,16 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     terms = [_diagonals(t, labels) for t, labels in zip(tensors, plan.operands, strict=True)]
     for at, (t, labels) in enumerate(terms):
         for label, size in zip(labels, t.shape, strict=True):
-            known = sizes.get(label, 1)
-            if known != 1 and size not in (1, known):
+            known = sizes.setdefault(label, size)
+            # Equal sizes first: whether one is 1 matters only where they differ.
+            if size == known or size == 1:
+                continue
+            if known != 1:
                 raise RuntimeError(
                     f"einsum(): subscript {plan.names.get(label, '...')} has size {size} for operand {at} which does "
                     f"not broadcast with previously seen size {known}"
                 )
-            if known == 1:
-                sizes[label] = size
+            sizes[label] = size
     # A dimension of size one that another operand expands does not count.
     terms = [_without_ones(t, labels, sizes) for t, labels in terms]
     while len(terms) > 1:
@@ -166,7 +168,7 @@ def _diagonals(t: Tensor, labels: tuple[int, ...]) -> Term:
 
 
 def _without_ones(t: Tensor, labels: tuple[int, ...], sizes: dict[int, int]) -> Term:
-    gone = [i for i, label in enumerate(labels) if t.shape[i] == 1 and sizes[label] != 1]
+    gone = [i for i, label in enumerate(labels) if t.shape[i] != sizes[label]]
     if not gone:
         return t, labels
     return t.squeeze(tuple(gone)), tuple(label for i, label in enumerate(labels) if i not in gone)

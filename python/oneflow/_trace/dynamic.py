@@ -1,7 +1,9 @@
 """Programs for many sizes: the sizes that a step is traced at, and the compilation of those traces as one program.
 
 Nothing is symbolic. A step is traced at several sizes of its named dimensions, which only the metas of the inputs say;
-the compiled half solves the numbers in which the programs differ. What cannot be solved is refused by its place.
+the compiled half solves the numbers in which the programs differ. What cannot be solved is refused by its place. What
+Python asks of sizes meanwhile (``size_guards``) has to have the same answers in all of these traces, and becomes the
+program's guards.
 """
 
 from __future__ import annotations
@@ -9,18 +11,20 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._trace import size_guards
 from oneflow._trace.named_sizes import Size, SizeError
 from oneflow._trace.open_dims import OpenDims, open_dims
+from oneflow._trace.size_guards import Decided, Decision
+from oneflow._trace.source_locations import SourceLocations
 
 # Steps between the sizes of a dimension: a program may need multiples of something.
 _STEPS = (1, 2, 4, 8, 32)
 # What is added to the example's size, times the step; a row for each dimension, so that two do not meet by chance.
 _GROWN = ((1, 2, 5, 11), (3, 6, 10, 17), (4, 7, 13, 19), (8, 9, 14, 23))
-_MORE = (0, -1, -2, -3, -4, 1, 2, 3, 4, 5, 6, 7, 8)
 # Sizes at which a trace is compared, besides those that are compiled: none of them may be another program.
 _PROBES = (3, 32, 512, 4096)
 _LARGEST = (1 << 63) - 1
@@ -32,6 +36,14 @@ Check = tuple[list[int], Any]
 # Traces a step on such inputs, with these ops as their compositions; returns what ends a trace, and how its results are
 # made of tensors, which has to be the same at all sizes.
 Trace = Callable[[list[Tensor], Sequence[str]], tuple[Any, Any]]
+
+
+class Traced(NamedTuple):
+    """One trace: what the compiled half has of it, how its results are made, and what Python asked of sizes."""
+
+    part: Any
+    structure: Any
+    decisions: list[Decision]
 
 
 class Open:
@@ -67,6 +79,11 @@ class Open:
             if size < 1:
                 raise ValueError(f"the dimension {name!r} is {size} in the example, and has to be at least 1")
         self.names = list(self.example)
+        # Programs of the same dimensions under other guards are told apart by it.
+        self.variant = 0
+        # Sizes that have a program each, because Python decides by them.
+        self.alone: set[tuple[int, ...]] = set()
+        self._found = found
         self.reads = [reads[name] for name in self.names]
         ranges = [found.ranges.get(name, (0, None)) for name in self.names]
         # Sizes of zero have programs of their own.
@@ -95,7 +112,16 @@ class Open:
             shape = t.shape
             sizes = fixed(shape) if len(shape) == rank else shape
             found.append((rank, sizes, t.dtype, t.device, t.requires_grad))
-        return tuple(found)
+        return (self.variant, *found)
+
+    def again(self, tensors: Sequence[Tensor], variant: int) -> Open | None:
+        """The same dimensions around the sizes of these inputs; None where such sizes have a program each."""
+        sizes = self.sizes(tensors)
+        if sizes is None or min(sizes) < 2 or tuple(sizes) in self.alone or not self.agree(tensors, sizes):
+            return None
+        made = Open(self._found, tensors)
+        made.variant = variant
+        return made
 
     def are_large(self, tensors: Sequence[Tensor]) -> bool:
         """Return whether all open sizes are read as they are and above 1, which programs for many sizes always take."""
@@ -143,13 +169,15 @@ class Open:
     def shown(self, sizes: Sequence[int]) -> str:
         return ", ".join(f"{name}={size}" for name, size in zip(self.names, sizes, strict=True))
 
-    def points(self, steps: Sequence[int]) -> list[list[int]]:
+    def points(self, steps: Sequence[int], columns: Sequence[list[int]] | None = None) -> list[list[int]]:
         """The sizes to trace at: a base, each set of one or two dimensions grown, and two points that confirm.
+
+        ``columns``: at least three sizes of each dimension to take them from.
 
         Raises:
             SizeError: a range holds too few sizes.
         """
-        columns = [self._column(k, step) for k, step in enumerate(steps)]
+        columns = columns or [self._column(k, step) for k, step in enumerate(steps)]
         base = [column[0] for column in columns]
         made = [base]
         for k in range(len(columns)):
@@ -161,12 +189,15 @@ class Open:
         made.append([column[-1] for column in columns])
         return made
 
-    def _column(self, k: int, step: int) -> list[int]:
+    def candidates(self, k: int, step: int, modulus: int = 1) -> list[int]:
+        """Sizes of a dimension around the example's that a program could be traced at; later ones go by the modulus."""
         low, high = self.ranges[k]
         size = self.example[self.names[k]]
-        row = _GROWN[k % len(_GROWN)]
-        tries = [size + step * n for n in (*row, *_MORE)]
-        fit = list(dict.fromkeys(n for n in tries if max(2, low) <= n <= high))[:4]
+        return size_guards.candidates(size, _GROWN[k % len(_GROWN)], step, modulus, max(2, low), high)
+
+    def _column(self, k: int, step: int) -> list[int]:
+        low, high = self.ranges[k]
+        fit = self.candidates(k, step)[:4]
         if len(fit) < 3:
             raise SizeError(
                 f"the dimension {self.names[k]!r} has to have three sizes above 1 that differ by multiples of {step}, "
@@ -174,16 +205,14 @@ class Open:
             )
         return fit
 
-    def edges(self, steps: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-        """Sizes at which one dimension is 1, and that dimension."""
-        base = self.points(steps)[0]
+    def edges(self, steps: Sequence[int], base: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+        """Sizes at which one dimension is 1, and that dimension; the others are as in ``base``."""
         for k, (low, _) in enumerate(self.ranges):
             if low <= 1 and (1 - self.example[self.names[k]]) % steps[k] == 0:
                 yield [1 if i == k else n for i, n in enumerate(base)], k
 
-    def probes(self, steps: Sequence[int]) -> Iterator[list[int]]:
+    def probes(self, steps: Sequence[int], base: Sequence[int]) -> Iterator[list[int]]:
         """Sizes, one dimension at a time, at which a program that asks about sizes would be another one."""
-        base = self.points(steps)[0]
         for k, (low, high) in enumerate(self.ranges):
             start = self.example[self.names[k]]
             least = max(2, low)
@@ -208,19 +237,21 @@ def compiled_at_sizes(
     trace: Trace,
     tensors: Sequence[Tensor],
     compile: Callable[..., Any],
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Unseen | None]:
     """One program of the traces of a step at several sizes.
 
     Args:
         dims: the named dimensions.
         trace: traces the step.
         tensors: the inputs of the example.
-        compile: called with the traces, the traces that must follow, the dimensions and the sizes of the traces.
+        compile: called with the traces, the traces that must follow, the dimensions, the sizes of the traces, and what
+            Python asked of sizes in each.
 
     Returns:
-        what ``compile`` returns, and the structure of the results.
+        what ``compile`` returns, the structure of the results, and what checks sizes that Python used unseen.
 
     Raises:
+        Decided: Python decides by a size, and no other sizes are decided so.
         SizeError: the program does not follow from its named dimensions; the error has the place in the program.
     """
     first: SizeError | None = None
@@ -228,6 +259,8 @@ def compiled_at_sizes(
         steps = [step] * len(dims.names)
         try:
             found = _attempt(dims, trace, tensors, compile, steps)
+        except Decided:
+            raise
         except SizeError as error:
             # The first failure says the most: later ones are about sizes that no one has asked for.
             first = first or error
@@ -242,59 +275,203 @@ def compiled_at_sizes(
     raise first
 
 
+class Unseen:
+    """Checks of a program in whose traces sizes left Python's sight: each new size is traced once, and compared.
+
+    Args:
+        places: the lines at which they did.
+        dims, trace, traces, points, steps: of the program.
+    """
+
+    def __init__(
+        self,
+        places: list[str],
+        dims: Open,
+        trace: Trace,
+        traces: list[Traced],
+        points: list[list[int]],
+        named: list[Any],
+    ) -> None:
+        self.places = places
+        self._of = (dims, trace, traces, points, named)
+
+    def follows(self, tensors: Sequence[Tensor], sizes: list[int]) -> bool:
+        """Return whether a trace at these sizes is what the program says."""
+        dims, trace, traces, points, named = self._of
+        if sizes in points:
+            return True
+        try:
+            made = _at(dims, trace, tensors, sizes)
+        except SizeError:
+            return False
+        if made.structure != traces[0].structure or not _agree(made, traces[0]):
+            return False
+        return not _oneflow._unfollowed([t.part for t in traces], [(sizes, made.part)], named, points)
+
+
+# Sizes whose checks are remembered.
+_MOST_KNOWN = 1 << 14
+
+
+class Fitting:
+    """Which sizes a program for many sizes is for, by its guards and by checks of sizes that Python used unseen.
+
+    Args:
+        dims: the named dimensions.
+        compiled: the program.
+        unseen: what checks new sizes, where that has to be.
+    """
+
+    def __init__(self, dims: Open, compiled: Any, unseen: Unseen | None) -> None:
+        self.dims, self.unseen = dims, unseen
+        self.least = [low for _, low, _ in compiled.dims()]
+        self._broken = compiled.broken
+        self.is_restricted = compiled.is_restricted() or unseen is not None
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def allows(self, tensors: Sequence[Tensor], sizes: list[int]) -> bool:
+        """Return whether sizes, which are in the ranges, keep all guards."""
+        if not self.is_restricted:
+            return True
+        key = tuple(sizes)
+        known = self._known.get(key)
+        if known is None:
+            known = self._broken(sizes) is None and (self.unseen is None or self.unseen.follows(tensors, sizes))
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+
 def _attempt(
     dims: Open,
     trace: Trace,
     tensors: Sequence[Tensor],
     compile: Callable[..., Any],
     steps: Sequence[int],
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Unseen | None]:
     """One program from traces at sizes that lie so far apart."""
     before, dims.ranges = dims.ranges, list(dims.asked)
     try:
         points = dims.points(steps)
-        traced = [_at(dims, trace, tensors, sizes) for sizes in points]
-        structure = traced[0][1]
-        if any(s != structure for _, s in traced):
+        example = [dims.example[name] for name in dims.names]
+        whole = None if 1 in example else _at(dims, trace, tensors, example)
+        known = {} if whole is None else {tuple(example): whole}
+        made = [known.get(tuple(sizes)) or _tried(dims, trace, tensors, sizes) for sizes in points]
+        found = whole or made[0]
+        if isinstance(found, SizeError):
+            raise found
+        wanted: Traced = found
+        traced = [t for t in made if isinstance(t, Traced) and _agree(t, wanted)]
+        if len(traced) < len(made):
+            points = dims.points(steps, _agreeing(dims, trace, tensors, steps, wanted, made))
+            traced = [_at(dims, trace, tensors, sizes) for sizes in points]
+            for t in traced:
+                if not _agree(t, wanted):
+                    raise Decided(size_guards.difference(wanted.decisions, t.decisions))
+        structure = wanted.structure
+        if any(t.structure != structure for t in traced):
             raise SizeError("the structure of the results depends on a named dimension")
-        parts = [part for part, _ in traced]
+        parts = [t.part for t in traced]
         # Loops over a dimension are refused here, before they are unrolled for large sizes.
         _oneflow._unfollowed(parts, [], dims.dims(steps), points)
-        example = [dims.example[name] for name in dims.names]
         checks: list[Check] = []
-        if example not in points and 1 not in example:
-            checks.append((example, _at(dims, trace, tensors, example)[0]))
-        for sizes in dims.probes(steps):
+        if whole is not None and example not in points:
+            checks.append((example, whole.part))
+        for sizes in dims.probes(steps, points[0]):
             # It may not run at that size at all: runs are refused there too.
             with contextlib.suppress(SizeError):
                 if sizes not in points:
-                    checks.append((sizes, _at(dims, trace, tensors, sizes)[0]))
-        for k in _other_edges(dims, trace, tensors, steps, parts, structure):
+                    probe = _at(dims, trace, tensors, sizes)
+                    # Where Python decides otherwise a guard says so.
+                    if _agree(probe, wanted):
+                        checks.append((sizes, probe.part))
+        for k in _other_edges(dims, trace, tensors, steps, points, traced):
             dims.ranges[k] = (2, dims.ranges[k][1])
-        return compile(parts, checks, dims.dims(steps), points), structure
+        named = dims.dims(steps)
+        asked = [t.decisions for t in traced]
+        places = size_guards.unseen(asked)
+        unseen = Unseen(places, dims, trace, traced, points, named) if places else None
+        return compile(parts, checks, named, points, size_guards.asked(asked)), structure, unseen
     except ValueError as error:
         dims.ranges = before
         raise error if isinstance(error, SizeError) else SizeError(str(error)) from error
 
 
+def _tried(dims: Open, trace: Trace, tensors: Sequence[Tensor], sizes: Sequence[int]) -> Traced | SizeError:
+    """A trace, or why there is none at these sizes."""
+    try:
+        return _at(dims, trace, tensors, sizes)
+    except SizeError as error:
+        return error
+
+
+def _agree(one: Traced, other: Traced) -> bool:
+    """Whether Python asked the same questions of sizes in two traces, and got the same answers."""
+    return size_guards.agree(one.decisions, other.decisions)
+
+
+def _agreeing(
+    dims: Open,
+    trace: Trace,
+    tensors: Sequence[Tensor],
+    steps: Sequence[int],
+    wanted: Traced,
+    made: list[Traced | SizeError],
+) -> list[list[int]]:
+    """Sizes of each dimension at which Python decides as in one trace, the others being as in the example.
+
+    ``made``: other traces, of which some are decided otherwise or do not run.
+
+    Raises:
+        Decided: there are too few.
+        SizeError: Python decides by no size, and some of the traces do not run.
+    """
+    error = next((t for t in made if isinstance(t, SizeError)), None)
+    if error is not None and not wanted.decisions:
+        raise error
+    base = [max(2, dims.example[name]) for name in dims.names]
+    columns = []
+    for k, step in enumerate(steps):
+        found: list[int] = []
+        for size in dims.candidates(k, step, size_guards.modulus(wanted.decisions)):
+            with contextlib.suppress(SizeError):
+                if _agree(_at(dims, trace, tensors, [size if i == k else n for i, n in enumerate(base)]), wanted):
+                    found.append(size)
+            if len(found) == 4:
+                break
+        if len(found) < 3:
+            other = next((t for t in made if isinstance(t, Traced) and not _agree(t, wanted)), None)
+            if other is not None:
+                raise Decided(size_guards.difference(wanted.decisions, other.decisions))
+            raise error or SizeError("there are too few sizes at which the program runs")
+        columns.append(found)
+    return columns
+
+
 def _other_edges(
-    dims: Open, trace: Trace, tensors: Sequence[Tensor], steps: Sequence[int], parts: list[Any], structure: Any
+    dims: Open,
+    trace: Trace,
+    tensors: Sequence[Tensor],
+    steps: Sequence[int],
+    points: list[list[int]],
+    traced: list[Traced],
 ) -> set[int]:
     """The dimensions at whose size of 1 the program is another one.
 
     A layout of one row is contiguous, so an op may run its kernel there and its composition at other sizes: such ops
     are traced as their compositions at all sizes, and compared again.
     """
-    points, named = dims.points(steps), dims.dims(steps)
+    named, parts = dims.dims(steps), [t.part for t in traced]
     others: set[int] = set()
     edges = []
-    for sizes, k in dims.edges(steps):
+    for sizes, k in dims.edges(steps, points[0]):
         try:
-            part, made = _at(dims, trace, tensors, sizes)
+            made = _at(dims, trace, tensors, sizes)
         except SizeError:
             made = None
-        if made == structure:
-            edges.append((sizes, part, k))
+        if made is not None and made.structure == traced[0].structure and _agree(made, traced[0]):
+            edges.append((sizes, made.part, k))
         else:
             others.add(k)
     names: list[str] = []
@@ -309,19 +486,21 @@ def _other_edges(
                 names.append(name)
         if not edges or len(names) == before:
             break
-        parts = [_at(dims, trace, tensors, sizes, names)[0] for sizes in points]
-        edges = [(sizes, _at(dims, trace, tensors, sizes, names)[0], k) for sizes, _, k in edges]
+        parts = [_at(dims, trace, tensors, sizes, names).part for sizes in points]
+        edges = [(sizes, _at(dims, trace, tensors, sizes, names).part, k) for sizes, _, k in edges]
     return others | {k for _, _, k in edges}
 
 
 def _at(
     dims: Open, trace: Trace, tensors: Sequence[Tensor], sizes: Sequence[int], expand: Sequence[str] = ()
-) -> tuple[Any, Any]:
+) -> Traced:
     try:
-        return trace(dims.resized(tensors, sizes), expand)
+        with size_guards.recorded(SourceLocations({})) as decisions:
+            part, structure = trace(dims.resized(tensors, sizes), expand)
+        return Traced(part, structure, decisions)
     except NotImplementedError:
         raise
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError, AssertionError) as error:
         raise SizeError(f"the program does not run with {dims.shown(sizes)}: {error}") from error
 
 

@@ -23,7 +23,7 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 def fed(program: Any, source: Any, inputs: list[Tensor], prefetch: int | None) -> Iterator[Any]:
     """A program that reads a source. It is closed when the source ends, and before the interpreter is."""
     with _switching if isinstance(source, Batches) else contextlib.nullcontext():
-        sizes = None if program.dims is None else program.compiled.sizes_of(inputs)
+        sizes = None if program.fitting is None else program.compiled.sizes_of(inputs)
         feed = program.compiled.feed(source, list(range(len(inputs))), prefetch or _depth(inputs), sizes)
         _open.add(feed)
         try:

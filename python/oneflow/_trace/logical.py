@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._trace.named_sizes import Named, Size, SizeError, merged, points
+from oneflow._trace import size_guards
+from oneflow._trace.named_sizes import Named, Size, SizeError, Solver, merged, points
+from oneflow._trace.size_guards import Decided, Decision, Guard
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow.nn.modules.module import Module
 
@@ -51,6 +54,25 @@ class Logical:
     structure: Any
     # Variables whose elements, integers, follow from named dimensions: the elements in row-major order.
     computed: dict[int, list[Any]] = field(default_factory=dict)
+    # In each trace: sizes and strides of the values, and what Python asked of sizes.
+    numbers: list[list[int]] = field(default_factory=list)
+    decisions: list[list[Decision]] = field(default_factory=list)
+    # What named dimensions must meet therefore, and the lines where sizes left its sight.
+    guards: list[Guard] = field(default_factory=list)
+    # What makes numbers of the program whole, where it was traced in steps.
+    multiples: list[Guard] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    # Traces at other sizes.
+    at_sizes: Callable[[dict[str, int]], dict[str, Any]] | None = None
+
+    def is_other_at(self, sizes: dict[str, int]) -> bool:
+        """Return whether Python runs at other sizes, and writes another program there."""
+        assert self.at_sizes is not None
+        try:
+            part = self.at_sizes(sizes)
+        except SizeError:
+            return False
+        return _complaint(self, part, sizes) is not None
 
 
 _local = threading.local()
@@ -91,14 +113,14 @@ def trace(
         graph.capture_constants()
         for name, tensor in names.items():
             graph.name(tensor, name)
-        with oneflow.no_grad():
+        with oneflow.no_grad(), size_guards.recorded(SourceLocations(paths_of(modules))) as decisions:
             outputs, structure = run([graph.input(t) for t in tensors])
         made = graph.finish_logical(outputs)
     finally:
         _local.is_exporting = False
         graph.abort()
         state.put_back()
-    made["structure"] = structure
+    made["structure"], made["decisions"] = structure, decisions
     return made
 
 
@@ -120,7 +142,7 @@ class _State:
             attributes.update(before)
 
 
-def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dict[str, int]) -> Logical:
+def logical_of(parts: list[dict[str, Any]], solver: Solver) -> Logical:
     """One graph of traces at several sizes: the integers in which they differ are solved.
 
     Of what no result depends on (numbers that the program read while it was traced) the first trace is kept.
@@ -135,7 +157,7 @@ def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dic
         dtype, sizes, strides, offset, root = column[0]
         try:
             if i in needed and any(c[1] != sizes for c in column):
-                sizes = merged([c[1] for c in column], at, steps, where)
+                sizes = merged([c[1] for c in column], solver, where)
         except SizeError as error:
             maker = next((n for n in first["nodes"] if i in n[3]), None)
             raise SizeError(f"{error} ({_place(maker)})" if maker else str(error)) from None
@@ -144,17 +166,17 @@ def logical_of(parts: list[dict[str, Any]], at: list[dict[str, int]], steps: dic
     for column in zip(*(p["nodes"] for p in parts), strict=True):
         op, inputs, args, outputs, place, updates = column[0]
         if needed.intersection(outputs) and any(c[2] != args for c in column):
-            args = merged([c[2] for c in column], at, steps, f"an argument of {op}() ({_place(column[0])})")
+            args = merged([c[2] for c in column], solver, f"an argument of {op}() ({_place(column[0])})")
         nodes.append(Node(op, inputs, args, outputs, place, updates))
     computed = {}
     for (value, name, tensor), *others in zip(*(p["variables"] for p in parts), strict=True):
         if value in needed and any(not _same(other, tensor) for _, _, other in others):
             reader = next((n for n in first["nodes"] if value in n[1].values()), None)
             where = f"the constant {name!r} that {_place(reader) if reader else 'the result'} reads"
-            computed[value] = _elements([tensor, *(other for _, _, other in others)], at, steps, where)
+            computed[value] = _elements([tensor, *(other for _, _, other in others)], solver, where)
     structure = first["structure"]
     if any(p["structure"] != structure for p in parts):
-        structure = merged([p["structure"] for p in parts], at, steps, "the result")
+        structure = merged([p["structure"] for p in parts], solver, "the result")
     variables, inputs, outputs, writes = (first[name] for name in ("variables", "inputs", "outputs", "writes"))
     return Logical(values, nodes, variables, inputs, outputs, writes, structure, computed)
 
@@ -182,13 +204,13 @@ def _same(one: Tensor, other: Tensor) -> bool:
 _MOST_ELEMENTS = 64
 
 
-def _elements(tensors: list[Tensor], at: list[dict[str, int]], steps: dict[str, int], where: str) -> list[Any]:
+def _elements(tensors: list[Tensor], solver: Solver, where: str) -> list[Any]:
     """The elements of a tensor that was made of sizes, as ``torch.tensor(x.shape[1])`` is."""
     first = tensors[0]
     whole = not (first.dtype.is_floating_point or first.dtype.is_complex or first.dtype == oneflow.bool)
     if not whole or any(t.shape != first.shape for t in tensors) or first.numel() > _MOST_ELEMENTS:
         raise SizeError(f"{where} depends on a named dimension")
-    made: list[Any] = merged([t.flatten().tolist() for t in tensors], at, steps, where)
+    made: list[Any] = merged([t.flatten().tolist() for t in tensors], solver, where)
     return made
 
 
@@ -212,21 +234,26 @@ def _compare(one: list[Any], other: list[Any]) -> None:
 
 
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
+Run = Callable[[list[Tensor]], dict[str, Any]]
+Axes = Mapping[tuple[int, int], Named]
 
 
 def trace_at_sizes(
-    run: Callable[[list[Tensor]], dict[str, Any]],
+    run: Run,
     tensors: list[Tensor],
-    dims: Mapping[tuple[int, int], Named],
+    dims: Axes,
     tries: Sequence[int] = _STEPS,
+    ranges: Mapping[str, tuple[int, int | None]] | None = None,
 ) -> tuple[Logical, list[dict[str, int]]]:
     """Trace with named dimensions: ``dims`` names the axes (number of the input, axis) that stay open.
 
     ``tries`` are the steps by which sizes are made larger, of which the first is taken that the program allows.
+    ``ranges`` are the smallest and largest sizes by name.
 
     Returns the graph, and the sizes that it was traced at.
 
     Raises:
+        Decided: Python decides by a size, and no other sizes are decided so.
         SizeError: the program does not follow from the named dimensions; the error has the place in the program.
     """
     base: dict[str, int] = {}
@@ -238,20 +265,182 @@ def trace_at_sizes(
         if base.setdefault(str(name), size) != size:
             raise SizeError(f"the dimension {name!r} is {base[str(name)]} in one input and {size} in another")
     if not base:
-        return logical_of([run(tensors)], [{}], {}), [{}]
-    first = run(tensors)
+        return logical_of([run(tensors)], Solver([{}])), [{}]
+    traced: dict[tuple[int, ...], dict[str, Any]] = {tuple(base.values()): run(tensors)}
+
+    def at_sizes(sizes: dict[str, int]) -> dict[str, Any]:
+        key = tuple(sizes.values())
+        if key not in traced:
+            traced[key] = _run_at(run, tensors, dims, sizes)
+        return traced[key]
+
     error: Exception | None = None
     for step in tries:
-        steps = dict.fromkeys(base, step)
-        at = points(base, steps)
         try:
-            parts = [first, *(_run_at(run, tensors, dims, sizes) for sizes in at[1:])]
-            return logical_of(parts, at, steps), at
+            return _with_steps(at_sizes, base, step, ranges or {})
+        except Decided:
+            raise
         except SizeError as failed:
             # A size may have to be a multiple of something: the first failure says the most.
             error = error or failed
     assert error is not None
     raise error
+
+
+def _with_steps(
+    at_sizes: Callable[[dict[str, int]], dict[str, Any]],
+    base: dict[str, int],
+    step: int,
+    ranges: Mapping[str, tuple[int, int | None]],
+) -> tuple[Logical, list[dict[str, int]]]:
+    """One graph from traces at the example and at sizes that lie so far apart."""
+    at = points(
+        {name: [n, n + step, n + (2 + i) * step, n + (3 + i) * step] for i, (name, n) in enumerate(base.items())}
+    )
+    # Sizes of 1 are often decided by: what the other sizes have in common counts.
+    wanted = at_sizes(at[-1] if 1 in base.values() else base)["decisions"]
+    parts, error = [], None
+    try:
+        parts = [at_sizes(sizes) for sizes in at]
+    except SizeError as failed:
+        error = failed
+    if error is not None or not all(size_guards.agree(p["decisions"], wanted) for p in parts):
+        at = points(_agreeing(at_sizes, base, step, wanted, ranges, error))
+        parts = [at_sizes(sizes) for sizes in at]
+        for part in parts:
+            if not size_guards.agree(part["decisions"], wanted):
+                raise Decided(size_guards.difference(wanted, part["decisions"]))
+    graph = logical_of(parts, Solver(at))
+    decisions = graph.decisions = [part["decisions"] for part in parts]
+    graph.numbers = [[n for value in part["values"] for n in (*value[1], *value[2])] for part in parts]
+    graph.guards = size_guards.guards_of(decisions, at, ranges, graph.numbers)
+    graph.unseen = size_guards.unseen(decisions)
+    broken = [guard for guard in graph.guards if not guard.holds(base)]
+    if broken:
+        # The example is decided otherwise. That does not matter if its program is the same.
+        if _complaint(graph, at_sizes(base), base) is not None:
+            raise Decided(f"the example is decided otherwise than other sizes: {broken[0]}")
+        graph.guards = [guard for guard in graph.guards if guard not in broken]
+    taken = {size for value in graph.values for size in value.sizes if isinstance(size, int)}
+    for sizes in _probes(base, step, ranges, taken):
+        if not all(guard.holds(sizes) for guard in graph.guards):
+            continue
+        try:
+            part = at_sizes(sizes)
+        except SizeError:
+            # It does not run there.
+            continue
+        place = _complaint(graph, part, sizes) if size_guards.agree(part["decisions"], wanted) else None
+        if place is not None:
+            shown = ", ".join(f"{name}={n}" for name, n in sizes.items())
+            raise Decided(f"the program depends on a named dimension: with {shown} it is another one at {place}")
+    graph.multiples, graph.at_sizes = list(_multiples(graph)), at_sizes
+    return graph, at
+
+
+def _multiples(graph: Logical) -> Iterator[Guard]:
+    """A guard for each argument of a node that is whole at some sizes alone."""
+    seen: set[Size] = set()
+
+    def sizes_in(item: Any) -> Iterator[Size]:
+        if isinstance(item, Size):
+            yield item
+        elif isinstance(item, (list, tuple, dict)):
+            for part in item.values() if isinstance(item, dict) else item:
+                yield from sizes_in(part)
+
+    for node in graph.nodes:
+        for size in sizes_in(node.args):
+            by = size.denominator()
+            if by > 1 and size not in seen:
+                seen.add(size)
+                whole = Size({term: factor * by for term, factor in size.terms.items()})
+                yield Guard("mod", whole, by, 0, node.place or f"{node.op}()")
+
+
+# Sizes at which a program that Python decides on unseen would be another one.
+_PROBED = (3, 33, 513)
+
+
+def _probes(
+    base: dict[str, int], step: int, ranges: Mapping[str, tuple[int, int | None]], taken: set[int]
+) -> Iterator[dict[str, int]]:
+    """Sizes far from those that were traced, one dimension at a time, which no other dimension has (``taken``)."""
+    for name, n in base.items():
+        low, high = ranges.get(name, (0, None))
+        for size in _PROBED:
+            size = n + (size - n) // step * step
+            while size in taken:
+                size += step
+            if max(2, low) <= size and (high is None or size <= high) and size != n:
+                yield {**{k: max(2, m) if m == 1 else m for k, m in base.items()}, name: size}
+
+
+def _agreeing(
+    at_sizes: Callable[[dict[str, int]], dict[str, Any]],
+    base: dict[str, int],
+    step: int,
+    wanted: list[Decision],
+    ranges: Mapping[str, tuple[int, int | None]],
+    error: SizeError | None,
+) -> dict[str, list[int]]:
+    """Sizes of each dimension at which Python decides as it did once, the others being as in the example.
+
+    ``error``: why other sizes do not run.
+
+    Raises:
+        Decided: there are too few.
+        SizeError: Python decides by no size.
+    """
+    if error is not None and not wanted:
+        raise error
+    columns: dict[str, list[int]] = {}
+    start = {name: max(2, n) for name, n in base.items()}
+    modulus = size_guards.modulus(wanted)
+    other: list[Decision] | None = None
+    for name, n in start.items():
+        low, high = ranges.get(name, (0, None))
+        found = columns[name] = []
+        for size in size_guards.candidates(n, (0, 1, 2, 3), step, modulus, max(2, low), high):
+            try:
+                decided = at_sizes({**start, name: size})["decisions"]
+            except SizeError:
+                continue
+            if size_guards.agree(decided, wanted):
+                found.append(size)
+            else:
+                other = decided
+            if len(found) == 4:
+                break
+        if len(found) < 3:
+            raise error or Decided(size_guards.difference(wanted, other or []))
+    return columns
+
+
+def _complaint(graph: Logical, part: dict[str, Any], sizes: dict[str, int]) -> str | None:
+    """Where a trace is not what the graph says at these sizes, in words; None where it is.
+
+    What no result depends on is not compared.
+    """
+
+    def evaluated(item: Any) -> Any:
+        if isinstance(item, Size):
+            found = item.at(sizes)
+            return int(found) if found.denominator == 1 else found
+        if isinstance(item, (list, tuple)):
+            return [evaluated(part) for part in item]
+        return {k: evaluated(v) for k, v in item.items()} if isinstance(item, dict) else item
+
+    needed = _needed(part)
+    for node, other in itertools.zip_longest(graph.nodes, part["nodes"]):
+        if node is None or other is None or (node.op, node.inputs, node.outputs) != (other[0], other[1], other[3]):
+            return (node and node.place) or _place(other or (node.op, *[None] * 5))
+        if needed.intersection(node.outputs) and evaluated(node.args) != evaluated(other[2]):
+            return _place(other)
+    for i, (value, (_, found, *_)) in enumerate(zip(graph.values, part["values"], strict=False)):
+        if i in needed and evaluated(value.sizes) != list(found):
+            return f"value {i}"
+    return None
 
 
 def _run_at(
@@ -263,7 +452,7 @@ def _run_at(
     """The trace at other sizes than those of the example."""
     try:
         return run([_resized(t, i, dims, sizes) for i, t in enumerate(tensors)])
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError, AssertionError) as error:
         shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
         raise SizeError(f"the program does not run with {shown}: {error}") from error
 
@@ -275,4 +464,6 @@ def _resized(tensor: Tensor, i: int, dims: Mapping[tuple[int, int], Named], size
         name = dims.get((i, axis))
         if name is not None:
             shape[axis] = int(name.at(sizes)) if isinstance(name, Size) else sizes[name]
-    return tensor if shape == list(tensor.shape) else oneflow.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+    if shape == list(tensor.shape):
+        return tensor
+    return oneflow.zeros((), dtype=tensor.dtype, device=tensor.device).expand(shape)

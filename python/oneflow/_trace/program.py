@@ -30,9 +30,8 @@ class Program:
     __slots__ = (
         "alive",
         "compiled",
-        "dims",
+        "fitting",
         "kept",
-        "least",
         "lookups",
         "modules",
         "once",
@@ -54,9 +53,8 @@ class Program:
         lookups: Lookups | None = None,
     ) -> None:
         self.once, self.ran, self.lookups = once, False, lookups
-        # The named dimensions of a program for many sizes.
-        self.dims: Any = None
-        self.least: list[int] | None = None
+        # Of a program for many sizes: those that it is for.
+        self.fitting: Any = None
         self.compiled = compiled
         self.structure = structure
         self.kept = kept
@@ -67,20 +65,24 @@ class Program:
         self.states = [(optimizer, optimizer.state, len(optimizer.state)) for optimizer in optimizers]
 
     def takes(self, tensors: list[Tensor]) -> bool:
-        """Return whether a program for many sizes is for these, which have its metas: 0, or 1, may need another.
+        """Return whether a program for many sizes is for these, which have its metas.
 
-        Raises:
-            ValueError: a size is outside of the range that was asked for.
+        Sizes of 0, or 1, may need another one, and those that break a guard do. Those outside of the range that was
+        asked for are its own: a run refuses them.
         """
-        if self.dims.are_large(tensors):
+        fitting = self.fitting
+        dims = fitting.dims
+        if not fitting.is_restricted and dims.are_large(tensors):
             return True
-        sizes = self.dims.sizes(tensors)
+        sizes = dims.sizes(tensors)
         if sizes is None:
             return True
-        if self.least is None:
-            self.least = [low for _, low, _ in self.compiled.dims()]
-        rows = zip(sizes, self.least, self.dims.asked, strict=True)
-        return not any(size < low and size <= 1 and asked <= 1 for size, low, (asked, _) in rows)
+        rows = zip(sizes, fitting.least, dims.asked, strict=True)
+        if any(size < low and size <= 1 and asked <= 1 for size, low, (asked, _) in rows):
+            return False
+        if dims.complaint(sizes) is not None or not dims.agree(tensors, sizes):
+            return True
+        return fitting.allows(tensors, sizes)
 
     def run(self, tensors: list[Tensor]) -> list[Tensor]:
         """Run once on the graph's inputs; return the results of ``build`` and those for ``kept``."""

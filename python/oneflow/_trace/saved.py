@@ -11,6 +11,7 @@ from typing import Any
 
 from oneflow import Tensor, _oneflow
 from oneflow._base.nests import names
+from oneflow._trace.size_guards import warn_of_unseen
 from oneflow._trace.structure import TENSOR, flatten, is_keyed, paths, unflatten
 
 _FILE = "structure.json"
@@ -37,6 +38,8 @@ def save(graph: Any, directory: str | os.PathLike[str], which: Any = None) -> No
             "save(): the program looks rows up in stores, which stay outside of it: let the graph take the rows as an "
             "input, and look them up before (oneflow_embedding::Serving does in Rust)"
         )
+    if program.fitting is not None and program.fitting.unseen is not None:
+        warn_of_unseen("save()", program.fitting.unseen.places)
     form = {"version": _VERSION, "inputs": _encode(inputs), "outputs": _encode(program.structure)}
     whole = os.path.join(directory, _FILE)
     try:

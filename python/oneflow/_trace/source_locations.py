@@ -13,7 +13,7 @@ from types import FrameType
 import oneflow
 from oneflow.nn.modules.module import Module
 
-_PACKAGE = str(Path(oneflow.__file__).parent)
+PACKAGE = str(Path(oneflow.__file__).parent)
 # Every call of a module has a frame of this code.
 _CALL = Module.__call__.__code__
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -75,7 +75,7 @@ def paths_of(modules: dict[str, Module]) -> dict[int, str]:
 
 
 def _is_users(frame: FrameType) -> bool:
-    return not frame.f_code.co_filename.startswith((_PACKAGE, "<"))
+    return not frame.f_code.co_filename.startswith((PACKAGE, "<"))
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
@@ -92,7 +92,7 @@ def _lines(frame: FrameType | None, depth: int, only_user: bool) -> list[str]:
     lines: list[str] = []
     while frame is not None and len(lines) < depth:
         file = frame.f_code.co_filename
-        if not file.startswith("<") and not (only_user and file.startswith(_PACKAGE)):
+        if not file.startswith("<") and not (only_user and file.startswith(PACKAGE)):
             lines.append(f"{file}:{frame.f_lineno}")
         frame = frame.f_back
     return lines
@@ -101,6 +101,6 @@ def _lines(frame: FrameType | None, depth: int, only_user: bool) -> list[str]:
 def user_depth() -> int:
     """Return the ``stacklevel`` at which a warning of the caller names the user's line."""
     depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         depth, frame = depth + 1, frame.f_back
     return depth

@@ -13,7 +13,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._base.untraced import untraced
 from oneflow._trace import pipeline
 from oneflow._trace.building import Building, stages_after
-from oneflow._trace.dynamic import Open, compiled_at_sizes
+from oneflow._trace.dynamic import Fitting, Open, compiled_at_sizes
 from oneflow._trace.lookups import Lookups
 from oneflow._trace.micro_batches import MicroBatches
 from oneflow._trace.optimizer_states import States
@@ -181,17 +181,19 @@ def trace_at_sizes(graph: Graph, args: Any, kwargs: Any, tensors: list[Tensor], 
         trace_program(graph, args, kwargs, inputs, None, compile=end, expand=expand)
         return found[0], found[1]
 
-    def compile(traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]]) -> Any:
+    def compile(
+        traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]], asked: list[Any]
+    ) -> Any:
         # The example itself is traced last: what the program keeps alive and writes back is that trace's.
         def end(trace: Any, outputs: list[Tensor], made: Any, given: dict[str, Any]) -> Any:
             trace.abort()
-            return _oneflow._compile_at_sizes(traced, checks, named, points, **given)
+            return _oneflow._compile_at_sizes(traced, checks, named, points, asked, **given)
 
         return trace_program(graph, args, kwargs, dims.resized(tensors, points[0]), None, compile=end)
 
     start = time.perf_counter()
-    (program, *_), _ = compiled_at_sizes(dims, trace, tensors, compile)
-    program.dims = dims
+    (program, *_), _, unseen = compiled_at_sizes(dims, trace, tensors, compile)
+    program.fitting = Fitting(dims, program.compiled, unseen)
     return program, time.perf_counter() - start, 0.0
 
 

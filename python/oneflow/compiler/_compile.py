@@ -13,7 +13,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._trace.building import Building, Kept
-from oneflow._trace.dynamic import MARKED, Open, automatic, compiled_at_sizes, marks_of, opened
+from oneflow._trace.dynamic import MARKED, Decided, Fitting, Open, automatic, compiled_at_sizes, marks_of, opened
 from oneflow._trace.source_locations import SourceLocations, user_depth
 from oneflow._trace.structure import (
     Modules,
@@ -145,6 +145,8 @@ class CompiledFunction:
         self._open: dict[Any, list[Open]] = {}
         # Dimensions that cannot stay open, by the same and their axes.
         self._refused: set[Any] = set()
+        # Sizes that Python decides by, by the same: a program for many sizes is not tried there again.
+        self._alone: set[Any] = set()
         self._limit = limit
         self._fullgraph = fullgraph
         self._fuse = fuse
@@ -168,6 +170,7 @@ class CompiledFunction:
         self._programs.clear()
         self._open.clear()
         self._refused.clear()
+        self._alone.clear()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         return CompiledFunction(copy.deepcopy(self._function, memo), *self._settings())
@@ -231,7 +234,10 @@ class CompiledFunction:
         if self._dynamic is False:
             return None
         kind = (structure, tuple([(t.dim(), t.requires_grad) for t in tensors]))
+        if self._alone and (kind, tuple([t.shape for t in tensors])) in self._alone:
+            return None
         known = self._open.setdefault(kind, [])
+        restricted: list[Open] = []
         for dims in known:
             inputs = (structure, dims.key(tensors), modes_key())
             programs = self._programs.get((inputs, self._state()))
@@ -239,12 +245,18 @@ class CompiledFunction:
                 if programs.fits(tensors):
                     return programs
                 programs.refuse(tensors, self._name())
+                if programs.in_range(tensors) is not None:
+                    restricted.append(dims)
         if stance != "default" or len(self._programs) >= self._limit:
             return None
-        wanted, strict = self._wanted(structure, args, kwargs, tensors)
-        if not wanted:
-            return None
+        if restricted:
+            # Python decides otherwise at these sizes: the same dimensions get another program.
+            again = restricted[0].again(tensors, len(known))
+            wanted, strict = [] if again is None else [again], False
+        else:
+            wanted, strict = self._wanted(structure, args, kwargs, tensors)
         error: Exception | None = None
+        decided = False
         found: _Programs | None = None
         for dims in wanted:
             if not self._is_new(dims, structure, tensors) or (kind, frozenset(dims.axes)) in self._refused:
@@ -255,6 +267,9 @@ class CompiledFunction:
                     self._function, structure, tensors, self._fuse, building, self._flat.all, self._locations(), dims
                 )
             except ValueError as failed:
+                if restricted or (isinstance(failed, Decided) and not strict):
+                    decided = True
+                    continue
                 error = error or failed
                 self._refused.add((kind, frozenset(dims.axes)))
                 continue
@@ -262,6 +277,9 @@ class CompiledFunction:
             known.append(dims)
             found = programs if programs.fits(tensors) else None
             break
+        if decided and found is None:
+            # Python decides so at these sizes alone: they have a program of their own.
+            self._alone.add((kind, tuple([t.shape for t in tensors])))
         if error is not None and strict:
             raise DimensionError(f"compile: {self._name()}: {error}") from error
         if error is not None and not self._told_sizes:
@@ -369,28 +387,35 @@ class _Programs:
         self.reached: list[bool] = []
         # The function, as it is run again for second derivatives.
         self.again: Callable[[list[Tensor]], list[Tensor]] | None = None
-        # Of programs for many sizes: the named dimensions, and the sizes of them that have their own programs.
-        self.dims: Open | None = None
-        self.least: list[int] = []
+        # Of programs for many sizes: those that they are for.
+        self.fitting: Fitting | None = None
 
     def is_stale(self) -> bool:
         return self.forward.is_stale()
 
     def fits(self, tensors: list[Tensor]) -> bool:
         """Whether a program for many sizes is for these sizes."""
-        if self.dims is None:
+        if self.fitting is None:
             return True
-        sizes = self.dims.sizes(tensors)
-        if sizes is None:
-            return False
-        rows = zip(sizes, self.least, self.dims.ranges, strict=True)
-        return self.dims.agree(tensors, sizes) and all(max(least, low) <= n <= high for n, least, (low, high) in rows)
+        sizes = self.in_range(tensors)
+        return sizes is not None and self.fitting.allows(tensors, sizes)
+
+    def in_range(self, tensors: list[Tensor]) -> list[int] | None:
+        """The sizes of the named dimensions, if they are in their ranges and all inputs agree about them."""
+        assert self.fitting is not None
+        dims = self.fitting.dims
+        sizes = dims.sizes(tensors)
+        if sizes is None or not dims.agree(tensors, sizes):
+            return None
+        rows = zip(sizes, self.fitting.least, dims.ranges, strict=True)
+        return sizes if all(max(least, low) <= n <= high for n, least, (low, high) in rows) else None
 
     def refuse(self, tensors: list[Tensor], name: str) -> None:
         """Raise DimensionError where a size is outside of the range that the user gave."""
-        sizes = None if self.dims is None else self.dims.sizes(tensors)
-        if self.dims is not None and sizes is not None and self.dims.agree(tensors, sizes):
-            complaint = self.dims.complaint(sizes)
+        dims = None if self.fitting is None else self.fitting.dims
+        sizes = None if dims is None else dims.sizes(tensors)
+        if dims is not None and sizes is not None and dims.agree(tensors, sizes):
+            complaint = dims.complaint(sizes)
             if complaint is not None:
                 raise DimensionError(f"compile: {name}: {complaint}")
 
@@ -411,7 +436,7 @@ class _Run(Function):
     @staticmethod
     def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
         ctx.offset = oneflow.default_generator.get_offset()
-        ctx.sizes = None if programs.dims is None else programs.dims.sizes(tensors)
+        ctx.sizes = None if programs.fitting is None else programs.fitting.dims.sizes(tensors)
         results = programs.forward.run(tensors)
         ctx.programs, ctx.given = programs, [(t, _version(t)) for t in tensors]
         ctx.save_for_backward(*[tensors[i] for i in programs.saved_inputs], *results[programs.n_outputs :])
@@ -585,17 +610,19 @@ def _compile_at_sizes(
         _compile(function, structure, inputs, fuse, Building(modules, _no_steps), locations, end, expand)
         return found[0], found[1]
 
-    def compile(traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]]) -> Any:
+    def compile(
+        traced: list[Any], checks: list[Any], named: list[Any], points: list[list[int]], asked: list[Any]
+    ) -> Any:
         def end(trace: Any, outputs: list[Tensor], grads: list[Tensor] | None, made: Any) -> Any:
             trace.abort()
             if grads is None:
-                return _oneflow._compile_at_sizes(traced, checks, named, points, fuse=fuse)
-            return _oneflow._compile_parts_at_sizes(traced, checks, len(outputs), named, points, fuse=fuse)
+                return _oneflow._compile_at_sizes(traced, checks, named, points, asked, fuse=fuse)
+            return _oneflow._compile_parts_at_sizes(traced, checks, len(outputs), named, points, asked, fuse=fuse)
 
         return _compile(function, structure, dims.resized(tensors, points[0]), fuse, building, locations, end)
 
-    programs, _ = compiled_at_sizes(dims, trace, tensors, compile)
-    programs.dims, programs.least = dims, [low for _, low, _ in programs.forward.dims()]
+    programs, _, unseen = compiled_at_sizes(dims, trace, tensors, compile)
+    programs.fitting = Fitting(dims, programs.forward, unseen)
     return programs
 
 

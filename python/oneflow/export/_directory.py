@@ -72,7 +72,8 @@ def save_program(
         kwargs = named if kwargs is None else kwargs
     kwargs = kwargs or {}
     program.leaves_of(args, kwargs)
-    module = program.module(check_guards=False)
+    # Its guards ask the traced sizes again, which makes them those of the compiled program.
+    module = program.module()
 
     class Exported(oneflow.nn.Graph):
         def __init__(self) -> None:

@@ -10,6 +10,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._trace.logical import Logical, trace, trace_at_sizes
 from oneflow._trace.named_sizes import Named, SizeError
 from oneflow._trace.open_dims import OpenDims, argument_names, open_dims
+from oneflow._trace.size_guards import warn_of_unseen
 from oneflow.export._building import Leaf, build
 from oneflow.export._directory import open_dims_of
 from oneflow.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range
@@ -35,7 +36,8 @@ def export(
 
     The module runs in its present mode on the example arguments, nested tuples, lists and dictionaries of tensors and
     constants; nothing of it is changed. Python is gone from the program: what depends on a tensor's values cannot be
-    traced, and what depends on a size is decided once.
+    traced. What Python decides by an open size is a guard of the program (:attr:`ExportedProgram.guards`): calls at
+    sizes that would be decided otherwise are refused.
 
     Args:
         mod: the module.
@@ -112,10 +114,11 @@ def exported(
 
     try:
         _decide(found, run, tensors)
-        traced, points = trace_at_sizes(run, tensors, found.named)
+        traced, points = trace_at_sizes(run, tensors, found.named, ranges=found.ranges)
     except SizeError as error:
         raise ValueError(f"export: {error}") from error.__cause__
     _refuse_open_constants(traced)
+    warn_of_unseen("export", traced.unseen)
     arguments = [Leaf(n, v) for n, v in zip(_leaf_names(mod, args, kwargs), leaves, strict=True)]
     results = traced.structure["leaves"]
     graph, signature, constants = build(traced, found.named, points[0], lasting, arguments, results)
@@ -137,7 +140,15 @@ def exported(
     inner = [ModuleCallEntry(name) for name, _ in mod.named_modules() if name] if isinstance(mod, Module) else []
     ranges = {name: Range(low, high) for name, (low, high) in found.ranges.items()}
     program = ExportedProgram(
-        {}, graph, signature, dict(state), ranges, [ModuleCallEntry("", whole), *inner], (args, kwargs), constants
+        {},
+        graph,
+        signature,
+        dict(state),
+        ranges,
+        [ModuleCallEntry("", whole), *inner],
+        (args, kwargs),
+        constants,
+        guards=[*traced.guards, *traced.multiples],
     )
     program.graph.lint()
     return program
@@ -257,4 +268,5 @@ def decomposed(program: ExportedProgram, expand: bool) -> ExportedProgram:
     ops = [op["name"] for op in _oneflow._C._ops() if op["name"] not in _KEPT] if expand else []
     made = exported(program.module(check_guards=False), args, dict(kwargs), found, ops)
     made._module_call_graph[1:] = program.module_call_graph[1:]
+    made._guards = list(program.guards)
     return made

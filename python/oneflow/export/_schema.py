@@ -12,7 +12,8 @@ import json
 import keyword
 import math
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +21,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow._ops import only_computes
 from oneflow._trace.named_sizes import Size
+from oneflow._trace.size_guards import Guard
 from oneflow.export import graph_signature as sig
 from oneflow.export._control import CONTROL
 from oneflow.export.exported_program import NUMBERS, ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range
@@ -458,7 +460,8 @@ def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
             "graph": graph,
             "signature": signature,
             "module_call_graph": [_entry_to_json(entry) for entry in ep.module_call_graph],
-            "metadata": {},
+            # PyTorch keeps texts of any kind here; ours are the guards.
+            "metadata": {_GUARDS: json.dumps([_guard_to_json(g) for g in ep.guards])} if ep.guards else {},
             "treespec_namedtuple_fields": {},
         },
         "opset_version": {"oneflow": 1},
@@ -468,6 +471,38 @@ def program_to_json(ep: ExportedProgram) -> dict[str, Any]:
         "torch_version": f"oneflow {oneflow.__version__}",
         "guards_code": [],
     }
+
+
+_GUARDS = "oneflow_guards"
+_FACTOR = re.compile(r"-?\d{1,40}(/\d{1,40})?")
+
+
+def _guard_to_json(guard: Guard) -> list[Any]:
+    def terms(size: int | Size) -> list[Any]:
+        found = {(): Fraction(size)} if isinstance(size, int) else size.terms
+        return [[list(names), str(factor)] for names, factor in found.items()]
+
+    return [guard.asked, terms(guard.a), terms(guard.b), guard.answer, guard.place]
+
+
+def _guards_of_json(text: Any, names: Container[str]) -> list[Guard]:
+    def size(terms: Any) -> int | Size:
+        if len(terms) > 256 or any(len(of) > 16 or not _FACTOR.fullmatch(factor) for of, factor in terms):
+            raise ValueError("a size in it is no sum of products")
+        found = Size({tuple(map(str, of)): Fraction(factor) for of, factor in terms})
+        if any(name not in names for term in found.terms for name in term):
+            raise ValueError("it is about a dimension that the program does not have")
+        return int(found.terms.get((), 0)) if not found.terms.keys() - {()} else found
+
+    try:
+        guards = [
+            Guard(asked, size(a), size(b), int(answer), str(place)) for asked, a, b, answer, place in json.loads(text)
+        ]
+    except (TypeError, ValueError, ZeroDivisionError, RecursionError, OverflowError) as error:
+        raise ValueError(f"a guard of the program cannot be read: {error}") from error
+    for guard in guards:
+        guard.check()
+    return guards
 
 
 def _place_to_json(node: Any) -> dict[str, str]:
@@ -567,7 +602,16 @@ def program_of_json(
         low, high = item["min_val"], item["max_val"]
         ranges[name] = Range(int(low or 0), None if high is None or float(high) == math.inf else int(high))
     whole = sig.ExportGraphSignature(inputs, outputs)
-    return ExportedProgram(dict(arguments.subgraphs), graph, whole, state, ranges, entries, example, constants)
+    named = {name for node in nodes.values() for size in node.meta.get("sizes", ()) for name in _names_in(size)}
+    guards = _guards_of_json((module.get("metadata") or {}).get(_GUARDS, "[]"), named)
+    subgraphs = dict(arguments.subgraphs)
+    return ExportedProgram(subgraphs, graph, whole, state, ranges, entries, example, constants, guards=guards)
+
+
+def _names_in(size: Any) -> set[str]:
+    if isinstance(size, Size):
+        return {name for term in size.terms for name in term}
+    return {size} if isinstance(size, str) else set()
 
 
 def _add_nodes(graph: Graph, described: dict[str, Any], arguments: _Arguments) -> list[Any]:

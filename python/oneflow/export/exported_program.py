@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor
 from oneflow._trace.named_sizes import Size, SizeError
+from oneflow._trace.size_guards import Guard
 from oneflow.export.graph_signature import (
     ArgumentSpec,
     ConstantArgument,
@@ -174,6 +175,7 @@ class ExportedProgram:
         state_dict: parameters and buffers by name.
         constants: the other tensors that the program holds.
         range_constraints: the sizes of open dimensions by name.
+        guards: what open dimensions must meet besides, because Python decided by them when the module was traced.
         example_inputs: the arguments that it was exported with.
 
     Example::
@@ -197,6 +199,7 @@ class ExportedProgram:
         constants: dict[str, Any] | None = None,
         *,
         verifiers: Any = None,
+        guards: Sequence[Guard] = (),
     ) -> None:
         self._graph_module = GraphModule(root if isinstance(root, (Module, dict)) else {}, graph)
         self._graph_signature = graph_signature
@@ -205,6 +208,7 @@ class ExportedProgram:
         self._module_call_graph = module_call_graph
         self._example_inputs = example_inputs
         self._constants = constants or {}
+        self._guards = list(guards)
 
     @property
     def graph_module(self) -> GraphModule:
@@ -240,6 +244,21 @@ class ExportedProgram:
     def range_constraints(self) -> dict[str, Range]:
         """The sizes that open dimensions may have, by name."""
         return self._range_constraints
+
+    @property
+    def guards(self) -> list[Guard]:
+        """What open dimensions must meet besides their ranges; a call at other sizes is refused.
+
+        Example::
+
+            >>> class Halves(oneflow.nn.Module):
+            ...     def forward(self, x):
+            ...         return x[::2] if x.shape[0] % 2 == 0 else x
+            >>> program = oneflow.export.export(Halves(), (oneflow.ones(4),), dynamic_shapes=({0: "n"},))
+            >>> [(guard.asked, str(guard.a), guard.b, guard.answer) for guard in program.guards]
+            [('mod', 'n', 2, 0)]
+        """
+        return self._guards
 
     @property
     def module_call_graph(self) -> list[ModuleCallEntry]:
@@ -366,6 +385,11 @@ class ExportedProgram:
                 raise AssertionError(f"Guard failed: {at} >= {allowed.lower} (it is {real})")
             if allowed.upper is not None and real > allowed.upper:
                 raise AssertionError(f"Guard failed: {at} <= {allowed.upper} (it is {real})")
+        known = {name: real for name, (real, _) in sizes.items()}
+        for guard in self._guards:
+            if not guard.holds(known):
+                shown = ", ".join(f"{name} is {real}" for name, real in known.items())
+                raise AssertionError(f"Guard failed: {guard}; {shown}, and Python decided by it when it was exported")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse, as PyTorch does.
@@ -393,6 +417,7 @@ class ExportedProgram:
             list(self._module_call_graph),
             self._example_inputs,
             {name: copy.deepcopy(value, memo) for name, value in self._constants.items()},
+            guards=self._guards,
         )
 
     def __reduce__(self) -> Any:

@@ -24,6 +24,7 @@ from oneflow._trace.building import Building, GraphModule, name_paths
 from oneflow._trace.config import GraphConfig
 from oneflow._trace.decorators import Either, keeping_shapes
 from oneflow._trace.dynamic import MARKED, opened
+from oneflow._trace.named_sizes import SizeError
 from oneflow._trace.program import Program, wants
 from oneflow._trace.source_locations import user_depth
 from oneflow._trace.structure import Modules, flatten_call, modes_key, names_in
@@ -41,8 +42,6 @@ _COMPILING = threading.RLock()
 _KEPT = 16
 # The number of changes of optimizer settings before a graph warns of their cost.
 _MANY_CHANGES = 5
-# Of calls whose dimensions all have their size.
-_STATIC: Any = object()
 
 
 class Graph:
@@ -112,7 +111,7 @@ class Graph:
         self._last: tuple[Any, ...] | None = None
         self._changes = 0
         # The named dimensions of calls, by the structure and the ranks of their inputs.
-        self._open: dict[Any, Any] = {}
+        self._open: dict[Any, list[Any]] = {}
         self._configured = self.config.changes
 
     def __getstate__(self) -> dict[str, Any]:
@@ -425,14 +424,9 @@ class Graph:
             self._forget()
         structure = flatten_call(args, kwargs, tensors)
         if MARKED or self.config._dynamic_shapes is not None:
-            dims = self._named_dims(structure, args, kwargs, tensors)
-            if dims is not None:
-                inputs = (structure, dims.key(tensors), modes_key(), self._settings())
-                known = self._compiled.get((inputs, self._flat.key())) if len(self._compiled) == 1 else None
-                if known is None or known.is_stale():
-                    known = self._made(inputs, dims, args, kwargs, tensors)
-                if known.takes(tensors):
-                    return known
+            known = self._at_sizes(structure, args, kwargs, tensors)
+            if known is not None:
+                return known
         metas = tuple([(t.shape, t.dtype, t.device, t.requires_grad, *_layout(t)) for t in tensors])
         inputs = (structure, metas, modes_key(), self._settings())
         if len(self._compiled) == 1:
@@ -441,17 +435,45 @@ class Graph:
                 return known
         return self._made(inputs, None, args, kwargs, tensors)
 
-    def _named_dims(self, structure: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
-        """The named dimensions of a call; those of the first call of its kind."""
+    def _at_sizes(self, structure: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program | None:
+        """The program for many sizes that takes these inputs; None where they have a program of their own.
+
+        Sizes at which Python decides otherwise than in the programs so far get another one.
+        """
+        all_dims = self._named_dims(structure, args, kwargs, tensors)
+        for dims in all_dims:
+            inputs = (structure, dims.key(tensors), modes_key(), self._settings())
+            known = self._compiled.get((inputs, self._flat.key())) if len(self._compiled) == 1 else None
+            if known is None or known.is_stale():
+                known = self._made(inputs, dims, args, kwargs, tensors)
+            if known.takes(tensors):
+                return known
+            if not known.fitting.is_restricted:
+                return None
+        dims = all_dims[0].again(tensors, len(all_dims)) if 0 < len(all_dims) < self._most else None
+        if dims is None:
+            return None
+        inputs = (structure, dims.key(tensors), modes_key(), self._settings())
+        try:
+            known = self._made(inputs, dims, args, kwargs, tensors)
+        except SizeError:
+            # Python decides so at these sizes alone.
+            all_dims[0].alone.add(tuple(dims.example.values()))
+            return None
+        all_dims.append(dims)
+        return known if known.takes(tensors) else None
+
+    def _named_dims(self, structure: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> list[Any]:
+        """The named dimensions of a call, those of the first call of its kind first; none where sizes are fixed."""
         key = (structure, tuple([t.dim() for t in tensors]))
         found = self._open.get(key)
-        if found is None or (found is _STATIC and MARKED):
+        if found is None or (not found and MARKED):
             spec = self.config._dynamic_shapes
-            found = opened(self.build, args, kwargs, spec, tensors) or _STATIC
-            if found is not _STATIC and any(t.is_global for t in tensors):
+            made = opened(self.build, args, kwargs, spec, tensors)
+            if made is not None and any(t.is_global for t in tensors):
                 raise NotImplementedError(f"{self._name}: global tensors have a program for each size")
-            self._open[key] = found
-        return None if found is _STATIC else found
+            found = self._open[key] = [] if made is None else [made]
+        return found
 
     def _made(self, inputs: tuple[Any, ...], dims: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Program:
         """The program for such inputs; it is compiled if there is none yet."""

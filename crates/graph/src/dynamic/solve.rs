@@ -6,10 +6,12 @@
 use super::{Number64, Points};
 use oneflow_base::Result;
 use oneflow_runtime::{Formula, Polynomial, Term};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-pub(super) struct Solver<'a> {
-    points: &'a Points,
+/// Finds formulas; what it has found makes others possible.
+pub struct Solver<'a> {
+    points: Cow<'a, Points>,
     /// Polynomials by the values that they take at the points; the simplest first.
     known: Vec<(Vec<i64>, Polynomial)>,
     place: HashMap<Vec<i64>, usize>,
@@ -26,7 +28,11 @@ pub(super) fn value(f: &Formula, sizes: &[i64], like: &Number64) -> Result<Numbe
 
 impl<'a> Solver<'a> {
     pub fn new(points: &'a Points) -> Solver<'a> {
-        Solver { points, known: Vec::new(), place: HashMap::new() }
+        Solver { points: Cow::Borrowed(points), known: Vec::new(), place: HashMap::new() }
+    }
+
+    pub fn owning(points: Points) -> Solver<'static> {
+        Solver { points: Cow::Owned(points), known: Vec::new(), place: HashMap::new() }
     }
 
     /// For each number its formula, or nothing where it is the same at all points. `columns`: the numbers, by point. What

@@ -59,8 +59,10 @@ def decoder_mask(tokens: Tensor, n_seen: int, padding_mask: Tensor | None) -> tu
     """
     time = tokens.shape[1]
     total = n_seen + time
-    if padding_mask is None and (n_seen == 0 or time == 1):
-        return None, time > 1
+    if padding_mask is None and n_seen == 0:
+        return None, True
+    if padding_mask is None and time == 1:
+        return None, False
     mask = torch.ones(time, total, dtype=torch.bool, device=tokens.device).tril(n_seen)
     if padding_mask is not None:
         mask = mask & padding_mask.bool()[:, None, None, :]

@@ -84,7 +84,9 @@ def interpolate(
                 f"dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}. Please provide input "
                 "tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
             )
-        sizes = [math.floor(float(n) * f) for n, f in zip(input.shape[2:], factors, strict=True)]
+        # A product of integers is one that a trace at several sizes can follow.
+        spatial = zip(input.shape[2:], factors, strict=True)
+        sizes = [n * int(f) if f.is_integer() else math.floor(float(n) * f) for n, f in spatial]
     else:
         raise ValueError("either size or scale_factor should be defined")
     if recompute_scale_factor and size is not None:

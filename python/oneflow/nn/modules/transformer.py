@@ -145,7 +145,7 @@ def _get_clones(module: Module, n: int) -> ModuleList:
 
 
 def _length(x: Tensor, batch_first: bool) -> int:
-    return int(x.shape[1 if x.dim() == 3 and batch_first else 0])
+    return x.shape[1 if x.dim() == 3 and batch_first else 0]
 
 
 def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:

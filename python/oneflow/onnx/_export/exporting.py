@@ -7,16 +7,23 @@ import itertools
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._trace.logical import trace, trace_at_sizes
+from oneflow._trace.logical import Logical, trace, trace_at_sizes
 from oneflow._trace.named_sizes import SizeError
+from oneflow._trace.open_dims import Dim
+from oneflow._trace.size_guards import Guard, guards_of, warn_of_unseen
+from oneflow._trace.source_locations import user_depth
 from oneflow._trace.structure import flatten, is_keyed, paths, unflatten
 from oneflow.onnx._export.program import model_of, names_of
 from oneflow.onnx._export.rules import rules
+from oneflow.utils import _pytree
+
+Ranges = dict[str, tuple[int, int | None]]
 
 OLDEST, NEWEST, DEFAULT = 17, 23, 20
 
@@ -137,7 +144,7 @@ def export(
             dictionary from axis to a name, or a tuple of a name or None for each axis. ``dynamic_axes`` is the older
             form, by names of inputs. The module is traced at several sizes, and every integer of the program that
             differs must follow from the named dimensions. Where a size must be a multiple of something, it is open to
-            such multiples alone.
+            such multiples alone. A :class:`oneflow.export.Dim` in place of a name has a range.
         custom_translation_table: rules by an op's name (``"softmax"``): functions of the call (:class:`Op`), which
             return the names of values.
         external_data: write tensors to ``<f>.data``; this happens by itself for models above 2 GB.
@@ -146,7 +153,8 @@ def export(
 
     Raises:
         NotImplementedError: an op has no ONNX form; the error has the place in the program.
-        ValueError: the program itself depends on a named dimension; the error has the place.
+        ValueError: the program itself depends on a named dimension, or Python decides by its size otherwise than in the
+            traces for sizes of at least 2 in its range; the error has the place.
 
     Example::
 
@@ -181,11 +189,13 @@ def export(
     def run(inputs: list[Tensor]) -> dict[str, Any]:
         return trace(model, call, inputs, variables, expand)
 
-    dims = _dims(model, args, kwargs, names, dynamic_shapes, dynamic_axes)
+    dims, ranges = _dims(model, args, kwargs, names, dynamic_shapes, dynamic_axes), _ranges(dynamic_shapes)
     try:
-        graph, points = trace_at_sizes(run, tensors, dims)
+        graph, points = trace_at_sizes(run, tensors, dims, ranges=ranges)
     except SizeError as error:
         raise ValueError(f"onnx.export: {error}") from error.__cause__
+    _refuse_guards(graph, points, ranges)
+    warn_of_unseen("onnx.export", graph.unseen)
     outputs = _output_names(graph, output_names, dynamic_axes, names)
     made = model_of(graph, opset, names, outputs, dims, points, custom, export_params)
     program = ONNXProgram(made)
@@ -196,6 +206,41 @@ def export(
     if verbose:
         sys.stdout.write(f"{program}\n")
     return program
+
+
+# Answers of a question for each of which a trace is tried.
+_MOST_ANSWERS = 16
+
+
+def _refuse_guards(graph: Logical, points: list[dict[str, int]], ranges: Ranges) -> None:
+    """A model has no guards: what Python decided has to hold for all sizes of at least 2 that the ranges allow.
+
+    Sizes at which the module does not run, or is the same program, are no concern. Where only sizes of 1 are decided
+    otherwise a warning says so.
+    """
+    from_two = {name: (max(2, ranges.get(name, (0, None))[0]), ranges.get(name, (0, None))[1]) for name in points[0]}
+    larger = guards_of(graph.decisions, points, from_two, graph.numbers)
+    start = {name: max(2, n) for name, n in points[0].items()}
+    for guard in graph.guards:
+        if guard in larger:
+            broken = guard.breaking(start, from_two)
+            if 0 < len(broken) <= _MOST_ANSWERS and not any(map(graph.is_other_at, broken.values())):
+                continue
+            raise ValueError(
+                f"onnx.export: the model would be right only where {guard}, because Python decides by that size. "
+                "Give the dimension a range in which it is so (dynamic_shapes with oneflow.export.Dim(name, min=, "
+                "max=)), or leave it fixed"
+            )
+    at_one = [guard for guard in graph.guards if guard not in larger and _matters_at_one(guard, graph, start)]
+    if at_one:
+        lines = "; ".join(map(str, at_one[:3]))
+        warnings.warn(f"onnx.export: the model is right where {lines}", stacklevel=user_depth())
+
+
+def _matters_at_one(guard: Guard, graph: Logical, start: dict[str, int]) -> bool:
+    """Whether a dimension of size 1 breaks a guard, and the program is another one there."""
+    ones = [{**start, name: 1} for name in start]
+    return any(not guard.holds(sizes) and graph.is_other_at(sizes) for sizes in ones)
 
 
 _REFUSED: dict[str, tuple[Any, ...]] = {
@@ -313,6 +358,15 @@ def _specified(value: Any, spec: Any, place: int, dims: dict[tuple[int, int], st
         for i, item in enumerate(value):
             place = _specified(item, spec[i] if spec else None, place, dims)
     return place
+
+
+def _ranges(shapes: Any) -> Ranges:
+    """The smallest and largest sizes of the dimensions that ``dynamic_shapes`` describes by a ``Dim``."""
+    found: Ranges = {}
+    for item in _pytree.tree_leaves(shapes):
+        if isinstance(item, Dim) and item.__name__.isidentifier():
+            found[item.__name__] = (item.min, item.max)
+    return found
 
 
 def _dim_name(name: Any, place: int, axis: int) -> str | None:
