@@ -45,7 +45,13 @@ class OpOverload:
         return self._op._qualname + suffix
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._op(*args, **kwargs)
+        try:
+            return self._op(*args, **kwargs)
+        except AttributeError as error:
+            if self.namespace != "aten":
+                raise
+            # A program that gives a number where a tensor belongs.
+            raise TypeError(f"{self}(): an argument is of another kind than it takes: {error}") from error
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"

@@ -110,7 +110,12 @@ class LoadedGraph:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors = self._check(args, kwargs)
         results = self._program.run(tensors)
-        return tuple(results) if self._outputs is None else unflatten(self._outputs, iter(results))
+        if self._outputs is None:
+            return tuple(results)
+        try:
+            return unflatten(self._outputs, iter(results))
+        except StopIteration:
+            raise ValueError(f"{self!r}: {_FILE} describes more results than the {len(results)} it has") from None
 
     def takes(self, args: Any, kwargs: Any) -> bool:
         """Return whether it was compiled for such arguments."""

@@ -20,7 +20,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow.export import _schema
 from oneflow.export.exported_program import ExportedProgram
-from oneflow.export.graph_signature import InputKind
+from oneflow.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from oneflow.nn import Parameter
 
 __all__ = ["load", "of_bytes", "save", "to_bytes"]
@@ -192,13 +192,16 @@ class _Reader:
         constants = self._tensors(_CONSTANTS, "model_constants_config.json")
         example = None
         if "data/sample_inputs/model.pt" in self.entries:
-            example = oneflow.load(io.BytesIO(self._bytes("data/sample_inputs/model.pt")), weights_only=True)
+            try:
+                example = oneflow.load(io.BytesIO(self._bytes("data/sample_inputs/model.pt")), weights_only=True)
+            except EOFError as error:
+                raise ValueError(f"export.load: the example inputs of {self.shown} are damaged: {error}") from None
         for name in extra_files or ():
             assert extra_files is not None
             extra_files[name] = self._text(f"extra/{name}", "")
         try:
             made = _schema.program_of_json(described, state, constants, example)
-        except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError, StopIteration) as error:
             raise ValueError(
                 f"export.load: models/model.json of {self.shown} is damaged: {type(error).__name__} {error}"
             ) from None
@@ -209,9 +212,23 @@ class _Reader:
 
     def _complete(self, program: ExportedProgram) -> None:
         held = {**program.constants, **program.state_dict}
-        for spec in program.graph_signature.input_specs:
+        signature = program.graph_signature
+        targets = [str(s.target) for s in signature.input_specs if s.kind is not InputKind.USER_INPUT]
+        written = {*targets, *(s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT)}
+        if len(set(targets)) < len(targets):
+            twice = next(name for name in targets if targets.count(name) > 1)
+            raise ValueError(f"export.load: {self.shown} has two inputs for the tensor {twice!r}")
+        for output in signature.output_specs:
+            if output.kind is not OutputKind.USER_OUTPUT and str(output.target) not in written:
+                raise ValueError(f"export.load: {self.shown} writes {output.target!r}, which is no input of it")
+        for node, spec in zip(program.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
+            is_tensor = spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument)
+            if is_tensor and "sizes" not in node.meta:
+                raise ValueError(f"export.load: {self.shown} does not say what tensor its input {node.name!r} is")
             if spec.kind is not InputKind.USER_INPUT and spec.target not in held:
                 raise ValueError(f"export.load: {self.shown} lacks the tensor {spec.target!r}")
+            if spec.kind is InputKind.BUFFER and isinstance(held[str(spec.target)], Parameter):
+                raise ValueError(f"export.load: {self.shown} has the buffer {spec.target!r} as a parameter")
 
     def _tensors(self, folder: str, listing: str) -> dict[str, Any]:
         if folder + listing not in self.entries:

@@ -139,6 +139,8 @@ def split(c: Call, x: Any, sizes: Any = None) -> Any:
     given = c.axes(sizes, "split")
     if given is None:
         n = c.get("num_outputs", c.n_outputs)
+        if not 1 <= n <= c.n_outputs:
+            raise ValueError(f"Split: num_outputs is {n}, and the node has {c.n_outputs} outputs")
         length = -(-x.shape[axis] // n)
         given = [length] * (n - 1)
         given.append(x.shape[axis] - sum(given))

@@ -46,7 +46,10 @@ def string_normalizer(c: Call, x: Strings) -> Any:
 
 @handler("RegexFullMatch")
 def regex_full_match(c: Call, x: Strings) -> Any:
-    pattern = re.compile(c.text("pattern"))
+    try:
+        pattern = re.compile(c.text("pattern"))
+    except (re.error, OverflowError) as error:
+        raise ValueError(f"the pattern {c.text('pattern')!r} is none: {error}") from None
     found = [pattern.fullmatch(s) is not None for s in x.items]
     return flow.tensor(found, dtype=flow.bool).reshape(x.shape)
 
