@@ -141,8 +141,10 @@ def test_stores_refuse_what_they_cannot_do() -> None:
         dist.Store()
     with pytest.raises(ValueError, match="port must be from 0 to 65535"):
         dist.TCPStore("127.0.0.1", 70000)
-    with pytest.raises(TypeError, match="store must be a Store"):
+    with pytest.raises(ValueError, match="store must be a Store, got None"):
         dist.PrefixStore("p", None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="store must be a Store, got int"):
+        dist.PrefixStore("p", 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         dist.HashStore().multi_set(["a", "b"], ["1"])
     with pytest.raises(RuntimeError, match="Timed out after"):
