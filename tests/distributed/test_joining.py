@@ -74,7 +74,7 @@ def test_ranks_meet_as_the_program_says(way: str, tmp_path: Path) -> None:
         ({"backend": "nccl"}, RuntimeError, "backend 'nccl' is not available: CUDA is not available"),
         ({"backend": "cpu:gloo,cuda:nccl"}, RuntimeError, "backend 'nccl' is not available"),
         ({"backend": "cpu:nccl"}, ValueError, "'nccl' does not serve 'cpu'"),
-        ({"backend": "cuda:gloo"}, ValueError, "'gloo' does not serve 'cuda'"),
+        ({"backend": "cuda:mpi"}, ValueError, "'mpi' does not serve 'cuda'"),
         ({"pg_options": 1}, TypeError, "pg_options"),
     ],
     ids=str,

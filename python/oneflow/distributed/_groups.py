@@ -111,10 +111,13 @@ def _check_backend(what: str, backend: str | None) -> str | None:
 
 
 def _check_devices(what: str, backend: str) -> None:
-    """Refuse a backend for devices that it does not serve, and ``"nccl"`` where it cannot be used."""
+    """Refuse a backend for devices that it does not serve, and ``"nccl"`` where it cannot be used.
+
+    ``"gloo"`` serves GPUs, too: their tensors go by NCCL where that is to be had.
+    """
     for part in backend.split(","):
         device, _, name = part.rpartition(":")
-        if device and device not in ("cuda",) if name == "nccl" else device == "cuda":
+        if (name, device) == ("mpi", "cuda") or (name == "nccl" and device not in ("", "cuda")):
             raise ValueError(
                 f"{what}: backend {backend!r}: {name!r} does not serve {device!r} (as 'cpu:gloo,cuda:nccl')"
             )
