@@ -47,7 +47,7 @@ fn product_of_any_batch() -> Session {
     let read = Some(SizeOf { input: 0, axis: 0, factor: 1, constant: 0 });
     let dim = NamedDim { name: "batch".into(), min: 1, max: i64::MAX, step: 1, start: 1, read };
     let points = Points { dims: vec![dim], sizes: sizes.map(|n| vec![n]).to_vec() };
-    compile_at_sizes(traced.into(), &[], &points, &Config::default()).unwrap().session
+    compile_at_sizes(traced.into(), &[], &points, Vec::new(), &Config::default()).unwrap().session
 }
 
 /// The likeliest next byte is the last one plus one.
