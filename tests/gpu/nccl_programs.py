@@ -271,7 +271,9 @@ def late():
                 dist.isend(flow.zeros(0), 0, tag=5).wait()
             except RuntimeError as error:
                 text = str(error)
-                break
+                # The socket of messages may close before the word of why has been read.
+                if "the connection to rank 0 is closed" not in text:
+                    break
             time.sleep(0.05)
     assert "#1 all_reduce(float32, 8 elements, sum) on rank 0 of" in text and "timed out after" in text, text
 
