@@ -127,11 +127,6 @@ pub struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The index in a dimension.
-    #[inline]
-    pub fn at(&self, d: usize) -> usize {
-        self.at[d]
-    }
     /// Goes on to the next row; after the last one it is at the first again.
     #[inline]
     pub fn next(&mut self) {

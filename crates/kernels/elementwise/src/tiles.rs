@@ -17,6 +17,8 @@ const LONG: usize = 16 * 1024;
 const SHORT: usize = 128;
 /// Rows and columns of the blocks in which operands of different order meet.
 const CROSS: (usize, usize) = (16, 64);
+/// Rows below which such blocks do not pay.
+const FEW_ROWS: usize = 4;
 /// Outputs of more bytes than this would push everything else out of the caches: written past them.
 pub const STREAM_BYTES: usize = 32 << 20;
 
@@ -110,17 +112,17 @@ pub unsafe fn for_each_tile<T: Io>(outs: &[View<'_>], ins: &[View<'_>], f: TileF
             .iter()
             .enumerate()
             .any(|(o, s)| s.abs() > 1 && nest.strides(nest.ndim() - 2)[o].abs() < s.abs())
-        && inner >= CROSS.0;
+        && inner >= CROSS.0
+        && nest.sizes[nest.ndim() - 2] >= FEW_ROWS;
     let block = if crossing {
-        CROSS
+        (CROSS.0.min(nest.sizes[nest.ndim() - 2]), CROSS.1)
     } else if inner < SHORT && nest.rows(1) > 1 && !(all_direct && inner >= 32) {
         (TILE / inner, inner)
     } else {
         (1, if all_direct { LONG } else { TILE })
     };
     let plan = Plan { block, crossing, nest, operands, n_outs: outs.len(), f };
-    let rows = plan.nest.rows(1);
-    let units = rows.div_ceil(plan.block.0) * inner.div_ceil(plan.block.1);
+    let units = plan.row_blocks() * inner.div_ceil(plan.block.1);
     // A quarter of a nanosecond for an element of an operand.
     let ns = (n * (ins.len() + outs.len())) as f64 * 0.1 / units as f64;
     rows::split(units, ns, &|r| plan.run(r));
@@ -128,6 +130,15 @@ pub unsafe fn for_each_tile<T: Io>(outs: &[View<'_>], ins: &[View<'_>], f: TileF
 }
 
 impl<T: Io> Plan<'_, T> {
+    /// Blocks of rows. Where operands cross, a block's rows are of one dimension.
+    fn row_blocks(&self) -> usize {
+        if self.crossing {
+            self.nest.rows(2) * self.nest.sizes[self.nest.ndim() - 2].div_ceil(self.block.0)
+        } else {
+            self.nest.rows(1).div_ceil(self.block.0)
+        }
+    }
+
     fn run(&self, units: std::ops::Range<usize>) {
         let (n_rows, n_cols) = (self.nest.rows(1), self.nest.inner());
         let (br, bc) = self.block;
@@ -142,15 +153,25 @@ impl<T: Io> Plan<'_, T> {
             let mut col = (units.start % n_blocks) * bc;
             for _ in units {
                 // SAFETY: the run lies in the row.
-                unsafe { self.row_tile(&walk, col, bc.min(n_cols - col), &ptrs, 0) };
+                unsafe { self.row_tile(&walk, col, bc.min(n_cols - col), &ptrs) };
                 col += bc;
                 if col >= n_cols {
                     col = 0;
                     walk.next();
                 }
             }
+        } else if self.crossing {
+            let height = self.nest.sizes[self.nest.ndim() - 2];
+            let (n_groups, strips) = (self.row_blocks(), height.div_ceil(br));
+            for u in units {
+                let (group, col) = (u % n_groups, u / n_groups * bc);
+                let first = group % strips * br;
+                let walk = self.nest.walk(1, group / strips * height + first);
+                // SAFETY: the block lies in the nest, its rows in one dimension.
+                unsafe { self.cross_tile(&walk, br.min(height - first), col, bc.min(n_cols - col), &ptrs) };
+            }
         } else {
-            let n_groups = n_rows.div_ceil(br);
+            let n_groups = self.row_blocks();
             let mut walk = self.nest.walk(1, (units.start % n_groups) * br);
             for u in units {
                 let (first, col) = ((u % n_groups) * br, u / n_groups * bc);
@@ -159,20 +180,13 @@ impl<T: Io> Plan<'_, T> {
                 }
                 let (height, width) = (br.min(n_rows - first), bc.min(n_cols - col));
                 // SAFETY: the block lies in the nest.
-                unsafe {
-                    if self.crossing {
-                        self.cross_tile(&mut walk, height, col, width, &ptrs);
-                    } else {
-                        self.block_tile(&mut walk, height, col, width, &ptrs);
-                    }
-                }
+                unsafe { self.block_tile(&mut walk, height, col, width, &ptrs) };
             }
         }
     }
 
-    /// Part of one row: what lies in memory as the function wants it is used in place. Operands in the mask `loaded` are in
-    /// their buffers already.
-    unsafe fn row_tile(&self, walk: &Walk<'_>, col: usize, n: usize, buffers: &[*mut T; MAX_OPERANDS], loaded: u32) {
+    /// Part of one row: what lies in memory as the function wants it is used in place.
+    unsafe fn row_tile(&self, walk: &Walk<'_>, col: usize, n: usize, buffers: &[*mut T; MAX_OPERANDS]) {
         let strides = self.nest.inner_strides();
         let mut ptrs = *buffers;
         let mut steps = [1usize; MAX_OPERANDS];
@@ -184,9 +198,6 @@ impl<T: Io> Plan<'_, T> {
             };
             for o in 0..self.operands.len() {
                 let (op, stride) = (&self.operands[o], strides[o]);
-                if loaded >> o & 1 == 1 {
-                    continue;
-                }
                 let is_out = o < self.n_outs;
                 if !is_out && stride == 0 {
                     steps[o] = 0;
@@ -208,38 +219,64 @@ impl<T: Io> Plan<'_, T> {
     }
 
     /// A block of rows by columns where some operand's rows lie side by side: those are turned first, then it goes row by
-    /// row. Leaves the walk at the row after the block.
+    /// row, with pointers that advance by the same steps.
     unsafe fn cross_tile(
         &self,
-        walk: &mut Walk<'_>,
+        walk: &Walk<'_>,
         n_rows: usize,
         col: usize,
         n_cols: usize,
         buffers: &[*mut T; MAX_OPERANDS],
     ) {
-        let strides = self.nest.inner_strides();
-        let outer = self.nest.ndim() - 2;
-        let mut loaded = 0u32;
-        let mut buffers = *buffers;
+        let (strides, down) = (self.nest.inner_strides(), self.nest.strides(self.nest.ndim() - 2));
+        let all = self.operands.len();
+        let mut ptrs = *buffers;
+        let mut steps = [1usize; MAX_OPERANDS];
+        // From row to row, in elements of the function's type: of the operand itself, or of its buffer.
+        let mut next = [0isize; MAX_OPERANDS];
+        // Operands that each row brings to or from a buffer, and where their row lies.
+        let (mut buffered, mut at) = (0u32, [std::ptr::null_mut::<u8>(); MAX_OPERANDS]);
         // SAFETY: offsets are within the views, the block fits the buffers.
         unsafe {
-            // Only where the block's rows are of one dimension.
-            if walk.at(outer) + n_rows <= self.nest.sizes[outer] {
-                for o in self.n_outs..self.operands.len() {
-                    let op = &self.operands[o];
-                    if op.same && self.nest.strides(outer)[o] == 1 && strides[o] > 1 {
-                        let src = op.ptr.cast::<T>().offset(walk.offsets[o] + col as isize * strides[o]);
-                        transpose::block(src, strides[o], buffers[o], n_cols as isize, n_rows, n_cols);
-                        loaded |= 1 << o;
-                    }
+            for (o, op) in self.operands.iter().enumerate() {
+                at[o] = op.ptr.offset((walk.offsets[o] + col as isize * strides[o]) * op.size);
+                let is_out = o < self.n_outs;
+                if !is_out && strides[o] == 0 {
+                    steps[o] = 0;
+                }
+                if op.same && (strides[o] == 1 || steps[o] == 0) {
+                    (ptrs[o], next[o]) = (at[o].cast(), down[o]);
+                } else if !is_out && op.same && down[o] == 1 && strides[o] > 1 {
+                    transpose::block(at[o].cast(), strides[o], ptrs[o], n_cols as isize, n_rows, n_cols);
+                    next[o] = n_cols as isize;
+                } else {
+                    buffered |= 1 << o;
                 }
             }
+            // Rows that follow each other everywhere are one.
+            if buffered == 0 && (0..all).all(|o| next[o] == (steps[o] * n_cols) as isize) {
+                return self.call(n_rows * n_cols, &ptrs, &steps);
+            }
             for _ in 0..n_rows {
-                self.row_tile(walk, col, n_cols, &buffers, loaded);
-                for (o, b) in buffers.iter_mut().enumerate() {
-                    *b = b.wrapping_add((loaded >> o & 1) as usize * n_cols);
+                if buffered != 0 {
+                    for o in self.n_outs..all {
+                        if buffered >> o & 1 == 1 {
+                            (self.operands[o].load)(at[o], strides[o], if steps[o] == 0 { 1 } else { n_cols }, ptrs[o]);
+                        }
+                    }
                 }
-                walk.next();
+                self.call(n_cols, &ptrs, &steps);
+                if buffered != 0 {
+                    for o in 0..all {
+                        if o < self.n_outs && buffered >> o & 1 == 1 {
+                            (self.operands[o].store)(ptrs[o], n_cols, at[o], strides[o]);
+                        }
+                        at[o] = at[o].wrapping_offset(down[o] * self.operands[o].size);
+                    }
+                }
+                for o in 0..all {
+                    ptrs[o] = ptrs[o].wrapping_offset(next[o]);
+                }
             }
         }
     }

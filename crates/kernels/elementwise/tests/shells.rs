@@ -13,7 +13,8 @@ static WHERE: Expr = expr!(num "where", |c, x, y| L::select(c.is_true(), x, y));
 static LT: Expr = expr!(num "lt", |x, y| L::from_mask(x.lt(y)));
 static DIV: Expr = expr!(num "floor_divide", |x, y| x.div_floor(y)).nonzero(1);
 
-const SHAPES: [&[i64]; 9] = [&[], &[0], &[1], &[7], &[1500], &[5, 3], &[40, 70], &[3, 0, 2], &[4, 33, 130]];
+const SHAPES: [&[i64]; 10] =
+    [&[], &[0], &[1], &[7], &[1500], &[5, 3], &[40, 70], &[3, 0, 2], &[4, 33, 130], &[5, 3, 20]];
 
 fn params(compute: DType, scalars: &[f64]) -> Vec<Word> {
     let scalar = |v: &f64| if compute == I64 { Word::from(*v as i64) } else { Word::from(*v) };
