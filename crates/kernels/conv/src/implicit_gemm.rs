@@ -113,6 +113,8 @@ pub fn pairs<T: GemmFloat>() -> Option<&'static Kernels<u32, f32>> {
     bf16_kernels(isa()).filter(|_| TypeId::of::<T>() == TypeId::of::<bf16>())
 }
 
+/// Packed weights from which packing them is worth more threads.
+const LARGE_WEIGHTS: usize = 1 << 15;
 /// Positions of a block, and sums it keeps.
 const BLOCK_ROWS: usize = 224;
 const BLOCK_SUMS: usize = 1 << 17;
@@ -161,13 +163,18 @@ impl Direct<'_> {
         let (least, reach) = reach(self.phases.iter().flat_map(|p| p.weight.taps).map(|t| t.shift));
         with_scratch(Slot::B, first.groups * len * size_of::<O::P>() + SPARE, |packed| {
             let packed = Shared::<O::P>::new(packed);
-            for (g, (phase, first)) in
-                (0..first.groups).flat_map(|g| self.phases.iter().zip(&firsts).map(move |p| (g, p)))
-            {
+            let weights = |i: usize| {
+                let (g, phase, first) = (i / firsts.len(), &self.phases[i % firsts.len()], firsts[i % firsts.len()]);
                 let ptr = phase.weight.ptr.cast::<T>().wrapping_offset(g as isize * phase.group_stride).cast();
                 let to = Shared::new(packed.at((g * len + first) as isize).cast());
                 // SAFETY: the group's weight, and its part of the buffer.
                 unsafe { O::weights(&Weight { ptr, ..phase.weight }, isa, to) };
+            };
+            // Many groups are packed by all threads; the weights of one group are shared out where they are large.
+            let n_weights = first.groups * firsts.len();
+            match first.groups >= 2 * Pool.threads() && first.groups * len >= LARGE_WEIGHTS {
+                true => Pool.run(n_weights, &weights),
+                false => (0..n_weights).for_each(weights),
             }
             // Few blocks leave threads idle: share out the channels too.
             let n_blocks = blocks.len() * first.groups;

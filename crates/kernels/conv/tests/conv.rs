@@ -200,6 +200,10 @@ fn depthwise() {
         case(0, 4, &[[3, 3, 1, 1, 1], [4, 3, 1, 1, 1]]),
         case(2, 150, &[[5, 3, 1, 1, 1], [13, 3, 1, 1, 1]]),
         case(1, 40, &[[6, 5, 1, 2, 1], [21, 9, 2, 4, 1]]),
+        // Lines shorter than the window, and of all numbers of positions that go together.
+        case(2, 35, &[[5, 7, 1, 3, 1], [3, 7, 1, 3, 1]]),
+        case(2, 35, &[[4, 5, 2, 2, 1], [13, 5, 2, 2, 1]]),
+        case(1, 16, &[[3, 3, 1, 1, 1], [4, 3, 1, 2, 1]]),
     ] {
         for dtype in FLOATS {
             check(&case, dtype, false, Lay::Plain);
@@ -236,6 +240,9 @@ fn tiles() {
         case([1, 64, 32, 2], &[near(17, 0), near(10, 2)]),
         case([9, 33, 130, 1], &[near(4, 1), near(4, 1)]),
         case([1, 32, 32, 1], &[[3, 1, 1, 0, 1], near(9, 1), near(8, 1)]),
+        // Groups enough to be tasks.
+        case([2, 192, 160, 8], &[near(14, 1), near(13, 1)]),
+        case([1, 160, 256, 8], &[near(7, 1), near(7, 1)]),
         // Other squares, and the four of a stride of two.
         case([2, 64, 40, 1], &[[12, 5, 1, 2, 1], [17, 5, 1, 2, 1]]),
         case([2, 64, 64, 1], &[[13, 4, 1, 1, 1], [16, 4, 1, 2, 1]]),
@@ -339,6 +346,8 @@ fn threads() {
         case(48, 48, 48, [5, 1, 2]),
         case(3, 16, 1, [5, 2, 2]),
         case(32, 16, 8, [3, 1, 1]),
+        case(160, 192, 8, [3, 1, 1]),
+        case(128, 128, 8, [3, 2, 1]),
     ] {
         same_bits(&case);
     }

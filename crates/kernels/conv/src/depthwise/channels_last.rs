@@ -1,5 +1,6 @@
 //! Channels that lie side by side, one a group: a register of them at a time, some neighbouring positions together.
 
+use super::layout::Rows;
 use crate::algorithm::Correlation;
 use crate::element::madd;
 use crate::output::finish;
@@ -39,7 +40,7 @@ struct Line<'a, T: GemmFloat> {
     at: [usize; 3],
 }
 
-/// A tap that reads inside: where for the first position, its shift along the line, and its weights.
+/// A tap that reads a line inside: where for the first position, its shift along the line, and its weights.
 #[derive(Clone, Copy)]
 struct Reads {
     from: isize,
@@ -47,17 +48,33 @@ struct Reads {
     by: usize,
 }
 
-/// Sums computed together: of neighbouring positions, or at a line's ends of neighbouring channels.
-const TOGETHER: usize = 8;
+/// Sums computed together at most: of neighbouring positions.
+const TOGETHER: usize = Rows::MOST;
 
 impl<T: GemmFloat> WithSimd for Line<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
+        // SAFETY: the caller's images.
+        unsafe {
+            match Rows::of(self.c.dst.sizes[4]) {
+                Rows::Eight => self.line::<S, 8>(),
+                Rows::Seven => self.line::<S, 7>(),
+                Rows::Four => self.line::<S, 4>(),
+                Rows::One => self.line::<S, 1>(),
+            }
+        }
+    }
+}
+
+impl<T: GemmFloat> Line<'_, T> {
+    /// `R` positions at a time.
+    #[inline(always)]
+    unsafe fn line<S: Simd, const R: usize>(&self) {
         let [n, d, h] = self.at;
         let (c, channels) = (self.c, self.c.groups);
         let width = Reg::<S, T>::WIDTH;
-        let (n_w, step, next) = (c.dst.sizes[4] as isize, c.step[2], c.src.strides[4]);
+        let (n_w, step, next) = (c.dst.sizes[4], c.step[2], c.src.strides[4]);
         let size = c.src.sizes[4] as isize;
         let tap = |(t, tap): (usize, &Tap)| {
             let at = [d as isize * c.step[0] + tap.shift[0], h as isize * c.step[1] + tap.shift[1]];
@@ -68,64 +85,42 @@ impl<T: GemmFloat> WithSimd for Line<'_, T> {
         let taps: Vec<Reads> = c.weight.taps.iter().enumerate().filter_map(tap).collect();
         let (from, to) = (c.src.at::<T>(n, 0, [0; 3]).cast_const(), c.dst.at::<T>(n, 0, [d, h, 0]));
         let down = c.dst.strides[4];
-        // Positions whose windows lie inside go together.
-        let inside = |w: isize| taps.iter().all(|t| (0..size).contains(&(w * step + t.shift)));
-        let first = (0..n_w).find(|w| inside(*w)).unwrap_or(n_w);
-        let end = (first..n_w).rev().find(|w| inside(*w)).map_or(first, |w| w + 1);
         let runs = runs(&taps, step);
-        let mut w = 0;
-        while w < n_w {
-            if w < first || w >= end || end - first < TOGETHER as isize {
-                let sees = |t: &&Reads| (0..size).contains(&(w * step + t.shift));
-                let taps: Vec<_> = taps.iter().filter(sees).collect();
-                for i in (0..channels).step_by(TOGETHER * width) {
-                    let k = |u: usize| width.min(channels.saturating_sub(i + u * width));
-                    let mut sum = [Reg::<S, T>::splat(0.0); TOGETHER];
-                    // SAFETY: only positions and channels inside the images are touched.
-                    unsafe {
-                        for (u, sum) in sum.iter_mut().enumerate().take_while(|(u, _)| k(*u) > 0) {
-                            let i = i + u * width;
-                            *sum = Reg::<S, T>::load_n(self.bias.as_ptr().add(i), k(u));
-                            for t in &taps {
-                                let by = Reg::<S, T>::load_n(self.weights.as_ptr().add(t.by + i), k(u));
-                                let x = from.offset(t.from + w * step * next).add(i);
-                                *sum = madd(T::load_n::<S>(x, k(u)), by, *sum);
-                            }
-                            let y = finish::<T, S>(c.activation, *sum);
-                            T::store_n::<S>(y, to.offset(w * down).add(i), k(u));
-                        }
-                    }
-                }
-                w += 1;
-                continue;
-            }
+        for at in (0..n_w).step_by(R) {
             // The last ones may be computed twice.
-            let at = w.min(end - TOGETHER as isize);
+            let at = at.min(n_w - R);
             for i in (0..channels).step_by(width) {
+                // As above.
+                let i = i.min(channels.saturating_sub(width));
                 let k = width.min(channels - i);
                 // SAFETY: only positions and channels inside the images are touched.
                 unsafe {
-                    let mut sum = [Reg::<S, T>::load_n(self.bias.as_ptr().add(i), k); TOGETHER];
+                    let mut sum = [Reg::<S, T>::load_n(self.bias.as_ptr().add(i), k); R];
                     for run in &runs {
-                        let run = &taps[run.clone()];
-                        let x = from.offset(run[0].from + at * step * next).add(i);
-                        let by = self.weights.as_ptr().add(run[0].by + i);
-                        match (run.len(), k == width) {
-                            (3, true) => window::<S, T, 3>(x, next, (by, channels), &mut sum),
-                            (5, true) => window::<S, T, 5>(x, next, (by, channels), &mut sum),
-                            (7, true) => window::<S, T, 7>(x, next, (by, channels), &mut sum),
-                            (_, true) => {
-                                let by = Register::load(by);
-                                for (u, sum) in sum.iter_mut().enumerate() {
-                                    *sum = madd(T::load::<S>(x.offset(u as isize * step * next)), by, *sum);
-                                }
-                            }
+                        let (run, first) = (run.len(), taps[run.start]);
+                        let position = at as isize * step + first.shift;
+                        let x = Positions {
+                            first: from.wrapping_offset(first.from + at as isize * step * next).wrapping_add(i),
+                            next: step * next,
+                            inside: position >= 0 && position + (R - 1) as isize * step + (run as isize) <= size,
+                            position,
+                            step,
+                            size,
+                        };
+                        let by = (self.weights.as_ptr().add(first.by + i), channels);
+                        match (run, k == width) {
+                            (3, true) => window::<S, T, R, 3>(&x, by, &mut sum),
+                            (5, true) => window::<S, T, R, 5>(&x, by, &mut sum),
+                            (7, true) => window::<S, T, R, 7>(&x, by, &mut sum),
+                            (_, true) => window::<S, T, R, 1>(&x, by, &mut sum),
                             (taps, false) => {
                                 for t in 0..taps {
-                                    let by = Reg::<S, T>::load_n(by.add(t * channels), k);
+                                    let by = Reg::<S, T>::load_partial(by.0.add(t * channels), k);
                                     for (u, sum) in sum.iter_mut().enumerate() {
-                                        let x = x.offset((u as isize * step + t as isize) * next);
-                                        *sum = madd(T::load_partial::<S>(x, k), by, *sum);
+                                        let (p, x) = x.get(u, t);
+                                        if (0..size).contains(&p) {
+                                            *sum = madd(T::load_partial::<S>(x, k), by, *sum);
+                                        }
                                     }
                                 }
                             }
@@ -133,12 +128,33 @@ impl<T: GemmFloat> WithSimd for Line<'_, T> {
                     }
                     for (u, sum) in sum.into_iter().enumerate() {
                         let y = finish::<T, S>(c.activation, sum);
-                        T::store_n::<S>(y, to.offset((at + u as isize) * down).add(i), k);
+                        T::store_n::<S>(y, to.offset((at + u) as isize * down).add(i), k);
                     }
                 }
             }
-            w = at + TOGETHER as isize;
         }
+    }
+}
+
+/// Positions of a line, `step` apart, from the one that the first tap of a run reads first.
+struct Positions<T> {
+    first: *const T,
+    /// Elements from one to the next.
+    next: isize,
+    /// Whether the line has all that the run reads.
+    inside: bool,
+    position: isize,
+    step: isize,
+    size: isize,
+}
+
+impl<T> Positions<T> {
+    /// The position that tap `t` of a run reads for output `u`, and where it lies.
+    #[inline(always)]
+    fn get(&self, u: usize, t: usize) -> (isize, *const T) {
+        // Taps of a run are one position apart; more than one have a step of one.
+        let (u, t) = (u as isize, t as isize);
+        (self.position + u * self.step + t, self.first.wrapping_offset((u + t) * self.next))
     }
 }
 
@@ -157,23 +173,25 @@ fn runs(taps: &[Reads], step: isize) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-/// Adds the products of `K` taps side by side: a position is loaded once for all of them.
+/// Adds the products of `K` taps side by side: a position is loaded once for all of them, and is zero beside the line.
 #[inline(always)]
-unsafe fn window<S: Simd, T: GemmFloat, const K: usize>(
-    x: *const T,
-    next: isize,
+unsafe fn window<S: Simd, T: GemmFloat, const R: usize, const K: usize>(
+    x: &Positions<T>,
     (by, ld): (*const T::Acc, usize),
-    sum: &mut [Reg<S, T>; TOGETHER],
+    sum: &mut [Reg<S, T>; R],
 ) {
     // SAFETY: the positions and weights lie in memory.
     unsafe {
         let mut rows = [Reg::<S, T>::splat(0.0); TOGETHER + 6];
-        for j in 0..TOGETHER + K - 1 {
-            rows[j] = T::load::<S>(x.offset(j as isize * next));
+        for j in 0..R + K - 1 {
+            let (position, x_j) = x.get(j, 0);
+            if x.inside || (0..x.size).contains(&position) {
+                rows[j] = T::load::<S>(x_j);
+            }
         }
         for k in 0..K {
             let by = Register::load(by.add(k * ld));
-            for u in 0..TOGETHER {
+            for u in 0..R {
                 sum[u] = madd(rows[u + k], by, sum[u]);
             }
         }

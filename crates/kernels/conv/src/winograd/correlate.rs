@@ -76,21 +76,26 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         // Where every weight at the points is read for a few tiles alone, it is the memory that counts.
         let per_weight = if n_tiles >= k { 12.0 } else { 40.0 };
         let transforms = (n_tiles * 24.0 * (c + k) + per_weight * c * k) * self.ker.lanes as f64;
-        c >= 16.0 && k >= 16.0 && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>(0.45) * sum
+        // Channels of one register are too few beside the transforms.
+        let least = 16.0f64.max(self.ker.lanes as f64 + 1.0);
+        c >= least && k >= least && n_tiles * POINTS as f64 * c * k + transforms < worth::<T>(0.45) * sum
     }
 
     /// # Safety
     /// As `Correlation::run`.
     pub unsafe fn run(&self) {
         let n_tiles = self.tiles.iter().product::<usize>();
-        for g in 0..self.c.groups {
-            // SAFETY: by the caller.
-            unsafe {
-                match n_tiles >= self.c.weight.n {
-                    true => self.by_tiles(g),
-                    false => self.by_outputs(g),
-                }
+        // SAFETY: by the caller; groups write channels of their own.
+        let group = |g: usize| unsafe {
+            match n_tiles >= self.c.weight.n {
+                true => self.by_tiles(g),
+                false => self.by_outputs(g),
             }
+        };
+        // Many groups are tasks, each of which stays on its thread; few share out their parts.
+        match self.c.groups >= 2 * Pool.threads() {
+            true => Pool.run(self.c.groups, &group),
+            false => (0..self.c.groups).for_each(group),
         }
     }
 
