@@ -85,3 +85,25 @@ def test_random_index(seed):
         assert mistake == error
         for a, b in zip(got or (), wanted or (), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("places", [[], [0]])
+@pytest.mark.parametrize("sizes", [(0,), (2, 0), (0, 3), (2, 0, 3)])
+def test_dimensions_without_elements(sizes, places):
+    """A place in a dimension without elements is refused by that; no place at all is right."""
+
+    def read(fw, dim):
+        return fw.ones(*sizes)[(slice(None),) * dim + (fw.tensor(places, dtype=fw.int64),)]
+
+    def write(fw, _):
+        return fw.ones(*sizes).index_put_((fw.tensor(places, dtype=fw.int64),), fw.tensor(1.0))
+
+    for f, dim in [(read, dim) for dim in range(len(sizes))] + [(write, 0)]:
+        try:
+            want = f(torch, dim)
+        except IndexError as error:
+            with pytest.raises(IndexError) as raised:
+                f(oneflow, dim)
+            assert str(raised.value) == str(error)
+            continue
+        assert f(oneflow, dim).shape == tuple(want.shape)

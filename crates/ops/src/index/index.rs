@@ -35,6 +35,9 @@ pub(super) fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
         })?;
     }
     let used: SmallVec<[usize; 6]> = indices.iter().enumerate().filter(|(_, t)| t.is_some()).map(|(i, _)| i).collect();
+    if !shape.contains(&0) && used.iter().any(|d| x.sizes()[*d] == 0) {
+        return Err(Error::index("index is out of bounds for dimension with size 0"));
+    }
     let adjacent = used.windows(2).all(|w| w[1] == w[0] + 1);
     let position = if adjacent { used.first().copied().unwrap_or(0) } else { 0 };
     let rest = (0..x.ndim()).filter(|i| !used.contains(i));
