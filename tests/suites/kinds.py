@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
@@ -88,6 +89,11 @@ class PyTorch:
     def helpers(source: Path) -> Path:
         """The settings that, besides the file, decide which cases there are."""
         return source / "torch/testing/_internal"
+
+    @staticmethod
+    def name_of(name: str) -> str:
+        """The name of a case as PyTorch has it: some are made of names of which the tools take "torch." off."""
+        return re.sub(r"o?neflow[._]", "", name)
 
     @staticmethod
     def prepare(source: Path, side: str) -> None:

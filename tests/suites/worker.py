@@ -35,7 +35,12 @@ class Plugin:
         self.order = order
         self.events = open(f"{order['events']}.{os.environ.get('RANK', '0')}", "a", buffering=1)
         self.cases: dict[str, dict[str, Any]] = {}
+        self.name_of = getattr(kinds.KINDS[order["kind"]], "name_of", lambda name: name)
         self.is_usable = getattr(kinds.KINDS[order["kind"]], "is_usable", lambda: True)
+
+    def id(self, node: str) -> str:
+        """The name of a case, the same on both sides."""
+        return str(self.name_of(node.partition("::")[2]))
 
     def write(self, **event: Any) -> None:
         self.events.write(json.dumps(event) + "\n")
@@ -43,10 +48,12 @@ class Plugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = evenly_spaced(items, self.order.get("n_cases", 0))
-        self.write(event="collected", cases=[_id(item.nodeid) for item in items])
+        self.write(event="collected", cases=[self.id(item.nodeid) for item in items])
         only, done = self.order["only"], set(self.order["done"])
         wanted = None if only is None else set(only)
-        items[:] = [i for i in items if _id(i.nodeid) not in done and (wanted is None or _id(i.nodeid) in wanted)]
+        items[:] = [
+            i for i in items if self.id(i.nodeid) not in done and (wanted is None or self.id(i.nodeid) in wanted)
+        ]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -54,7 +61,7 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        case = _id(item.nodeid)
+        case = self.id(item.nodeid)
         self.cases[case] = {"outcome": "passed"}
         self.write(event="begin", case=case)
         signal.setitimer(signal.ITIMER_REAL, self.order["timeout"])
@@ -72,7 +79,7 @@ class Plugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
         report = yield
-        state = self.cases[_id(item.nodeid)]
+        state = self.cases[self.id(item.nodeid)]
         if report.failed and state["outcome"] in ("passed", "skipped"):
             state.update(outcome="failed", **_reason(call.excinfo, report))
         elif report.skipped and state["outcome"] == "passed":
@@ -81,7 +88,7 @@ class Plugin:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        state = self.cases[_id(report.nodeid)]
+        state = self.cases[self.id(report.nodeid)]
         if report.failed and state["outcome"] == "passed":  # of a part of a case
             state.update(outcome="failed", type="Failed", message=_last_line(str(report.longrepr)), at="")
 
@@ -119,10 +126,6 @@ def _last_line(text: str) -> str:
     lines = [line.removeprefix("E ").strip() for line in text.splitlines() if line.strip()]
     marked = [line.removeprefix("E ").strip() for line in text.splitlines() if line.startswith("E ")]
     return (marked or lines or [""])[-1][:2000]
-
-
-def _id(node: str) -> str:
-    return node.partition("::")[2]
 
 
 def _out_of_time(signal_number: int, frame: FrameType | None) -> None:
