@@ -178,8 +178,10 @@ def test_groups_and_reloading(name, tensor_lr):
         close(ours[0], theirs[0], 1e-9)
 
 
+# Before 1.12 PyTorch's files counted steps in plain numbers.
+@pytest.mark.parametrize("counts", ["tensors", "numbers"])
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_state_survives_a_round_trip_through_pytorch(name):
+def test_a_state_survives_a_round_trip_through_pytorch(name, counts):
     n_steps = 2 if name == "LBFGS" else 3
     params, optimizer, _ = trained(torch, name, {"lr": 0.05}, "float64", n_steps)
 
@@ -192,7 +194,11 @@ def test_a_state_survives_a_round_trip_through_pytorch(name):
 
     twins = [oneflow.nn.Parameter(translated(p.detach(), oneflow)) for p in params]
     twin = getattr(oneflow.optim, name)(twins, lr=1.0)
-    twin.load_state_dict(translated(optimizer.state_dict(), oneflow))
+    saved = translated(optimizer.state_dict(), oneflow)
+    if counts == "numbers":
+        for state in saved["state"].values():
+            state.update({key: value.item() for key, value in state.items() if key == "step"})
+    twin.load_state_dict(saved)
     for ours, opt in ((twins, twin), (params, optimizer)):
 
         def closure(ours=ours, opt=opt):
@@ -206,6 +212,35 @@ def test_a_state_survives_a_round_trip_through_pytorch(name):
     back = translated(twin.state_dict(), torch)
     getattr(torch.optim, name)(params, lr=1.0).load_state_dict(back)
     close(twin.state_dict()["param_groups"], optimizer.state_dict()["param_groups"], 1e-12)
+
+
+def test_counts_of_rows_stay_numbers():
+    def run(fw):
+        params = [fw.nn.Parameter(fw.ones(3, 2)) for _ in range(2)]
+        optimizer = fw.optim.SparseAdam(params)
+        for _ in range(3):
+            for p in params:
+                p.grad = fw.tensor([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]).to_sparse(1)
+            optimizer.step()
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        return [p.tolist() for p in params], [s["step"] for s in optimizer.state_dict()["state"].values()]
+
+    close(run(oneflow), run(torch), 1e-6)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+@pytest.mark.parametrize("kinds", [("number", "tensor"), ("tensor", "number"), ("tensor", "tensor")])
+def test_betas_are_both_numbers_or_both_tensors(name, kinds):
+    def run(fw):
+        betas = tuple(
+            fw.tensor(beta) if kind == "tensor" else beta for kind, beta in zip(kinds, (0.9, 0.99), strict=True)
+        )
+        try:
+            return len(getattr(fw.optim, name)([fw.nn.Parameter(fw.ones(2))], betas=betas).param_groups)
+        except ValueError as error:
+            return str(error)
+
+    assert run(oneflow) == run(torch)
 
 
 @pytest.mark.parametrize("name", [c for c in CLASSES if c not in ("Muon",)])

@@ -64,8 +64,9 @@ class Adafactor(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what ``state_dict`` returned. Each parameter counts its own steps."""
         super().load_state_dict(state_dict)
-        for state in self.state.values():
-            state["step"] = state["step"].clone()
+        for state in (self.state.get(p) for group in self.param_groups for p in group["params"]):
+            if state:
+                state["step"] = state["step"].clone()
 
     def _init_state(self, group: Group) -> None:
         for param in group["params"]:

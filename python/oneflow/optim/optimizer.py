@@ -75,6 +75,8 @@ class Optimizer:
 
     # Whether some group holds a parameter several times.
     _repeats = False
+    # Whether step counts are tensors.
+    _counts_in_tensors = True
 
     def _reset_hooks(self) -> None:
         self._opt_called = False
@@ -407,6 +409,12 @@ class Optimizer:
         steps: dict[Any, Tensor] = {}
         for key, value in state_dict["state"].items():
             param = by_number.get(key)
+            if self._counts_in_tensors and param is not None and isinstance(value, dict):
+                # Older files count in plain numbers.
+                value = {
+                    k: oneflow.tensor(float(v)) if k in SHARED and isinstance(v, (int, float)) else v
+                    for k, v in value.items()
+                }
             state[key if param is None else param] = (
                 value if param is None else _adopt(param, value, group_of[key], steps)
             )

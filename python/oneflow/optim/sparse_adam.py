@@ -28,6 +28,8 @@ class SparseAdam(Optimizer):
         >>> optimizer.step()
     """
 
+    _counts_in_tensors = False
+
     def __init__(
         self,
         params: Any,
