@@ -58,7 +58,7 @@ CASES = {
     "indices": (lambda: flow.ones(2)[0, 0], "Too many indices for tensor of dimension 1"),
     "narrow": (lambda: flow.ones(3).narrow(0, 4, 0), "Dimension out of range"),
     "stft": (
-        lambda: flow.stft(flow.ones(8), 4, hop_length=-1, return_complex=True),
+        lambda: flow.stft(flow.ones(8), 4, hop_length=-1, window=flow.ones(4), return_complex=True),
         "Expected hop_length > 0, but got",
     ),
     "pad": (lambda: F.pad(flow.ones(2, 2), (1, 1, 1)), "Length of pad must be even but instead it equals 3"),

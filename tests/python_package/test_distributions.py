@@ -111,8 +111,8 @@ def test_what_is_computed(name, args, at):
     for mine, other in zip(leaves, their_leaves, strict=True):
         if other.grad is not None:
             close(mine.grad, other.grad, 1e-5)
-    for what in ("cdf", "icdf"):
-        points = at if what == "cdf" else [0.3, 0.6]
+    for what in ("cdf", "icdf", "log_cdf", "log_survival_function"):
+        points = [0.3, 0.6] if what == "icdf" else at
         wanted, error = outcome(lambda what=what, points=points: getattr(b, what)(value(torch, points)))
         if error is None:
             close(getattr(a, what)(value(oneflow, points)), wanted, 1e-5)

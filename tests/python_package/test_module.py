@@ -279,6 +279,45 @@ def test_containers():
         assert "2 x Linear" in repr(fw.nn.ModuleList([fw.nn.Linear(1, 1), fw.nn.Linear(1, 1)]))
 
 
+DICTIONARIES = {
+    "plain, sorted": lambda d, p: list(d({"b": p, "a": p})),
+    "ordered": lambda d, p: list(d(OrderedDict(b=p, a=p))),
+    "pairs": lambda d, p: list(d([("b", p), ("a", p)])),
+    "of its own kind": lambda d, p: list(d(d([("b", p), ("a", p)]))),
+    "updated": lambda d, p: [m := d({"c": p}), m.update({"b": p, "a": p}), list(m)][1:],
+    "or": lambda d, p: list(d({"c": p}) | {"b": p, "a": p}),
+    "or, from a dictionary": lambda d, p: list({"c": 1, "d": 2} | d({"c": p, "a": p})),
+    "or, in place": lambda d, p: [m := d({"c": p}), m.__ior__({"b": p}) is m, list(m)][1:],
+    "copy": lambda d, p: [m := d({"c": p}), n := m.copy(), n.__setitem__("a", p), list(m), list(n)][3:],
+    "shared by the copy": lambda d, p: [m := d({"c": p}), m.copy()["c"] is m["c"]][1:],
+    "setdefault": lambda d, p: [m := d({"c": 1}), m.setdefault("c", 2), m.setdefault("d", 3), list(m.items())][1:],
+    "popitem": lambda d, p: [m := d([("b", 1), ("a", 2)]), m.popitem(), list(m)][1:],
+    "pop": lambda d, p: [m := d({"b": 1, "a": 2}), m.pop("a"), list(m)][1:],
+    "clear": lambda d, p: [m := d({"b": p, "a": 2}), m.clear(), len(m), list(m.parameters())][1:],
+    "fromkeys": lambda d, p: list(d().fromkeys(["b", "a"], 1).items()),
+    "reversed": lambda d, p: list(reversed(d([("b", p), ("a", p)]))),
+    "parameters": lambda d, p: [name for name, _ in d({"b": p, "a": p, "c": 1}).named_parameters()],
+}
+
+
+@pytest.mark.parametrize("name", DICTIONARIES)
+def test_dictionaries_of_parameters(name):
+    ours, theirs = (DICTIONARIES[name](fw.nn.ParameterDict, fw.nn.Parameter(fw.ones(2))) for fw in (oneflow, torch))
+    assert ours == theirs
+    for fw in (oneflow, torch):
+        with pytest.raises(KeyError):
+            fw.nn.ParameterDict().popitem()
+
+
+def test_a_sequence_grows_in_place():
+    for fw in (oneflow, torch):
+        net = same = fw.nn.Sequential(fw.nn.ReLU())
+        net += fw.nn.Sequential(fw.nn.GELU(), fw.nn.Tanh())
+        assert net is same and [type(m).__name__ for m in net] == ["ReLU", "GELU", "Tanh"]
+        with pytest.raises(ValueError, match="only objects of Sequential class"):
+            net += [fw.nn.ReLU()]
+
+
 def test_parameter_keeps_its_class_and_attributes():
     p = oneflow.nn.Parameter(oneflow.ones(2))
     p.mark = "kept"

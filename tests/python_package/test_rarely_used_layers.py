@@ -164,3 +164,20 @@ def test_gradients_of_convolutions_equal_torch(n, options):
         )
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(torch.tensor(ours.tolist()), theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 4, 6), (1, 8, 6, 4), (8, 4, 2)])
+@pytest.mark.parametrize("name", ["pixel_shuffle", "pixel_unshuffle", "channel_shuffle"])
+def test_shuffles_keep_the_memory_format(name, shape):
+    if name == "channel_shuffle" and len(shape) == 3:
+        return  # Its channels are the second dimension of any number.
+    for order in ("contiguous_format", "channels_last"):
+        results = []
+        for fw in BOTH:
+            x = tensor(fw, *shape)
+            if len(shape) == 4:
+                x = x.to(memory_format=getattr(fw, order))
+            results.append(getattr(fw.nn.functional, name)(x, 2))
+        ours, theirs = results
+        close(ours, theirs)
+        assert ours.stride() == theirs.stride(), order

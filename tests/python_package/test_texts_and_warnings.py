@@ -116,6 +116,19 @@ def hooked(hook, register="register_full_backward_hook", module="ReLU", grad=Tru
     return run
 
 
+def state_dict_hook(fw, hook):
+    module = fw.nn.ReLU()
+    module.register_state_dict_post_hook(hook)
+    return module
+
+
+def two_kinds_of_hook(fw):
+    def hook(*args):
+        return None
+
+    state_dict_hook(fw, hook)._register_state_dict_hook(hook)
+
+
 def mixed_global_hooks(fw):
     module = fw.nn.modules.module
     with module.register_module_full_backward_hook(lambda *a: None):
@@ -206,6 +219,16 @@ def test_values(name):
 
 ORDERS = ["ososo", "sso", "oss", "ss", "rosos", "roses", "oes", "g", "osg", "oscs", "c"]
 OUTCOMES = {
+    "a transform without a window": lambda fw: fw.stft(fw.ones(8), 4, return_complex=True),
+    "a transform as pairs": lambda fw: fw.stft(fw.ones(8), 4, window=fw.ones(4), return_complex=False),
+    "a transform with a window": lambda fw: fw.stft(fw.ones(8), 4, window=fw.ones(4), return_complex=True),
+    "back without a window": lambda fw: fw.istft(fw.ones(3, 3, dtype=fw.complex64), 4),
+    "the older functional_call": lambda fw: fw.nn.utils.stateless.functional_call(fw.nn.ReLU(), {}, fw.ones(1)),
+    "a function as transforms": lambda fw: fw.distributions.TransformedDistribution(
+        fw.distributions.Normal(0.0, 1.0), lambda x: x
+    ),
+    "one hook of state dictionaries registered as two kinds": two_kinds_of_hook,
+    "hook of state dictionaries that returns something": lambda fw: state_dict_hook(fw, lambda *a: {}).state_dict(),
     **{f"schedule {steps}": scheduled(steps) for steps in ORDERS},
     "rates of another length": lambda fw: fw.optim.swa_utils.SWALR(
         fw.optim.SGD([fw.nn.Parameter(fw.ones(1))], lr=1.0), [0.1, 0.2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import oneflow
@@ -39,7 +40,7 @@ def stft(
 
     Args:
         input: a signal (length,) or a batch (batch, length).
-        window: (win_length,), of ones by default.
+        window: (win_length,), of ones by default, with a warning.
         center: pad by half a window on both sides, by ``pad_mode``, so that windows are centred on their position.
         normalized: divide by the root of ``n_fft``.
         onesided: only the first half of each transform; by default for real signals.
@@ -53,7 +54,7 @@ def stft(
 
     Example::
 
-        >>> oneflow.stft(oneflow.ones(16), n_fft=8, return_complex=True).shape
+        >>> oneflow.stft(oneflow.ones(16), n_fft=8, window=oneflow.hann_window(8), return_complex=True).shape
         oneflow.Size([5, 9])
     """
     hop = n_fft // 4 if hop_length is None else hop_length
@@ -66,6 +67,21 @@ def stft(
                 "return_complex=True in a future PyTorch release."
             )
         return_complex = True
+    if not return_complex:
+        warnings.warn(
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
+            "tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call "
+            "torch.view_as_real on the complex output to recover the old return format.",
+            stacklevel=2,
+        )
+    if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. "
+            "Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce spectral "
+            "leakage.To suppress this warning and use a rectangular window, explicitly set "
+            "`window=torch.ones(n_fft, device=<device>)`.",
+            stacklevel=2,
+        )
     if not (input.is_floating_point() or input.is_complex()):
         raise wording.error(
             RuntimeError, f"stft: expected a tensor of floating point or complex values, got {input.dtype}"
@@ -126,10 +142,18 @@ def istft(
 
     Example::
 
-        >>> spectrum = oneflow.stft(oneflow.ones(16), n_fft=8, return_complex=True)
-        >>> oneflow.istft(spectrum, n_fft=8).shape
+        >>> window = oneflow.hann_window(8)
+        >>> spectrum = oneflow.stft(oneflow.ones(16), n_fft=8, window=window, return_complex=True)
+        >>> oneflow.istft(spectrum, n_fft=8, window=window).shape
         oneflow.Size([16])
     """
+    if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied.Please provide the same window used by "
+            "stft to make the inversion lossless.To suppress this warning and use a rectangular window, explicitly set "
+            "`window=torch.ones(n_fft, device=<device>)`.",
+            stacklevel=2,
+        )
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     if not input.is_complex():

@@ -202,6 +202,11 @@ class CatTransform(Transform):
         self.dim = dim
 
     @property
+    def length(self) -> int:
+        """How long the whole dimension is."""
+        return sum(self.lengths)
+
+    @property
     def event_dim(self) -> int:
         return max(t.event_dim for t in self.transforms)
 

@@ -663,6 +663,16 @@ class GeneralizedPareto(Distribution):
         near, k = self._shape_or_one
         return oneflow.where(near, -(-z).expm1(), -(-(k * z).log1p() / k).expm1())
 
+    def log_survival_function(self, value: Tensor) -> Tensor:
+        """Logarithm of the probability of more than ``value``."""
+        z = (self._checked(value) - self.loc) / self.scale
+        near, k = self._shape_or_one
+        return oneflow.where(near, -z, -(k * z).log1p() / k)
+
+    def log_cdf(self, value: Tensor) -> Tensor:
+        """Logarithm of the probability of ``value`` or less."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
     def icdf(self, value: Tensor) -> Tensor:
         e = -(-value).log1p()
         near, k = self._shape_or_one

@@ -128,6 +128,8 @@ class TransformedDistribution(Distribution):
         transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
     ) -> None:
+        if not isinstance(transforms, (Transform, Sequence)):
+            raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError("transforms must be a Transform or list, but was another thing")

@@ -308,6 +308,11 @@ def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
 # ---- rearranging
 
 
+def _in_format_of(input: Tensor, result: Tensor) -> Tensor:
+    """The result in the memory format of the input."""
+    return result.contiguous(memory_format=_channels_last(input))
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C r^2, H, W) to (*, C, H r, W r): channels become pixels. (Shi et al., 2016.)
 
@@ -334,7 +339,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(lead)
     split = input.reshape(*lead, channels // (r * r), r, r, height, width)
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return split.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
+    return _in_format_of(input, split.permute(order).reshape(*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -363,7 +368,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(lead)
     split = input.reshape(*lead, channels, height // r, r, width // r, r)
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return split.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
+    return _in_format_of(input, split.permute(order).reshape(*lead, channels * r * r, height // r, width // r))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -384,7 +389,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
     split = input.reshape(input.shape[0], groups, channels // groups, *input.shape[2:])
-    return split.transpose(1, 2).reshape(input.shape)
+    return _in_format_of(input, split.transpose(1, 2).reshape(input.shape))
 
 
 # ---- windows as columns

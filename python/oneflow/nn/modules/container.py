@@ -107,6 +107,11 @@ class Sequential(_IndexedModules):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
 
+    def __iadd__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return self.extend(other)
+
     def __mul__(self, times: int) -> Sequential:
         """The modules ``times`` times over, in one sequence; the modules themselves are shared."""
         if not isinstance(times, int):
@@ -322,7 +327,8 @@ class ParameterDict(Module):
     """A dictionary of parameters, in order of insertion; tensors put into it become parameters.
 
     Args:
-        parameters: a mapping, or an iterable of (name, tensor).
+        parameters: a mapping, or an iterable of (name, tensor). As in PyTorch, names of a plain mapping (of neither
+            ``OrderedDict`` nor this class) are taken in sorted order.
 
     Example::
 
@@ -388,8 +394,54 @@ class ParameterDict(Module):
                 "ParametersDict.update should be called with an iterable of key/value pairs, "
                 f"but got {type(parameters).__name__}"
             )
-        for name, value in _pairs(parameters):
+        pairs = _pairs(parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs)
+        for name, value in pairs:
             self[name] = value
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The parameter under ``key``; ``default`` is put there first where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove and return the last pair of name and parameter."""
+        key = next(reversed(self._keys), None)
+        if key is None:
+            raise KeyError("popitem(): dictionary is empty")
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for key in list(self._keys):
+            del self[key]
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new dictionary with ``default`` under each of ``keys``."""
+        return ParameterDict((key, default) for key in keys)
+
+    def copy(self) -> ParameterDict:
+        """A new dictionary of the same parameters."""
+        return ParameterDict(self.items())
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __or__(self, other: Any) -> ParameterDict:
+        copied = self.copy()
+        copied.update(other)
+        return copied
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        copied = ParameterDict(_pairs(other))
+        copied.update(self)
+        return copied
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
 
     def extra_repr(self) -> str:
         return "\n".join(f"  ({key}): {_describe(value, by_type=True)}" for key, value in self.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from oneflow.func import functional_call as _functional_call
@@ -18,7 +19,9 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other parameters and buffers; see :func:`oneflow.func.functional_call`.
+    """Call a module with other parameters and buffers: the older name of :func:`oneflow.func.functional_call`.
+
+    Warns of it, as PyTorch does.
 
     Example::
 
@@ -26,4 +29,10 @@ def functional_call(
         >>> nn.utils.stateless.functional_call(m, {"weight": oneflow.ones(1, 2)}, (oneflow.ones(2),))
         tensor([2.])
     """
+    warnings.warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
+        "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
