@@ -91,7 +91,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "range",
     ),
     "_functions.gamma_draws": ("_sample_dirichlet",),
-    "_functions.storages": ("from_file", "split_copy"),
+    "_functions.storages": ("detach_copy", "from_file", "split_copy", "view_as_complex_copy", "view_as_real_copy"),
     "_ops": ("ops",),
     "storage": ("Storage",),
     "_functions.segments": ("_segment_reduce", "segment_reduce"),

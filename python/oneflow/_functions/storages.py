@@ -1,4 +1,4 @@
-"""Functions about the memory of tensors: one on a file, parts copied apart, the order of dimensions."""
+"""Functions about the memory of tensors: one on a file, views and parts as copies, the order of dimensions."""
 
 from __future__ import annotations
 
@@ -51,6 +51,43 @@ def from_file(
     )
     made = oneflow.empty(0, dtype=dtype).set_(storage, 0, (n,), (1,))
     return made.requires_grad_(requires_grad) if requires_grad else made
+
+
+def _copied(view: Tensor, out: Tensor | None) -> Tensor:
+    return view.clone(memory_format=oneflow.contiguous_format) if out is None else oneflow.alias_copy(view, out=out)
+
+
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy without history of what :meth:`Tensor.detach` gives a view of; written into ``out``, if given.
+
+    Example::
+
+        >>> oneflow.detach_copy(oneflow.ones(1, requires_grad=True))
+        tensor([1.])
+    """
+    return _copied(input.detach(), out)
+
+
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of what :func:`oneflow.view_as_real` gives a view of; written into ``out``, if given.
+
+    Example::
+
+        >>> oneflow.view_as_real_copy(oneflow.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
+    return _copied(oneflow.view_as_real(input), out)
+
+
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of what :func:`oneflow.view_as_complex` gives a view of; written into ``out``, if given.
+
+    Example::
+
+        >>> oneflow.view_as_complex_copy(oneflow.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
+    """
+    return _copied(oneflow.view_as_complex(input), out)
 
 
 def split_copy(

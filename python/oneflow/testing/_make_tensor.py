@@ -92,7 +92,7 @@ def make_tensor(
     if dtype.is_complex:
         part = dtype.to_real()
         real, imaginary = (oneflow.empty(wide, dtype=part, device=device).uniform_(least, most) for _ in range(2))
-        made = oneflow.complex(real, imaginary)
+        made = oneflow.complex(real, imaginary).to(dtype)
     elif dtype.is_floating_point:
         made = oneflow.empty(wide, dtype=dtype, device=device).uniform_(least, most)
     else:
