@@ -248,6 +248,7 @@ def test_the_environment_switches_a_shell_off(capsys, monkeypatch, tmp_path):
     assert done.stdout == "the next one\n", done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:We've integrated functorch")
 def test_functorch_is_there_under_its_old_name():
     with mock.enable():
         import functorch
@@ -257,7 +258,11 @@ def test_functorch_is_there_under_its_old_name():
         models = [oneflow.nn.Linear(2, 3) for _ in range(4)]
         function, params, buffers = combine_state_for_ensemble(models)
         x = oneflow.ones(5, 2)
-        found = vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+        with pytest.warns(FutureWarning, match=r"Please use `torch\.vmap`"):
+            found = vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+        for name in ("grad", "jacrev", "jacfwd", "hessian", "grad_and_value", "functionalize"):
+            with pytest.warns(FutureWarning, match=rf"Please use `torch\.func\.{name}`"):
+                getattr(functorch, name)(oneflow.sin)
         for model, result in zip(models, found, strict=True):
             assert oneflow.allclose(model(x), result, atol=1e-6)
         function, params = make_functional(models[0])

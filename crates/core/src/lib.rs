@@ -54,10 +54,10 @@ pub use release::{LONG_WORK, MayRelease, may_release, set_release, without_lock}
 pub use sbp_rule::{DimGroup, Localize, Mesh, Row, Rows, SbpRule};
 pub use sig::{Param, Return, Sig, Ty};
 pub use sparse_maker::{make_sparse, set_sparse_maker};
-pub use storage::{Pin, Storage, reserve_from};
+pub use storage::{Pin, Storage, reserve_from, start_generation};
 pub use table::{op_by_name, ops, overloads, register_ops};
 pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, check_aligned, set_py_hooks};
 pub use transfer::{Transfers, TransfersGuard, with_transfers};
 pub use warning::{set_warn, warn};
 pub use watch::{Span, SpanKind, Watcher, is_watching, set_watcher, set_watching, watch_link, watch_span};
-pub use writes::{BeforeWrite, set_before_write};
+pub use writes::{BeforeWrite, refuse_writes_before, set_before_write};

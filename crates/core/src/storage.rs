@@ -8,7 +8,7 @@ use oneflow_ep::{Block, Pinned, Queue, provider};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// A counted reference to storage. Views share it.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ struct Inner {
     version: AtomicU32,
     /// Writes that the version does not count (`.data`).
     uncounted: AtomicU32,
+    /// Which generation it belongs to (`Storage::generation`).
+    generation: AtomicU64,
     /// Launches under way without the language's lock.
     pins: AtomicU32,
     /// `EXPORTED`, `CUT`.
@@ -91,6 +93,14 @@ pub fn reserve_from(bytes: usize) -> usize {
     RESERVE_FROM.replace(bytes)
 }
 
+/// The generation that new storages belong to.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Starts a new generation and returns it: storages made from now on, by any thread, belong to it or to a later one.
+pub fn start_generation() -> u64 {
+    GENERATION.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 /// Returns true if some storage may hold no memory.
 #[inline]
 pub(crate) fn any_reserved() -> bool {
@@ -133,6 +143,7 @@ impl Storage {
             memory: UnsafeCell::new(memory),
             version: AtomicU32::new(0),
             uncounted: AtomicU32::new(0),
+            generation: AtomicU64::new(GENERATION.load(Ordering::Relaxed)),
             pins: AtomicU32::new(0),
             flags: AtomicU8::new(0),
             replaced: UnsafeCell::new(Vec::new()),
@@ -170,6 +181,14 @@ impl Storage {
     /// A number that differs after every write by this library, those that the version does not count among them.
     pub fn writes(&self) -> u64 {
         (self.version() as u64) << 32 | self.0.uncounted.load(Ordering::Relaxed) as u64
+    }
+    /// The generation that was current when the storage was made, or that it was moved to since.
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Relaxed)
+    }
+    /// Moves the storage to a later generation.
+    pub fn set_generation(&self, generation: u64) {
+        self.0.generation.fetch_max(generation, Ordering::Relaxed);
     }
     #[inline]
     pub fn same(&self, other: &Storage) -> bool {

@@ -1,4 +1,5 @@
-//! Hooks on what is saved for backward, and on the writes that could change it.
+//! Hooks on what is saved for backward, on the writes that could change it, and a transform's refusal of writes to what its
+//! function captured.
 
 use crate::gate::{self, OrPending, Shared, run};
 use crate::object::{bound, get};
@@ -43,6 +44,22 @@ fn _set_before_write(listener: Option<Bound<'_, PyAny>>) {
     }));
 }
 
+/// From now on this thread's ops fail where they would write a tensor that is older than this call and none of `inputs`.
+/// Returns what `_leave_transform` needs to restore the state before.
+#[pyfunction]
+fn _enter_transform(inputs: Vec<Bound<'_, PyAny>>) -> u64 {
+    let generation = oneflow_core::start_generation();
+    for storage in inputs.iter().filter_map(|x| get(x)?.storage()) {
+        storage.set_generation(generation);
+    }
+    oneflow_core::refuse_writes_before(generation)
+}
+
+#[pyfunction]
+fn _leave_transform(former: u64) {
+    oneflow_core::refuse_writes_before(former);
+}
+
 #[pyfunction]
 fn _pop_saved_hooks() {
     ag::pop_saved_hooks();
@@ -58,6 +75,8 @@ fn _refuse_saved_hooks(why: Option<String>) -> PyResult<Option<String>> {
 pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     private.setattr("_push_saved_hooks", wrap_pyfunction!(_push_saved_hooks, private)?)?;
     private.setattr("_set_before_write", wrap_pyfunction!(_set_before_write, private)?)?;
+    private.setattr("_enter_transform", wrap_pyfunction!(_enter_transform, private)?)?;
+    private.setattr("_leave_transform", wrap_pyfunction!(_leave_transform, private)?)?;
     private.setattr("_pop_saved_hooks", wrap_pyfunction!(_pop_saved_hooks, private)?)?;
     private.setattr("_refuse_saved_hooks", wrap_pyfunction!(_refuse_saved_hooks, private)?)
 }

@@ -1,4 +1,8 @@
-"""Derivatives of functions of nests of tensors, by reverse mode. They nest, and see what the function closes over."""
+"""Derivatives of functions of nests of tensors, by reverse mode. They nest, and see what the function closes over.
+
+The function may not write to a tensor that it only closes over: the write would outlast the derivative, and its history
+would be the derivative's own.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +20,38 @@ Function = Callable[..., Any]
 
 
 class _Level:
-    """Fresh inputs of one derivative, and whether something outside wants a gradient through its results."""
+    """Fresh inputs of one derivative, and what outside may want a gradient through its results."""
 
     def __init__(self) -> None:
         self._leaves: set[int] = set()
         self._kept: list[Tensor] = []
-        # Under no_grad nothing outside gets a gradient through the results.
-        self._is_followed = oneflow.is_grad_enabled()
+        self._inputs: list[Tensor] = []
 
     def fresh(self, x: Tensor) -> Tensor:
         """The tensor as an input of this derivative: with its history where it has one."""
-        if x.requires_grad and self._is_followed:
+        if x.requires_grad:
+            self._inputs.append(x)
             return x.view_as(x)
         leaf = x.detach().requires_grad_()
         self._leaves.add(id(leaf))
         self._kept.append(leaf)
+        self._inputs.append(leaf)
         return leaf
 
+    def call(self, func: Function, *args: Any, **kwargs: Any) -> Any:
+        """Call the function that is differentiated: it may write its inputs and what it makes, nothing else."""
+        former = _oneflow._C._enter_transform(self._inputs)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _oneflow._C._leave_transform(former)
+
     def finish(self, value: Any) -> Any:
-        """Results whose history holds nothing but this derivative's own inputs forget it."""
+        """Results whose history holds nothing but this derivative's own inputs forget it; under ``no_grad`` all do."""
         return tree_map(lambda t: self._finished(t) if isinstance(t, Tensor) else t, value)
 
     def _finished(self, t: Tensor) -> Tensor:
-        if not t.requires_grad or (self._is_followed and self._reaches_outside(t)):
+        if not t.requires_grad or (oneflow.is_grad_enabled() and self._reaches_outside(t)):
             return t
         return t.detach()
 
@@ -104,6 +117,13 @@ def _gradients(outputs: list[Tensor], inputs: list[Tensor], grads: list[Tensor] 
     return [oneflow.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
 
 
+def _depends(output: Tensor, inputs: list[Tensor]) -> bool:
+    if not output.requires_grad:
+        return False
+    found = _grad([output], inputs, [oneflow.ones_like(output)], retain_graph=True, allow_unused=True)
+    return any(g is not None for g in found)
+
+
 def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
@@ -125,7 +145,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
         ``(gradient, value)``, with ``has_aux`` ``(gradient, (value, aux))``.
 
     Raises:
-        RuntimeError: ``func`` returns something else than one element.
+        RuntimeError: ``func`` returns something else than one element, or writes to a tensor that it only closes over.
 
     Example::
 
@@ -139,7 +159,7 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
         with oneflow.enable_grad():
             chosen = _selected(argnums, args, "grad")
             given, inputs, spec = _with_fresh(level, args, chosen)
-            output, aux = _split_aux(func(*given, **kwargs), has_aux, "grad_and_value(f)(*args)")
+            output, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(output, Tensor):
                 raise RuntimeError(
                     f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
@@ -226,7 +246,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     level = _Level()
     with oneflow.enable_grad():
         given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
-        result, aux = _split_aux(func(*given), has_aux, "vjp(f, *primals)")
+        result, aux = _split_aux(level.call(func, *given), has_aux, "vjp(f, *primals)")
         outputs, out_spec = _checked_outputs(result, "vjp(f, *primals)")
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -250,7 +270,10 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
     Args:
         primals, tangents: tuples of tensors, or of nests of them, of equal shapes.
-        strict: accepted; a result that does not depend on the primals has a tangent of zeros.
+        strict: refuse a result that does not depend on the primals; otherwise its tangent is zeros.
+
+    Raises:
+        RuntimeError: with ``strict``, a result is independent of the primals.
 
     Example::
 
@@ -283,10 +306,15 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                 )
         before = _oneflow._forward_mode(True)
         try:
-            result, aux = _split_aux(func(*given), has_aux, name)
+            result, aux = _split_aux(level.call(func, *given), has_aux, name)
         finally:
             _oneflow._forward_mode(before)
         outputs, out_spec = _checked_outputs(result, name)
+        if strict and not all(_depends(y, inputs) for y in outputs):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+                "This is not allowed with strict=True."
+            )
         # The backward is linear in the cotangents: its own backward is the forward product.
         ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
         pulled = _gradients(outputs, inputs, ones)
@@ -316,8 +344,20 @@ def _by_element(pull: Function, y: Tensor, chunk_size: int | None) -> list[Tenso
     if not y.numel():
         return None
     units = oneflow.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(y.numel(), *y.shape)
+    if chunk_size == 1:
+        # One by one: what a batch cannot run (shapes that depend on data) runs here.
+        return [oneflow.stack(rows) for rows in zip(*map(pull, units), strict=True)]
     found: list[Tensor] = vmap(pull, chunk_size=chunk_size, randomness="same")(units)
     return found
+
+
+def _check_real(name: str, tensors: list[Tensor], what: str) -> None:
+    for t in tensors:
+        if t.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: "
+                f"{[x is t for x in tensors].index(True)}"
+            )
 
 
 def _check_chunk_size(name: str, chunk_size: int | None) -> None:
@@ -357,8 +397,10 @@ def jacrev(
         with oneflow.enable_grad():
             chosen = _selected(argnums, args, "jacrev")
             given, inputs, spec = _with_fresh(level, args, chosen)
-            result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacrev(f, *x)(*args)")
+            _check_real("jacrev", inputs, "inputs")
+            result, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "jacrev(f, *x)(*args)")
             outputs, out_spec = _checked_outputs(result, "vjp(f, *primals)")
+            _check_real("jacrev", outputs, "outputs")
             blocks = []
             for y in outputs:
                 rows = _by_element(lambda v, y=y: _gradients([y], inputs, [v]), y, chunk_size)
@@ -402,8 +444,10 @@ def jacfwd(
         with oneflow.enable_grad():
             chosen = _selected(argnums, args, "jacfwd")
             given, inputs, spec = _with_fresh(level, args, chosen)
-            result, aux = _split_aux(func(*given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
+            _check_real("jacfwd", inputs, "inputs")
+            result, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
             outputs, out_spec = _checked_outputs(result, "jvp(f, primals, tangents)")
+            _check_real("jacfwd", outputs, "outputs")
             ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
             pulled = _gradients(outputs, inputs, ones)
             columns = [_by_element(lambda v, g=g: _gradients([g], ones, [v]), g, chunk_size) for g in pulled]

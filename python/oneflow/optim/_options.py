@@ -61,14 +61,14 @@ def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> Non
         raise ValueError(text.format(lr))
 
 
-def check_betas(betas: tuple[float, float]) -> None:
+def check_betas(betas: tuple[float | Tensor, float | Tensor]) -> None:
     """Raise ValueError unless both are in [0, 1), or both are tensors of one element."""
     if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
         raise ValueError("betas must be either both floats or both Tensors")
     for i in (0, 1):
         beta = betas[i]
-        if isinstance(beta, Tensor) and beta.numel() != 1:
-            raise ValueError(f"Tensor betas[{i}] must be 1-element")
-    for i in (0, 1):
-        if not isinstance(betas[i], Tensor) and not 0.0 <= betas[i] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+        if isinstance(beta, Tensor):
+            if beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{i}] must be 1-element")
+        elif not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")

@@ -1,25 +1,19 @@
-"""``functorch``, the package that became ``torch.func``: its functions, and modules as functions of parameters."""
+"""``functorch``, the package that became ``torch.func``: its functions, and modules as functions of parameters.
+
+Those that have a newer name warn of it, as PyTorch's do.
+"""
 
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
-from oneflow.func import (
-    functional_call,
-    functionalize,
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    vjp,
-    vmap,
-)
+from oneflow import Tensor, func
+from oneflow.func import functional_call
 
 __all__ = [
     "combine_state_for_ensemble",
@@ -37,6 +31,35 @@ __all__ = [
 ]
 
 _Tensors = tuple[Tensor, ...]
+
+
+def _deprecated(name: str, newer: str = "torch.func") -> Callable[..., Any]:
+    call: Callable[..., Any] = getattr(func, name)
+
+    @functools.wraps(call)
+    def warned(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            "We've integrated functorch into PyTorch. As the final step of the integration, "
+            f"`functorch.{name}` is deprecated as of PyTorch 2.0 and will be deleted in a future version of PyTorch >= "
+            f"2.3. Please use `{newer}.{name}` instead; see the PyTorch 2.0 release notes and/or the `torch.func` "
+            "migration guide for more details https://pytorch.org/docs/main/func.migrating.html",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return call(*args, **kwargs)
+
+    return warned
+
+
+functionalize = _deprecated("functionalize")
+grad = _deprecated("grad")
+grad_and_value = _deprecated("grad_and_value")
+hessian = _deprecated("hessian")
+jacfwd = _deprecated("jacfwd")
+jacrev = _deprecated("jacrev")
+jvp = _deprecated("jvp")
+vjp = _deprecated("vjp")
+vmap = _deprecated("vmap", "torch")
 
 
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Callable[..., Any], _Tensors]:
