@@ -16,6 +16,7 @@ DTYPES = [
     "int64",
     "uint16",
     "uint32",
+    "uint64",
     "bool",
     "float16",
     "bfloat16",
@@ -46,6 +47,16 @@ def test_random(dtype):
             for fw in (oneflow, torch)
         ]
         assert found[0] == found[1], (low, high)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "uint64"])
+def test_without_an_end_all_that_a_dtype_holds_is_drawn(dtype):
+    for low in (0, 1):
+        found = [fw.zeros(4000, dtype=getattr(fw, dtype)).random_(low, None).double() for fw in (oneflow, torch)]
+        least, most = ([getattr(x, end)().item() for x in found] for end in ("min", "max"))
+        width = most[1] - low
+        assert all(low <= n <= low + width / 100 for n in least)
+        assert abs(most[0] - most[1]) <= width / 100
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

@@ -63,7 +63,7 @@ fn check(c: &Call<'_>) -> Result<()> {
         }
         if w.dtype() != weight.dtype() {
             return Err(Error::runtime(format!(
-                "embedding_bag(): Expected weight and per_sample_weights to have the same dtype, but got {} and {}",
+                "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #2 'per_sample_weights'; but type {} does not equal {} (while checking arguments for embedding_bag)",
                 weight.dtype(),
                 w.dtype()
             )));
@@ -158,9 +158,15 @@ pub static OP: OpDef = OpDef {
             let bags = Bags { index, offsets: c.opt_x(at::OFFSETS), last_is_end: c.arg(at::INCLUDE_LAST_OFFSET).bool(), padding };
             out.set(at::WEIGHT, || {
                 if mode == "max" {
-                    let (chosen, zeros) = (c.y(at::CHOSEN)?, g.new_zeros(sizes)?);
+                    // In the wider dtype: an index may be the greatest in many bags.
+                    let (chosen, g) = (c.y(at::CHOSEN)?, wide(g)?);
                     let empty = chosen.lt(0)?;
-                    return zeros.scatter_add(0, &chosen.masked_fill(&empty, 0)?, &g.masked_fill(&empty, 0.0)?);
+                    let sums = g.new_zeros(sizes)?.scatter_add(
+                        0,
+                        &chosen.masked_fill(&empty, 0)?,
+                        &g.masked_fill(&empty, 0.0)?,
+                    )?;
+                    return narrow(sums, c.g()?.dtype());
                 }
                 let g = if mode == "mean" { g.div(&bags.counts(g)?)? } else { g.clone() };
                 let mut rows = bags.to_indices(&g)?;

@@ -19,6 +19,7 @@ pub(super) fn integers(c: &Call<'_>, dtype: DType, low: i64, high: i64) -> Resul
         DType::I32 => (i32::MIN.into(), i32::MAX.into()),
         DType::U16 => (0, u16::MAX.into()),
         DType::U32 => (0, u32::MAX.into()),
+        DType::U64 => (0, i64::MAX),
         DType::F16 => (-65504, 65504),
         _ => return Ok(()),
     };

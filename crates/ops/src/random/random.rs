@@ -9,10 +9,12 @@ fn end_of(d: DType) -> i64 {
     match d {
         DType::Bool => 2,
         DType::U8 => 256,
+        DType::U16 => 1 << 16,
+        DType::U32 => 1 << 32,
         DType::I8 => 128,
         DType::I16 => 1 << 15,
         DType::I32 => 1 << 31,
-        DType::I64 => i64::MAX,
+        DType::I64 | DType::U64 => i64::MAX,
         DType::F16 => (1 << 11) + 1,
         DType::BF16 => (1 << 8) + 1,
         DType::F32 => (1 << 24) + 1,

@@ -32,7 +32,8 @@ def embedding_bag(
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: the gradient of ``weight`` is a sparse tensor of the rows that were used.
         per_sample_weights: factors of the rows, of the shape of ``input``; with ``"sum"`` only.
-        include_last_offset: the last offset is the end of the last bag.
+        include_last_offset: the last offset is the end of the last bag, and should be the number of indices. As in
+            PyTorch, with ``"max"`` or a ``padding_idx`` the last bag takes all that follow, whatever it says.
         padding_idx: an index that takes no part.
 
     Raises:
@@ -52,6 +53,9 @@ def embedding_bag(
         )
         weight, input = input, weight
     rows = weight.shape[0]
+    if include_last_offset and (mode == "max" or padding_idx is not None):
+        if offsets is not None and offsets.dim() == 1 and offsets.numel() > 1:
+            offsets, include_last_offset = offsets[:-1], False
     if padding_idx is None:
         padding_idx = -1
     elif padding_idx < -rows:
