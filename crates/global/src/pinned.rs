@@ -1,14 +1,15 @@
 //! Layouts that a plan has chosen for single calls: the rule decides where the plan says nothing.
 //!
-//! A call is known by its op and the sizes of its inputs, and by how many such calls came before it: a plan made from a trace
-//! without ranks then holds for the program on ranks. Chooses nothing itself (`choose` says what an op offers).
+//! A call is known by its op and the sizes of its inputs, and by how many such calls came before it in its micro-batch: a plan
+//! made from a trace of one micro-batch without ranks then holds for all of them on ranks. Chooses nothing itself (`choose` says
+//! what an op offers).
 
 use crate::choose::{Choice, choices};
 use crate::tensor::Spread;
 use oneflow_base::{Error, NdSbp, NdSbpId, Result};
 use oneflow_core::{Call, Tensor};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// The layouts of a call: one for each input slot and each output.
@@ -23,9 +24,12 @@ pub type Pins = HashMap<(String, usize), Pin>;
 
 struct State {
     pins: Pins,
-    /// How many calls of a key there were.
+    /// How many calls of a key there were in this micro-batch.
     seen: HashMap<String, usize>,
-    met: usize,
+    /// Behind the last micro-batch.
+    is_end: bool,
+    is_paused: bool,
+    met: HashSet<(String, usize)>,
 }
 
 thread_local! {
@@ -42,9 +46,34 @@ pub fn call_key(name: &str, sizes: impl Iterator<Item = Option<Vec<i64>>>) -> St
     key
 }
 
+/// The key of a call behind the last micro-batch.
+pub fn end_key(key: String) -> String {
+    format!("end {key}")
+}
+
 /// From now on this thread's calls on global tensors have these layouts.
 pub fn begin(pins: Pins) {
-    STATE.set(Some(State { pins, seen: HashMap::new(), met: 0 }));
+    let (seen, met) = (HashMap::new(), HashSet::new());
+    STATE.set(Some(State { pins, seen, is_end: false, is_paused: false, met }));
+}
+
+/// A micro-batch begins, or the last one has ended: calls are counted from here.
+pub fn micro_batch(is_end: bool) {
+    STATE.with_borrow_mut(|s| {
+        if let Some(s) = s {
+            s.seen.clear();
+            s.is_end = is_end;
+        }
+    });
+}
+
+/// Leaves out calls that the plan does not know, such as those that only a rank's program makes again.
+pub fn pause(on: bool) {
+    STATE.with_borrow_mut(|s| {
+        if let Some(s) = s {
+            s.is_paused = on;
+        }
+    });
 }
 
 /// Ends what `begin` began.
@@ -53,15 +82,15 @@ pub fn begin(pins: Pins) {
 /// RuntimeError: the calls of a pin did not come.
 pub fn end() -> Result<()> {
     let Some(s) = STATE.take() else { return Ok(()) };
-    if s.met == s.pins.len() {
+    let mut left: Vec<_> = s.pins.keys().filter(|at| !s.met.contains(at)).collect();
+    if left.is_empty() {
         return Ok(());
     }
-    let mut left: Vec<_> = s.pins.keys().filter(|(k, n)| s.seen.get(k).copied().unwrap_or(0) <= *n).collect();
     left.sort();
     let first = left.first().map_or_else(String::new, |(k, n)| format!("{k} number {n}"));
     Err(Error::runtime(format!(
         "the plan has layouts for {} calls that the program does not make, such as {first}: plan this program anew",
-        s.pins.len() - s.met
+        left.len()
     )))
 }
 
@@ -73,13 +102,16 @@ pub fn abort() {
 /// The pin of a call, which is counted.
 fn next(c: &Call<'_>) -> Option<Pin> {
     STATE.with_borrow_mut(|s| {
-        let s = s.as_mut()?;
+        let s = s.as_mut().filter(|s| !s.is_paused)?;
         let key = call_key(c.op.name(), c.ins.iter().map(|t| t.map(|t| t.sizes().to_vec())));
+        let key = if s.is_end { end_key(key) } else { key };
         let n = s.seen.entry(key.clone()).or_default();
         let at = (key, *n);
         *n += 1;
         let pin = s.pins.get(&at).cloned();
-        s.met += usize::from(pin.is_some());
+        if pin.is_some() {
+            s.met.insert(at);
+        }
         pin
     })
 }

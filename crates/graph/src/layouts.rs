@@ -51,15 +51,26 @@ pub struct Estimate {
     /// Of parameters, states and other memory that outlives a step; and the most that is alive in a step, with them.
     pub fixed: f64,
     pub peak: f64,
+    /// The share of each node in the seconds of one micro-batch, and of each parameter in those of the update.
+    pub by_node: Vec<f64>,
+    pub by_parameter: HashMap<ValueId, f64>,
 }
 
 /// What is laid out: variables and inputs by value (those that are not named are replicated), calls by their nodes (the rule
 /// decides for the others), and what an optimizer keeps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Laid {
     pub values: HashMap<ValueId, NdSbp>,
     pub pins: HashMap<usize, Pin>,
     pub zero: Option<Zero>,
+    /// How many micro-batches a step has, of which the graph is one: gradients are reduced, and parameters updated, once.
+    pub micro_batches: u32,
+}
+
+impl Default for Laid {
+    fn default() -> Self {
+        Laid { values: HashMap::new(), pins: HashMap::new(), zero: None, micro_batches: 1 }
+    }
 }
 
 /// Slices in place of replicas, as `GraphConfig.enable_zero` makes them.
@@ -100,6 +111,12 @@ pub(crate) fn pins_for(
 }
 
 fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, HashMap<usize, Pin>)> {
+    let w = walked(g, mesh, laid, keep)?;
+    Ok((w.found, w.chosen.unwrap_or_default()))
+}
+
+/// The layouts of all values and what they cost.
+pub(crate) fn walked<'a>(g: &'a Graph, mesh: &'a Mesh, laid: &'a Laid, keep: bool) -> Result<Walk<'a>> {
     let mut w = Walk { chosen: keep.then(HashMap::new), ..Walk::over(g, mesh, laid) };
     for n in &g.nodes {
         w.share(n)?;
@@ -112,7 +129,7 @@ fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, Ha
         w.change(g.nodes.len(), write.value, &from, &to, 1.0)?;
     }
     w.memory();
-    Ok((w.found, w.chosen.unwrap_or_default()))
+    Ok(w)
 }
 
 /// The layouts that calls are to have, and pins for those that the rule would not choose.
@@ -175,12 +192,13 @@ pub(crate) fn whole_bytes(g: &Graph, v: ValueId) -> f64 {
     m.sizes.iter().product::<i64>() as f64 * m.dtype.size() as f64
 }
 
-struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     g: &'a Graph,
     mesh: &'a Mesh,
     layouts: HashMap<ValueId, NdSbp>,
     pins: &'a HashMap<usize, Pin>,
     zero: Option<Zero>,
+    micro_batches: f64,
     /// Where a value is kept in another layout than ops use.
     held: HashMap<ValueId, NdSbp>,
     whole: NdSbp,
@@ -188,7 +206,7 @@ struct Walk<'a> {
     chosen: Option<HashMap<usize, Pin>>,
     /// The layouts that calls are to have, and those of them that the rule did not choose.
     wanted: Option<Wanted<'a>>,
-    found: Estimate,
+    pub(crate) found: Estimate,
 }
 
 /// The lists of an update: everything of the parameter at one position.
@@ -218,15 +236,20 @@ impl<'a> Walk<'a> {
             layouts: laid.values.clone(),
             pins: &laid.pins,
             zero: laid.zero,
+            micro_batches: laid.micro_batches.into(),
             held: HashMap::new(),
             whole: mesh.hierarchy.iter().map(|_| Sbp::B).collect(),
             chosen: None,
             wanted: None,
-            found: Estimate { bytes: vec![0.0; mesh.hierarchy.len()], ..Estimate::default() },
+            found: Estimate {
+                bytes: vec![0.0; mesh.hierarchy.len()],
+                by_node: vec![0.0; g.nodes.len()],
+                ..Estimate::default()
+            },
         }
     }
 
-    fn layout(&self, v: ValueId) -> NdSbp {
+    pub(crate) fn layout(&self, v: ValueId) -> NdSbp {
         self.layouts.get(&v).unwrap_or(&self.whole).clone()
     }
 
@@ -300,10 +323,11 @@ impl<'a> Walk<'a> {
         let chosen = self.as_wanted(at, chosen);
         for (i, v) in n.ins.iter().enumerate() {
             if let (Some(v), Some(from)) = (v, &now[i]) {
-                self.change(at, *v, from, &chosen.ins[i], 1.0)?;
+                self.change(at, *v, from, &chosen.ins[i], self.micro_batches)?;
             }
         }
-        self.found.compute_seconds += work;
+        self.found.compute_seconds += self.micro_batches * work;
+        self.found.by_node[at] += work;
         for (v, s) in n.outs.iter().zip(&chosen.outs) {
             self.layouts.insert(*v, s.clone());
         }
@@ -359,9 +383,10 @@ impl<'a> Walk<'a> {
     fn update(&mut self, at: usize, n: &Node) -> Result<()> {
         let stage = self.zero.map_or(0, |z| z.stage);
         // A slice of a gradient is made of each micro-batch's.
-        let times = self.g.micro_batches.len().saturating_sub(1).max(1) as f64;
+        let times = self.micro_batches;
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
+            let before = self.found.compute_seconds + self.found.move_seconds;
             let (whole, slice) = (self.layout(home), self.slice(home));
             let to = slice.clone().unwrap_or_else(|| whole.clone());
             let mut bytes = 0.0;
@@ -380,7 +405,11 @@ impl<'a> Walk<'a> {
                 // After the step; or for a module's call, and once more for its backward.
                 self.change(at, home, &to, &whole, if stage == 3 { 2.0 * times } else { 1.0 })?;
             }
-            self.found.compute_seconds += self.seconds_of_work(bytes, 2.0 * bytes);
+            // Gradients of further micro-batches are added to those of the first.
+            let added = (times - 1.0) * self.seconds_of_work(0.0, 3.0 * self.local(home, &to));
+            self.found.compute_seconds += self.seconds_of_work(bytes, 2.0 * bytes) + added;
+            let seconds = self.found.compute_seconds + self.found.move_seconds - before;
+            *self.found.by_parameter.entry(home).or_default() += seconds;
         }
         for (i, o) in &n.updates {
             if let Some(v) = n.ins[*i as usize] {
@@ -396,7 +425,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Bytes of a value on one rank, as it is kept.
-    fn kept(&self, v: ValueId) -> f64 {
+    pub(crate) fn kept(&self, v: ValueId) -> f64 {
         self.held.get(&v).map_or_else(|| self.local(v, &self.layout(v)), |s| self.local(v, s))
     }
 
@@ -417,6 +446,9 @@ impl<'a> Walk<'a> {
         let (by_axis, seconds) = self.mesh.moved(from, to, whole)?;
         self.found.bytes.iter_mut().zip(&by_axis).for_each(|(n, own)| *n += times * own);
         self.found.move_seconds += times * seconds;
+        if self.g.nodes.get(node).is_some_and(|n| n.updates.is_empty()) {
+            self.found.by_node[node] += seconds;
+        }
         let bytes = times * by_axis.iter().sum::<f64>();
         let (from, to, seconds) = (from.clone(), to.clone(), times * seconds);
         self.found.moves.push(Move { node, value, from, to, bytes, seconds });
@@ -425,6 +457,29 @@ impl<'a> Walk<'a> {
 
     /// The most that is alive at once in the program's order.
     fn memory(&mut self) {
+        let ends = self.ends();
+        let moved = self.moved();
+        let outside = |v: &ValueId| self.g.variables.of(*v).is_some();
+        let fixed: f64 = self.g.variables.iter().map(|x| self.kept(x.value)).sum();
+        let mut now = fixed + self.micro_batches * self.g.inputs.iter().map(|v| self.kept(*v)).sum::<f64>();
+        if self.micro_batches > 1.0 {
+            // Sums of the gradients of earlier micro-batches.
+            now += self.gradients().values().map(|v| self.kept(*v)).sum::<f64>();
+        }
+        let mut peak = now;
+        for (at, n) in self.g.nodes.iter().enumerate() {
+            now += self.fresh(n).map(|v| self.kept(v)).sum::<f64>();
+            peak = peak.max(now + self.gathered(n) + moved.get(&at).copied().unwrap_or(0.0));
+            let gone = ends.get(&at).into_iter().flatten().filter(|v| !outside(v) && !self.g.inputs.contains(v));
+            let made = |v: &&ValueId| !self.is_update(**v);
+            now -= gone.filter(made).map(|v| self.kept(*v)).sum::<f64>();
+        }
+        self.found.fixed = fixed;
+        self.found.peak = peak;
+    }
+
+    /// By the number of a node, the memories that it uses last.
+    pub(crate) fn ends(&self) -> HashMap<usize, Vec<ValueId>> {
         let mut last: HashMap<ValueId, usize> = HashMap::new();
         for (at, n) in self.g.nodes.iter().enumerate() {
             n.ins.iter().flatten().chain(&n.outs).for_each(|v| {
@@ -436,32 +491,47 @@ impl<'a> Walk<'a> {
         }
         let mut ends: HashMap<usize, Vec<ValueId>> = HashMap::new();
         last.iter().for_each(|(v, at)| ends.entry(*at).or_default().push(*v));
+        ends
+    }
+
+    /// By the number of a node, the bytes that changes of layout make for it.
+    pub(crate) fn moved(&self) -> HashMap<usize, f64> {
         let mut moved: HashMap<usize, f64> = HashMap::new();
         for m in &self.found.moves {
             *moved.entry(m.node).or_default() += self.local(m.value, &m.to);
         }
-        let outside = |v: &ValueId| self.g.variables.of(*v).is_some();
-        let fixed: f64 = self.g.variables.iter().map(|x| self.kept(x.value)).sum();
-        let mut now = fixed + self.g.inputs.iter().map(|v| self.kept(*v)).sum::<f64>();
-        let mut peak = now;
-        for (at, n) in self.g.nodes.iter().enumerate() {
-            let updated = |v: &ValueId| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == *v);
-            let fresh = n.outs.iter().filter(|v| self.g.is_root(**v) && !updated(v));
-            now += fresh.map(|v| self.kept(*v)).sum::<f64>();
-            // Of parameters in slices, what the op reads is gathered.
-            let sliced = n.ins.iter().flatten().filter(|v| self.held.contains_key(v) && n.updates.is_empty());
-            let gathered: f64 = sliced.map(|v| self.local(*v, &self.layout(*v))).sum();
-            peak = peak.max(now + gathered + moved.get(&at).copied().unwrap_or(0.0));
-            let gone = ends.get(&at).into_iter().flatten().filter(|v| !outside(v) && !self.g.inputs.contains(v));
-            let made = |v: &&ValueId| !self.is_update(**v);
-            now -= gone.filter(made).map(|v| self.kept(*v)).sum::<f64>();
+        moved
+    }
+
+    /// The memories that a node makes.
+    pub(crate) fn fresh<'b>(&'b self, n: &'b Node) -> impl Iterator<Item = ValueId> + 'b {
+        let updated = |v: &ValueId| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == *v);
+        n.outs.iter().copied().filter(move |v| self.g.is_root(*v) && !updated(v))
+    }
+
+    /// Of parameters in slices, the bytes that are gathered for a node.
+    pub(crate) fn gathered(&self, n: &Node) -> f64 {
+        let sliced = n.ins.iter().flatten().filter(|v| self.held.contains_key(v) && n.updates.is_empty());
+        sliced.map(|v| self.local(*v, &self.layout(*v))).sum()
+    }
+
+    /// The memory of each parameter's gradient, by the parameter.
+    pub(crate) fn gradients(&self) -> HashMap<ValueId, ValueId> {
+        let mut found = HashMap::new();
+        for n in self.g.nodes.iter().filter(|n| !n.updates.is_empty()) {
+            for own in lists(n) {
+                let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
+                let same = |v: &ValueId| self.g.meta(*v).sizes == self.g.meta(home).sizes;
+                let made = own.iter().skip(1).filter_map(|i| n.ins[*i]);
+                let gradient = made.filter(same).find(|v| self.g.variables.of(*v).is_none());
+                found.extend(gradient.map(|v| (home, self.g.root(v))));
+            }
         }
-        self.found.fixed = fixed;
-        self.found.peak = peak;
+        found
     }
 
     /// Whether a value is what an update wrote: it lives where the old one did.
-    fn is_update(&self, v: ValueId) -> bool {
+    pub(crate) fn is_update(&self, v: ValueId) -> bool {
         self.g.nodes.iter().any(|n| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == v))
     }
 }

@@ -16,6 +16,7 @@ mod solve;
 mod split;
 mod streams;
 mod trace;
+mod units;
 
 pub use dynamic::{
     Check, Decision, Number64, Points, Solver, compile_at_sizes, compile_parts_at_sizes, guards_of, guards_of_traces,
@@ -30,9 +31,10 @@ pub use oneflow_runtime::memory::Effort;
 pub use passes::order::Straighten;
 pub use passes::pipeline::{Half, Turn};
 pub use passes::{PASSES, Pass, Stage};
-pub use solve::{Group, Solution, solve};
+pub use solve::{Group, Pipeline, Solution, StageCut, cut_stages, price_stages, solve};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
+pub use units::{Flow, Unit, Units, units};
 
 use oneflow_base::{Error, Meta, Result};
 use oneflow_core::{Storage, Tensor};

@@ -10,7 +10,7 @@ use oneflow_core::kernels::mt19937;
 use oneflow_core::{
     Call, Ext, Kernel, OpDef, Rows, Storage, Tensor, Traits, bit, default_generator, ops, tls, with_tls,
 };
-use oneflow_global::pinned::call_key;
+use oneflow_global::pinned::{self, call_key, end_key};
 use oneflow_ops::creation;
 use oneflow_ops::view::as_strided;
 use smallvec::{SmallVec, smallvec};
@@ -81,6 +81,8 @@ pub(crate) struct Trace {
     expanding: Vec<&'static str>,
     /// Of calls that global tensors choose layouts for, how many there were of a key; none is counted without `expand_as_global`.
     calls: Option<HashMap<String, usize>>,
+    /// Behind the last micro-batch.
+    is_end: bool,
     /// Not zero inside such a call.
     pub inside_calls: u32,
 }
@@ -227,6 +229,7 @@ impl Tracer {
             expanded: HashSet::new(),
             expanding: Vec::new(),
             calls: None,
+            is_end: false,
             inside_calls: 0,
         };
         TRACE.set(Some(trace));
@@ -311,10 +314,13 @@ impl Tracer {
         self.expand(placed.map(|op| op.name().to_owned()).collect())
     }
 
-    /// Says that a micro-batch begins here, or that the last one has ended.
-    pub fn micro_batch(&self) -> Result<()> {
+    /// Says that a micro-batch begins here, or that the last one has ended (`is_end`). Calls are counted from here.
+    pub fn micro_batch(&self, is_end: bool) -> Result<()> {
+        pinned::micro_batch(is_end);
         self.with(|t| {
             t.graph.micro_batches.push(t.graph.nodes.len());
+            t.calls.iter_mut().for_each(HashMap::clear);
+            t.is_end = is_end;
             Ok(())
         })
     }
@@ -425,6 +431,7 @@ impl Trace {
         let counted = chosen && !copies && self.inside_calls == 0 && c.ins.iter().any(Option::is_some);
         let calls = self.calls.as_mut().filter(|_| counted)?;
         let key = call_key(c.op.name(), c.ins.iter().map(|t| t.map(|t| t.sizes().to_vec())));
+        let key = if self.is_end { end_key(key) } else { key };
         let n = calls.entry(key.clone()).or_default();
         *n += 1;
         Some((key, *n - 1))

@@ -114,8 +114,9 @@ impl GraphTrace {
         })
     }
     /// A micro-batch begins here, or the last one has ended.
-    fn micro_batch(&self) -> PyResult<()> {
-        run(|| self.tracer()?.micro_batch())
+    #[pyo3(signature = (is_end=false))]
+    fn micro_batch(&self, is_end: bool) -> PyResult<()> {
+        run(|| self.tracer()?.micro_batch(is_end))
     }
     /// What follows is the forward or the backward of a pipeline stage.
     fn section(&self, stage: u32, backward: bool) -> PyResult<()> {

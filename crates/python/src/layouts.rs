@@ -3,7 +3,9 @@
 use crate::gate::run;
 use oneflow_core::base::{NdSbp, Sbp};
 use oneflow_global::pinned::{self, Pin};
-use oneflow_graph::{Graph, Group, Laid, Mesh, Zero, estimate, solve};
+use oneflow_graph::{
+    Graph, Group, Laid, Mesh, Pipeline, StageCut, Zero, cut_stages, estimate, price_stages, solve, units,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -67,6 +69,22 @@ fn pin(of: &Words) -> PyResult<Pin> {
 fn unpin(of: &Pin) -> Words {
     let all = |l: &[NdSbp]| l.iter().map(|s| words(s)).collect();
     (all(&of.ins), all(&of.outs))
+}
+
+fn laid(
+    layouts: &HashMap<u32, Vec<i64>>,
+    mesh: &Mesh,
+    pins: &HashMap<usize, Words>,
+    zero: Option<(u8, i64)>,
+    micro_batches: u32,
+) -> PyResult<Laid> {
+    if layouts.values().any(|l| l.len() != mesh.hierarchy.len()) {
+        return Err(PyValueError::new_err("a layout has one entry for each axis of the mesh"));
+    }
+    let values = layouts.iter().map(|(v, l)| Ok((*v, layout(l)?))).collect::<PyResult<HashMap<_, _>>>()?;
+    let pins = pins.iter().map(|(at, words)| Ok((*at, pin(words)?))).collect::<PyResult<HashMap<_, _>>>()?;
+    let zero = zero.map(|(stage, least)| Zero { stage, least });
+    Ok(Laid { values, pins, zero, micro_batches: micro_batches.max(1) })
 }
 
 /// A mesh as Python says it: sizes, and for each axis seconds and bytes a second; operations and bytes a second of a rank.
@@ -152,6 +170,7 @@ impl Layouts {
         start: Vec<usize>,
         mesh: Hardware,
         memory_weight: f64,
+        micro_batches: u32,
     ) -> PyResult<Solved> {
         let mesh = mesh.mesh()?;
         let groups = groups
@@ -165,7 +184,7 @@ impl Layouts {
             })
             .collect::<PyResult<Vec<_>>>()?;
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = run(|| solve(&g, &mesh, &groups, &start, memory_weight))?;
+        let found = run(|| solve(&g, &mesh, &groups, &start, memory_weight, micro_batches.max(1)))?;
         let mut pins: Vec<_> = found.pins.iter().map(|(at, pin)| (*at, unpin(pin))).collect();
         pins.sort();
         Ok((found.groups, pins, found.optimal))
@@ -186,9 +205,56 @@ impl Layouts {
         pinned::abort();
         Ok(())
     }
-    /// What a step costs one rank with these layouts, by value (the others are replicated) and by node (the rule chooses the
-    /// others); with `zero`, its stage and the least elements of what it splits.
-    #[pyo3(signature = (layouts, mesh, pins=None, zero=None))]
+    /// Leaves out this thread's calls that the plan does not know, or counts them again.
+    #[staticmethod]
+    fn pause_pins(on: bool) {
+        pinned::pause(on);
+    }
+    /// The unit (`graph/src/units.rs`) that each variable and each input lies with, by value.
+    fn homes(&self) -> PyResult<HashMap<u32, usize>> {
+        let mesh =
+            Mesh { hierarchy: vec![1], latency: vec![0.0], bandwidth: vec![1.0], flops: 1.0, memory_bandwidth: 1.0 };
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(run(|| units(&g, &mesh, &Laid::default()))?.homes)
+    }
+    /// Where a pipeline of so many stages is cut, and what its stages cost: the fastest whose stages hold no more than `memory`,
+    /// else the one with the smallest peak. With `starts` the cut at these units. None where no cut is possible.
+    #[pyo3(signature = (layouts, mesh, pins, zero, micro_batches, pipeline, starts=None))]
+    #[expect(clippy::too_many_arguments, reason = "a call from Python names them")]
+    fn stages<'py>(
+        &self,
+        py: Python<'py>,
+        layouts: HashMap<u32, Vec<i64>>,
+        mesh: Hardware,
+        pins: HashMap<usize, Words>,
+        zero: Option<(u8, i64)>,
+        micro_batches: u32,
+        pipeline: (usize, f64, f64, f64),
+        starts: Option<Vec<usize>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mesh = mesh.mesh()?;
+        let laid = laid(&layouts, &mesh, &pins, zero, micro_batches)?;
+        let (n_stages, latency, bandwidth, memory) = pipeline;
+        let of = Pipeline { n_stages, micro_batches: micro_batches.max(1), latency, bandwidth, memory };
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = run(|| units(&g, &mesh, &laid))?;
+        let found = match starts {
+            Some(starts) => price_stages(&all, &of, &starts),
+            None => cut_stages(&all, &of),
+        };
+        let Some(StageCut { starts, seconds, messages, updates, peaks, total }) = found else { return Ok(None) };
+        let d = PyDict::new(py);
+        d.set_item("starts", starts)?;
+        d.set_item("seconds", seconds)?;
+        d.set_item("messages", messages)?;
+        d.set_item("updates", updates)?;
+        d.set_item("peaks", peaks)?;
+        d.set_item("total", total)?;
+        Ok(Some(d))
+    }
+    /// What a step of so many micro-batches, of which the graph is one, costs one rank with these layouts, by value (the others
+    /// are replicated) and by node (the rule chooses the others); with `zero`, its stage and the least elements of what it splits.
+    #[pyo3(signature = (layouts, mesh, pins=None, zero=None, micro_batches=1))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -196,15 +262,10 @@ impl Layouts {
         mesh: Hardware,
         pins: Option<HashMap<usize, Words>>,
         zero: Option<(u8, i64)>,
+        micro_batches: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
         let mesh = mesh.mesh()?;
-        if layouts.values().any(|l| l.len() != mesh.hierarchy.len()) {
-            return Err(PyValueError::new_err("a layout has one entry for each axis of the mesh"));
-        }
-        let values = layouts.iter().map(|(v, l)| Ok((*v, layout(l)?))).collect::<PyResult<HashMap<_, _>>>()?;
-        let pins = pins.unwrap_or_default();
-        let pins = pins.iter().map(|(at, words)| Ok((*at, pin(words)?))).collect::<PyResult<HashMap<_, _>>>()?;
-        let laid = Laid { values, pins, zero: zero.map(|(stage, least)| Zero { stage, least }) };
+        let laid = laid(&layouts, &mesh, &pins.unwrap_or_default(), zero, micro_batches)?;
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = run(|| estimate(&g, &mesh, &laid))?;
         let d = PyDict::new(py);

@@ -45,6 +45,8 @@ class GraphConfig:
             "memory": None,
             "zero": None,
             "recompute": None,
+            "stages": None,
+            "micro_batches": None,
             "ignore": False,
             "ratio": 1.0,
             "wait": 0.0,
@@ -164,6 +166,8 @@ class GraphConfig:
         memory: float | None = None,
         zero: Any = None,
         recompute: Any = None,
+        stages: Any = None,
+        micro_batches: Any = None,
     ) -> None:
         """Let the first call of the graph search the layouts of parameters, inputs and ops over all ranks of the job.
 
@@ -180,9 +184,14 @@ class GraphConfig:
             zero: the stages of ZeRO to try; by default 1 to 3 where the fastest plan does not fit in the memory.
             recompute: whether blocks may run again in the backward; by default where the fastest plan does not fit.
 
-        Micro-batches and pipeline stages are those that the graph was given.
+            stages: the numbers of pipeline stages to try; by default all that divide the ranks, where modules are local
+                and a call has several micro-batches. Results then lie on the ranks of the last stage, or of the one
+                that makes them.
+            micro_batches: the numbers of micro-batches to try; by default that of
+                :meth:`set_gradient_accumulation_steps`.
         """
-        self._search = {**self._search, "cluster": cluster, "memory": memory, "zero": zero, "recompute": recompute}
+        options = {"cluster": cluster, "memory": memory, "zero": zero, "recompute": recompute}
+        self._search = {**self._search, **options, "stages": stages, "micro_batches": micro_batches}
         self._searches = bool(mode)
 
     def enable_auto_parallel_ignore_user_sbp_config(self, mode: bool = True) -> None:

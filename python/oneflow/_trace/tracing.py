@@ -50,6 +50,7 @@ def trace_program(
     finish: Callable[[Any, list[Tensor]], Any] | None = None,
     compile: Callable[..., Any] | None = None,
     expand: Sequence[str] = (),
+    watch: Callable[[Any], contextlib.AbstractContextManager[None]] | None = None,
 ) -> Any:
     """Trace ``build`` and the steps of the optimizers, and compile; return the program and the seconds of both.
 
@@ -57,7 +58,9 @@ def trace_program(
 
     With ``finish`` nothing is compiled: calls are traced as global tensors run them, it is called with the trace
     and its results, and what it returns is returned. ``compile`` is called with the trace, its results, their structure
-    and the options, in place of the compilation. Calls of the ops ``expand`` are traced as their compositions.
+    and the options, in place of the compilation. Calls of the ops ``expand`` are traced as their compositions. And
+    ``build``
+    runs inside what ``watch`` returns for the trace.
 
     Everything outside of the program is restored afterwards: gradients, states, and the generator.
     """
@@ -100,7 +103,8 @@ def trace_program(
             section = None if table is None else trace.section
             with Building(graph._all_modules().all, steps, graph, section) as building:
                 try:
-                    with contextlib.nullcontext() if zero is None else zero.around_build(modules):
+                    around = contextlib.nullcontext() if watch is None else watch(trace)
+                    with around, contextlib.nullcontext() if zero is None else zero.around_build(modules):
                         structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
                 except Exception as error:
                     locations.annotate(error, f"{graph._name} traced build")
@@ -256,7 +260,7 @@ def _build(graph: Graph, trace: Any, structure: Any, inputs: list[Tensor]) -> tu
         outputs: list[Tensor] = []
         result = flatten(graph.build(*args, **kwargs), outputs, "output")
         parts.append(outputs)
-    trace.micro_batch()
+    trace.micro_batch(True)
     if n == 1:
         return result, parts[0]
     return result, [cut.together(p) for p in map(list, zip(*parts, strict=True))]

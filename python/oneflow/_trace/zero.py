@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, sbp
+from oneflow import Tensor, _oneflow, sbp
 from oneflow.autograd.function import Function
 from oneflow.nn.modules.module import Module
 from oneflow.utils.checkpoint import checkpoint
@@ -114,8 +114,21 @@ class Zero:
                 self._calls.pop()
 
         def gathered_again(*args: Any, **kwargs: Any) -> Any:
+            runs: list[None] = []
+
+            def run(*args: Any, **kwargs: Any) -> Any:
+                runs.append(None)
+                if len(runs) == 1:
+                    return called(*args, **kwargs)
+                # A plan's layouts are those of the first run.
+                _oneflow._Layouts.pause_pins(True)
+                try:
+                    return called(*args, **kwargs)
+                finally:
+                    _oneflow._Layouts.pause_pins(False)
+
             # What only the module's result needs is dead code in the backward: the gathering is what remains.
-            return checkpoint(called, *args, use_reentrant=False, **kwargs)
+            return checkpoint(run, *args, use_reentrant=False, **kwargs)
 
         alone = self.stage == 3 and own and not module._modules
         module.__dict__["forward"] = gathered_again if alone else called

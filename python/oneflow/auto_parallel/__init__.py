@@ -1,9 +1,9 @@
 """Layouts chosen by cost: a graph's step is traced on one rank; its parameters and inputs are laid out on a cluster.
 
-The planner searches meshes of the cluster's devices, and for each the splits of parameters, inputs and ops; where the
-fastest does not fit in the memory, stages of ZeRO and blocks that run again in the backward. A plan runs as it was
-estimated: what a call needs other layouts for than the rule of eager execution chooses is written in it. It chooses no
-pipeline stages, and micro-batches only among numbers that it is given.
+The planner searches meshes of the cluster's devices, and for each the splits of parameters, inputs and ops; with
+several micro-batches also pipeline stages; where the fastest does not fit in the memory, stages of ZeRO and blocks that
+run again in the backward. A plan runs as it was estimated: what a call needs other layouts for than the rule of eager
+execution chooses is written in it. Numbers of micro-batches are those that it is given.
 
 ``graph.config.enable_auto_parallel()`` plans in the first call of a graph.
 

@@ -11,7 +11,7 @@ from oneflow import Tensor, sbp
 from oneflow._trace.structure import flatten, unflatten
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel._problem import WHOLE, Layout
-from oneflow.auto_parallel._search import _meshes, find
+from oneflow.auto_parallel._search import find
 from oneflow.auto_parallel.cluster import Cluster
 
 __all__ = ["laid_out"]
@@ -28,11 +28,12 @@ def laid_out(graph: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     structure = flatten((args, kwargs), tensors, "input")
     if len(tensors) != len(plan.inputs):
         raise ValueError(f"{graph._name}: its plan is for {len(plan.inputs)} tensors, and the call has {len(tensors)}")
-    place, every = plan.placement(device_type), [sbp.broadcast] * len(plan.mesh)
+    every = [sbp.broadcast] * len(plan.mesh)
     placed = []
-    for tensor, layout in zip(tensors, plan.inputs, strict=True):
+    for i, tensor in enumerate(tensors):
+        place, layout = plan._input(i, device_type)
         whole = tensor if tensor.is_global else tensor.to_global(place, every)
-        placed.append(whole.to_global(place, plan._sbp(layout)))
+        placed.append(whole.to_global(place, layout))
     args, kwargs = unflatten(structure, iter(placed))
     return args, kwargs
 
@@ -47,7 +48,7 @@ def _plan(graph: Any, args: Any, kwargs: Any) -> tuple[Plan, str]:
     if len(placements) > 1:
         raise NotImplementedError(
             f"{graph._name}: enable_auto_parallel() searches over one placement, and tensors are on {len(placements)}: "
-            "pipeline stages are set with set_stage() and without it"
+            "let it choose the stages of local modules, or set them with set_stage() and without it"
         )
     n = oneflow.distributed.get_world_size()
     placement = next(iter(placements), None)
@@ -56,7 +57,9 @@ def _plan(graph: Any, args: Any, kwargs: Any) -> tuple[Plan, str]:
     device_type = placement.type if placement is not None else next(iter(named.values())).device.type
     # Layouts that the user gave are kept, unless they are to be ignored.
     fixed = {} if options["ignore"] else {k: _given(graph, k, t) for k, t in named.items() if t.is_global}
-    meshes = [tuple(placement.ranks.shape)] if placement is not None and fixed else _meshes(n)
+    # A placement that is given is no pipeline's.
+    stages = options["stages"] if placement is None else [1]
+    meshes = [tuple(placement.ranks.shape)] if placement is not None and fixed else None
     whole = [_whole(t) for t in tensors]
     for tensor in dict(graph._parameters()).values():
         tensor.data = _whole(tensor.detach())
@@ -67,9 +70,10 @@ def _plan(graph: Any, args: Any, kwargs: Any) -> tuple[Plan, str]:
     if oneflow.distributed.get_rank() == 0:
         try:
             local_args, local_kwargs = unflatten(structure, iter(whole))
-            ways = (options["zero"], options["recompute"], None)
+            ways = (options["zero"], options["recompute"], options["micro_batches"])
             cluster = _priced(_cluster(options["cluster"], n, device_type), options)
-            plan = find(graph, local_args, local_kwargs, cluster, options["memory"], meshes, *ways, fixed)
+            given = (graph, local_args, local_kwargs, cluster, options["memory"], meshes)
+            plan = find(*given, *ways, fixed, stages)
             found[0] = json.dumps(dataclasses.asdict(plan))
         except Exception as error:
             found[1] = error

@@ -1,5 +1,8 @@
 """A traced step whose layouts are searched: what may be laid out how, and what each choice costs.
 
+The trace is that of one micro-batch; gradients are reduced and parameters updated once for all of them. Units, of which
+pipeline stages are made, are marked in it (``graph/src/units.rs`` has what they cost).
+
 Parameters whose names differ in numbers alone and whose shapes are equal (those of repeated layers) have one layout.
 """
 
@@ -12,13 +15,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor
-from oneflow._trace.structure import flatten_call
-from oneflow._trace.tracing import slices, trace_program
+from oneflow._trace.pipeline import watch_backward
+from oneflow._trace.structure import flatten, flatten_call, unflatten
+from oneflow._trace.tracing import trace_program
 from oneflow.auto_parallel.cluster import Cluster, Link
 from oneflow.nn.graph import GraphModule
 from oneflow.nn.modules import ModuleList, Sequential
 
-__all__ = ["WHOLE", "Calls", "Layout", "Problem", "Way", "blocks_of", "links_of", "words_of"]
+__all__ = ["WHOLE", "Calls", "Layout", "Problem", "Way", "blocks_of", "links_of", "units_of", "words_of"]
 
 # A layout: for each axis the dimension that it splits, or -1.
 Layout = tuple[int, ...]
@@ -47,8 +51,9 @@ class Way:
         try:
             for module in marked:
                 module.activation_checkpointing = True
-            if self.micro_batches is not None:
-                graph.config._micro_batches = self.micro_batches
+            # The trace is that of one.
+            if micro != 1:
+                graph.config._micro_batches = 1
             yield
         finally:
             for module, was in zip(marked, before, strict=True):
@@ -75,6 +80,29 @@ def blocks_of(graph: Any) -> list[str]:
     return found
 
 
+def units_of(graph: Any) -> dict[int, str]:
+    """The modules that pipeline stages are made of, by id: members of outermost lists, and the modules beside those."""
+    found: dict[int, str] = {}
+
+    def visit(name: str, module: Any) -> None:
+        lists = any(isinstance(m, (ModuleList, Sequential)) for m in module.modules())
+        if isinstance(module, (ModuleList, Sequential)):
+            for child_name, child in module.named_children():
+                if isinstance(child, (ModuleList, Sequential)):
+                    visit(f"{name}.{child_name}", child)
+                else:
+                    found.setdefault(id(child), f"{name}.{child_name}")
+        elif lists:
+            for child_name, child in module.named_children():
+                visit(f"{name}.{child_name}", child)
+        else:
+            found.setdefault(id(module), name)
+
+    for name, top in graph._modules.items():
+        visit(name, top)
+    return found
+
+
 class Problem:
     """A traced step, and groups of tensors that share a layout.
 
@@ -82,10 +110,19 @@ class Problem:
         graph: an ``nn.Graph``.
         args: its inputs, and ``kwargs``.
         fixed: layouts that are given, by the name of a parameter or ``"input 0"``; those are not searched.
+        micro_batches: how many a step has.
+
+    Raises:
+        ValueError: the first dimension of an input does not divide.
     """
 
     def __init__(
-        self, graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fixed: dict[str, Layout] | None = None
+        self,
+        graph: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fixed: dict[str, Layout] | None = None,
+        micro_batches: int = 1,
     ) -> None:
         names = dict(graph._parameters())
         if any(tensor.is_global for tensor in names.values()):
@@ -97,8 +134,22 @@ class Problem:
         if any(t.is_global for t in tensors):
             raise RuntimeError("auto_parallel.plan(): give inputs of the whole batch as local tensors")
         stepping = [(o, list(o.state)) for o in graph._stepping()]
-        zero = slices(graph)
-        self._layouts = trace_program(graph, args, kwargs, tensors, zero, lambda trace, out: trace.finish_layouts(out))
+        self.input_sizes = [list(t.shape) for t in tensors]
+        self.micro_batches = micro_batches
+        self.units: list[str] = []
+        if micro_batches > 1:
+            tensors = [_part(t, micro_batches) for t in tensors]
+            args, kwargs = unflatten(flatten((args, kwargs), [], "input"), iter(tensors))
+        with _unset(graph.config, "_zero"), _unset(graph.config, "_schedule"):
+            self._layouts = trace_program(
+                graph,
+                args,
+                kwargs,
+                tensors,
+                None,
+                lambda trace, out: trace.finish_layouts(out),
+                watch=self._mark(graph),
+            )
         for optimizer, before in stepping:
             # States that were made for the trace have no layout yet.
             for param in [p for p in optimizer.state if not any(p is known for known in before)]:
@@ -122,7 +173,41 @@ class Problem:
         self._sizes = [list(key[1]) for key in [*inputs, *groups]]
         self._fixed = [key[3] for key in [*inputs, *groups]]
         self.calls = {at: (key, number, where) for at, key, number, where in self._layouts.calls()}
-        self.input_sizes = [list(sizes) for _, sizes in self._inputs]
+
+    def _mark(self, graph: Any) -> Any:
+        """Mark the forwards and backwards of units in a trace."""
+        names = units_of(graph)
+
+        @contextlib.contextmanager
+        def watch(trace: Any) -> Iterator[None]:
+            modules = list({id(m): m for _, m in modules_of(graph) if id(m) in names}.values())
+            before = [(m, m.__dict__.get("forward")) for m in modules]
+            try:
+                for module in modules:
+                    module.__dict__["forward"] = self._marked(trace, names[id(module)], module.forward)
+                yield
+            finally:
+                for module, forward in before:
+                    module.__dict__.pop("forward", None)
+                    if forward is not None:
+                        module.__dict__["forward"] = forward
+
+        return watch
+
+    def _marked(self, trace: Any, name: str, forward: Any) -> Any:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if name in self.units:
+                # Called twice: the second time its parameters hold the units between together.
+                return forward(*args, **kwargs)
+            unit = len(self.units)
+            self.units.append(name)
+            trace.section(2 * unit, False)
+            result = forward(*args, **kwargs)
+            watch_backward(result, 2 * unit, trace.section)
+            trace.section(2 * unit + 1, False)
+            return result
+
+        return called
 
     # ---- costs
 
@@ -135,9 +220,50 @@ class Problem:
         zero: int = 0,
     ) -> dict[str, Any]:
         """Return what a step costs with a layout for each group, for some calls, and with a stage of ZeRO."""
-        layouts = {value: list(s) for members, s in zip(self.members, state, strict=True) for value, _ in members}
         slices = (zero, ZERO_LEAST) if zero else None
-        return self._layouts.estimate(layouts, _hardware(mesh, cluster), calls, slices)
+        return self._layouts.estimate(
+            self._by_value(state), _hardware(mesh, cluster), calls, slices, self.micro_batches
+        )
+
+    def stages(
+        self,
+        n_stages: int,
+        mesh: tuple[int, ...],
+        cluster: Cluster,
+        memory: float,
+        state: list[Layout],
+        calls: Calls | None = None,
+        zero: int = 0,
+        starts: list[int] | None = None,
+    ) -> dict[str, Any] | None:
+        """Return where a pipeline of stages over meshes of this size is cut, and its costs; None if no cut is possible.
+
+        Args:
+            n_stages: their number.
+            mesh: of the devices of one stage.
+            memory: bytes that a device may hold; where no cut fits, that with the smallest peak is returned.
+            starts: the numbers of the first units of stages, for the cost of a given cut.
+        """
+        size = 1
+        for n in mesh:
+            size *= n
+        inside = n_stages * size <= cluster.devices_per_host
+        link = cluster.inside if inside else cluster.between
+        pipeline = (n_stages, float(link.latency), float(link.bandwidth), float(memory))
+        slices = (zero, ZERO_LEAST) if zero else None
+        hardware = _hardware(mesh, cluster)
+        layouts = self._by_value(state)
+        return self._layouts.stages(layouts, hardware, calls or {}, slices, self.micro_batches, pipeline, starts)
+
+    def homes(self) -> tuple[dict[str, str], list[str]]:
+        """Return the units that parameters lie with, by name, and those of the inputs."""
+        homes = self._layouts.homes()
+        unit = {value: self.units[at] for value, at in homes.items() if at < len(self.units)}
+        named = {name: unit[value] for members in self.members for value, name in members if value in unit}
+        return named, [unit.get(value, self.units[0]) if self.units else "" for value, _ in self._inputs]
+
+    def _by_value(self, state: list[Layout]) -> dict[int, list[int]]:
+        return {value: list(s) for members, s in zip(self.members, state, strict=True) for value, _ in members}
 
     def solve(
         self, mesh: tuple[int, ...], cluster: Cluster, start: list[Layout], memory_weight: float = 0.0
@@ -152,7 +278,8 @@ class Problem:
             for members, own in zip(self.members, options, strict=True)
         ]
         first = [own.index(s) for own, s in zip(options, start, strict=True)]
-        at, calls, optimal = self._layouts.solve(groups, first, _hardware(mesh, cluster), memory_weight)
+        hardware = _hardware(mesh, cluster)
+        at, calls, optimal = self._layouts.solve(groups, first, hardware, memory_weight, self.micro_batches)
         return [own[i] for own, i in zip(options, at, strict=True)], dict(calls), optimal
 
     def offers(self, mesh: tuple[int, ...], cluster: Cluster, node: int) -> list[Any]:
@@ -169,7 +296,8 @@ class Problem:
             parts = [1] * len(sizes)
             for axis, dim in enumerate(layout):
                 if dim != WHOLE:
-                    parts[dim] *= mesh[axis]
+                    # One device splits nothing.
+                    parts[dim] *= mesh[axis] if mesh[axis] > 1 else sizes[dim] + 1
             if all(size % n == 0 and size >= n for size, n in zip(sizes, parts, strict=True)):
                 found.append(layout)
         return found
@@ -182,6 +310,29 @@ class Problem:
             layouts.update((name, words_of(layout)) for _, name in members if name in layouts)
             by_value.update((value, words_of(layout)) for value, _ in members)
         return layouts, [by_value[value] for value, _ in self._inputs]
+
+
+@contextlib.contextmanager
+def _unset(config: Any, name: str) -> Iterator[None]:
+    """Inside, a setting is not there."""
+    before = getattr(config, name)
+    if before is None:
+        yield
+        return
+    setattr(config, name, None)
+    try:
+        yield
+    finally:
+        setattr(config, name, before)
+
+
+def _part(tensor: Tensor, n: int) -> Tensor:
+    if tensor.dim() == 0 or tensor.size(0) % n:
+        raise ValueError(
+            f"auto_parallel.plan(): {n} micro-batches need inputs whose first dimension is a multiple of {n}, got one "
+            f"of shape {tuple(tensor.shape)}"
+        )
+    return tensor.narrow(0, 0, tensor.size(0) // n)
 
 
 def words_of(layout: Layout) -> tuple[str, ...]:

@@ -1,20 +1,22 @@
-"""The search: ways to trace a step, meshes of a cluster, and for each the layouts of parameters, inputs and calls.
+"""The search: ways to trace a step, numbers of pipeline stages, meshes of a stage, and for each the layouts.
 
 For a mesh, parameters and inputs change first, from several starts (data parallel, tensor parallel): the best change of
 one group is taken until none helps, then that of two groups on one axis, with calls as the rule of eager execution
 lays them out. From there ``graph/src/solve`` searches the layouts of all calls as well. What nothing fits in is
-tried with the forward of repeated blocks run again, and with the stages of ZeRO.
+tried with the forward of repeated blocks run again, and with the stages of ZeRO. With several pipeline stages the whole
+model is laid out over the mesh of one stage, and ``graph/src/solve/stages.rs`` cuts it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from oneflow.auto_parallel._plan import Plan
-from oneflow.auto_parallel._problem import WHOLE, Calls, Layout, Problem, Way, blocks_of, words_of
+from oneflow.auto_parallel._problem import WHOLE, Calls, Layout, Problem, Way, blocks_of, units_of, words_of
 from oneflow.auto_parallel.cluster import Cluster
 
 __all__ = ["find", "plan"]
@@ -34,6 +36,12 @@ class _Found:
     key: tuple[float, float]
     calls: Calls = field(default_factory=dict)
     zero: int = 0
+    # Of a pipeline: where it is cut, and its costs (`Problem.stages`).
+    cut: dict[str, Any] | None = None
+
+    @property
+    def n_stages(self) -> int:
+        return 1 if self.cut is None else len(self.cut["starts"])
 
 
 def plan(
@@ -45,25 +53,33 @@ def plan(
     zero: Iterable[int] | None = None,
     recompute: Iterable[bool] | None = None,
     micro_batches: Iterable[int] | None = None,
+    stages: Iterable[int] | None = None,
     **kwargs: Any,
 ) -> Plan:
-    """Return the layouts of a graph's parameters, inputs and calls with the shortest estimated step.
+    """Return the pipeline stages of a graph and the layouts of its parameters, inputs and calls with the shortest
+    estimated step.
 
     Args:
         graph: an ``nn.Graph`` of local modules; it is traced here with all of the model, and does not run.
         args: inputs of a whole batch, as the graph's ``build`` takes them, and ``kwargs``.
         cluster: a :class:`Cluster`, the name of one that the package describes, or a toml file.
         memory: bytes that a device may hold; by default what the cluster's devices have.
-        meshes: the meshes to try, such as ``[(8,), (2, 4)]``; by default one axis, and all pairs of axes.
+        meshes: the meshes to try, such as ``[(8,), (2, 4)]``; by default one axis, and all pairs of axes. Those of
+            pipelines have the devices of one stage.
         zero: the stages of ZeRO to try, 0 for none; by default 0, and 1 to 3 if the fastest plan does not fit in the
             memory.
         recompute: whether to run the forward of repeated blocks again in the backward: by default not, and both if
             the fastest plan does not fit in the memory.
         micro_batches: the numbers of micro-batches to try; by default the graph's own. Results that are losses
             become vectors of so many.
+        stages: the numbers of pipeline stages to try, which run one forward for one backward; by default all that
+            divide the devices where there are several micro-batches, else one. Stages consist of the members of the
+            graph's outermost lists of modules and the modules beside those. What ops outside of all modules read has to
+            lie on one stage, so some graphs have no cut.
 
     Raises:
-        ValueError: no layout fits in the memory (the smallest peak is named), or a mesh is not of the cluster's size.
+        ValueError: no layout fits in the memory (the smallest peak is named), a mesh is not of the cluster's size, or
+            the graph cannot be cut into so many stages.
         RuntimeError: the graph's tensors are global already.
 
     Example::
@@ -75,8 +91,8 @@ def plan(
         [('S(0)',)]
     """
     cluster = cluster if isinstance(cluster, Cluster) else Cluster.load(cluster)
-    tried = [tuple(mesh) for mesh in meshes] if meshes is not None else _meshes(cluster.n_devices)
-    return find(graph, args, kwargs, cluster, memory, tried, zero, recompute, micro_batches, {})
+    tried = None if meshes is None else [tuple(mesh) for mesh in meshes]
+    return find(graph, args, kwargs, cluster, memory, tried, zero, recompute, micro_batches, {}, stages)
 
 
 def find(
@@ -85,26 +101,34 @@ def find(
     kwargs: dict[str, Any],
     cluster: Cluster,
     memory: float | None,
-    meshes: list[tuple[int, ...]],
+    meshes: list[tuple[int, ...]] | None,
     zero: Iterable[int] | None,
     recompute: Iterable[bool] | None,
     micro_batches: Iterable[int] | None,
     fixed: dict[str, Layout],
+    n_stages: Iterable[int] | None = None,
 ) -> Plan:
     """:func:`plan`, with layouts that are given."""
     limit = cluster.memory if memory is None else float(memory)
     n = cluster.n_devices
-    for mesh in meshes:
-        if _product(mesh) != n or not mesh:
-            raise ValueError(
-                f"auto_parallel.plan(): mesh {mesh} has {_product(mesh)} devices, and {cluster.name} has {n}"
-            )
+    pipelines = None if n_stages is None else sorted(set(n_stages))
+    if any(not isinstance(k, int) or k < 1 or n % k for k in pipelines or ()):
+        raise ValueError(f"auto_parallel.plan(): numbers of stages divide the {n} devices, got {pipelines}")
     stages = None if zero is None else sorted(set(zero))
     if any(stage not in (0, 1, 2, 3) for stage in stages or ()):
         raise ValueError(f"auto_parallel.plan(): stages of ZeRO are 0, 1, 2 and 3, got {stages}")
     micro = [None] if micro_batches is None else sorted(set(micro_batches))
+    own = graph.config._micro_batches
     if any(m is not None and (not isinstance(m, int) or m < 1) for m in micro):
         raise ValueError(f"auto_parallel.plan(): micro_batches are positive integers, got {micro}")
+    counts = pipelines or (_divisors(n) if max(own if m is None else m for m in micro) > 1 else [1])
+    meshes = [mesh for k in counts for mesh in _meshes(n // k)] if meshes is None else meshes
+    for mesh in meshes:
+        if not mesh or not any(_product(mesh) * k == n for k in counts):
+            stage = "" if counts == [1] else f", or a part of them for each of {counts} stages"
+            raise ValueError(
+                f"auto_parallel.plan(): mesh {mesh} has {_product(mesh)} devices, and {cluster.name} has {n}{stage}"
+            )
     blocks = blocks_of(graph)
     again = [False] if recompute is None else sorted({bool(r) for r in recompute})
     if any(again) and not blocks:
@@ -116,24 +140,35 @@ def find(
 
     def search(again: bool, m: int | None) -> bool:
         """Search a way; return whether a fastest step did not fit in the memory."""
-        way = Way(blocks if again else [], m)
+        way, count = Way(blocks if again else [], m), own if m is None else m
         with way.set(graph):
-            problem = Problem(graph, args, kwargs, fixed)
+            problem = Problem(graph, args, kwargs, fixed, count)
         tight = False
-        for mesh in meshes:
-            tight |= _search_mesh(way, problem, mesh, cluster, limit, stages, found)
+        for k in pipelines or (_divisors(n) if count > 1 else [1]):
+            if pipelines is None and k > len(problem.units):
+                break
+            for mesh in meshes:
+                if _product(mesh) * k == n:
+                    tight |= _search_mesh(way, problem, k, mesh, cluster, limit, stages, found)
         return tight
 
     tight = [m for m, r in itertools.product(micro, again) if search(r, m)]
     if recompute is None and blocks:
         for m in dict.fromkeys(tight):
             search(True, m)
+    if not found:
+        raise ValueError(
+            f"auto_parallel.plan(): the graph cannot be cut into {pipelines} stages over the meshes {meshes}: it has "
+            f"{len(units_of(graph))} modules that stages are made of, and what ops outside of them read, parameters "
+            "that two of them share, and norms of all gradients hold them together"
+        )
     best = min(found, key=lambda f: f.key)
     over, _ = best.key
     if over > 0:
         raise ValueError(
             f"auto_parallel.plan(): no layout over {cluster.name} fits in {limit / 1e6:,.1f} MB a device; the "
             f"smallest peak found is {(limit + over) / 1e6:,.1f} MB, on the mesh {best.mesh}"
+            + (f" in {best.n_stages} stages" if best.cut is not None else "")
         )
     return _plan_of(best, found, cluster, limit)
 
@@ -141,6 +176,7 @@ def find(
 def _search_mesh(
     way: Way,
     problem: Problem,
+    n_stages: int,
     mesh: tuple[int, ...],
     cluster: Cluster,
     limit: float,
@@ -149,29 +185,46 @@ def _search_mesh(
 ) -> bool:
     """Add what is found on a mesh; return whether the fastest did not fit in the memory."""
 
-    def add(state: list[Layout], calls: Calls, zero: int) -> _Found:
-        cost = problem.estimate(mesh, cluster, state, calls, zero)
-        made = _Found(way, problem, mesh, state, key_of(cost, limit), calls, zero)
+    def add(state: list[Layout], calls: Calls, zero: int) -> _Found | None:
+        if n_stages == 1:
+            cost = problem.estimate(mesh, cluster, state, calls, zero)
+            made = _Found(way, problem, mesh, state, key_of(cost, limit), calls, zero)
+        else:
+            cut = problem.stages(n_stages, mesh, cluster, limit, state, calls, zero)
+            if cut is None:
+                return None
+            made = _Found(way, problem, mesh, state, key_of_cut(cut, limit), calls, zero, cut)
         found.append(made)
         return made
 
-    rule, _ = search(problem, mesh, cluster, limit)
+    def key_of_stages(state: list[Layout]) -> tuple[float, float]:
+        cut = problem.stages(n_stages, mesh, cluster, limit, state)
+        return (math.inf, math.inf) if cut is None else key_of_cut(cut, limit)
+
+    rule, key = search(problem, mesh, cluster, limit, None if n_stages == 1 else key_of_stages)
+    if math.isinf(key[0]):
+        return False
+    free, calls, _ = problem.solve(mesh, cluster, rule)
+    options = [problem.options(g, mesh) for g in range(len(problem.members))]
+    starts = _starts(problem, mesh, options)
     tight = False
     if stages is None or 0 in stages:
-        add(rule, {}, 0)
-        free, calls, _ = problem.solve(mesh, cluster, rule)
-        fastest = add(free, calls, 0)
+        fastest = min((f for f in (add(rule, {}, 0), add(free, calls, 0)) if f is not None), key=lambda f: f.key)
         tight = fastest.key[0] > 0
         for weight in _WEIGHTS if tight else ():
-            lean, calls, _ = problem.solve(mesh, cluster, rule, weight * fastest.key[1] / limit)
-            add(lean, calls, 0)
+            lean, few, _ = problem.solve(mesh, cluster, rule, weight * fastest.key[1] / limit)
+            add(lean, few, 0)
     wanted = [s for s in stages if s] if stages is not None else [1, 2, 3] if tight else []
-    if wanted:
-        options = [problem.options(g, mesh) for g in range(len(problem.members))]
-        starts = [*_starts(problem, mesh, options), rule]
-        for zero, state in itertools.product(wanted, starts):
+    for zero in wanted:
+        for state in [*starts, rule]:
             add(state, {}, zero)
+        add(free, calls, zero)
     return tight
+
+
+def key_of_cut(cut: dict[str, Any], limit: float) -> tuple[float, float]:
+    """Bytes of the fullest stage over the limit, then seconds."""
+    return max(0.0, max(cut["peaks"]) - limit), cut["total"]
 
 
 def key_of(cost: dict[str, Any], limit: float) -> tuple[float, float]:
@@ -180,15 +233,22 @@ def key_of(cost: dict[str, Any], limit: float) -> tuple[float, float]:
 
 
 def search(
-    problem: Problem, mesh: tuple[int, ...], cluster: Cluster, limit: float
+    problem: Problem,
+    mesh: tuple[int, ...],
+    cluster: Cluster,
+    limit: float,
+    price: Callable[[list[Layout]], tuple[float, float]] | None = None,
 ) -> tuple[list[Layout], tuple[float, float]]:
-    """Return the best layouts of parameters and inputs found, with calls as the rule lays them out, and their key."""
+    """Return the best layouts of parameters and inputs found, with calls as the rule lays them out, and their key.
+
+    ``price`` returns the key of layouts: bytes over the limit, and seconds; by default without pipeline stages.
+    """
     known: dict[tuple[Layout, ...], tuple[float, float]] = {}
 
     def key(state: list[Layout]) -> tuple[float, float]:
         at = tuple(state)
         if at not in known:
-            known[at] = key_of(problem.estimate(mesh, cluster, state), limit)
+            known[at] = price(state) if price else key_of(problem.estimate(mesh, cluster, state), limit)
         return known[at]
 
     options = [problem.options(g, mesh) for g in range(len(problem.members))]
@@ -251,11 +311,22 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
     """The plan of what was found to be best, with its reasons."""
     problem, mesh, state = best.problem, best.mesh, best.state
     cost = problem.estimate(mesh, cluster, state, best.calls, best.zero)
-    seconds = cost["compute_seconds"] + cost["move_seconds"]
+    seconds, peak = best.key[1], cost["peak"] if best.cut is None else max(best.cut["peaks"])
+    parts = best.n_stages
+    compute, move = cost["compute_seconds"] / parts, cost["move_seconds"] / parts
+    if best.cut is not None:
+        move += problem.micro_batches * sum(best.cut["messages"]) / parts
 
-    def adds(state: list[Layout], calls: Calls) -> float | None:
-        other = problem.estimate(mesh, cluster, state, calls, best.zero)
-        return key_of(other, limit)[1] - seconds if key_of(other, limit)[0] == 0 else None
+    def adds(state: list[Layout], calls: Calls, starts: list[int] | None = None) -> float | None:
+        if best.cut is None:
+            key = key_of(problem.estimate(mesh, cluster, state, calls, best.zero), limit)
+        else:
+            kept = starts or best.cut["starts"]
+            other = problem.stages(parts, mesh, cluster, limit, state, calls, best.zero, kept)
+            if other is None:
+                return None
+            key = key_of_cut(other, limit)
+        return key[1] - seconds if key[0] == 0 else None
 
     reasons = []
     for g, members in enumerate(problem.members):
@@ -275,17 +346,33 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
         more = adds(state, {k: v for k, v in best.calls.items() if k != at})
         calls.append([key, number, [list(s) for s in ins], [list(s) for s in outs], where, more])
     layouts, inputs = problem.named(state, len(mesh))
+    stages: list[list[str]] = []
+    stage_costs: list[Any] = []
+    homes: dict[str, str] = {}
+    input_homes: list[str] = []
+    if best.cut is not None:
+        starts = best.cut["starts"]
+        stages = [problem.units[i:j] for i, j in itertools.pairwise([*starts, len(problem.units)])]
+        homes, input_homes = problem.homes()
+        for k in range(parts):
+            other, more = min(
+                _moved_cuts(starts, k, len(problem.units), state, best.calls, adds),
+                key=lambda cut: cut[1],
+                default=("", 0.0),
+            )
+            row = [best.cut[key][k] for key in ("seconds", "messages", "updates", "peaks")]
+            stage_costs.append([*row, other, more])
     return Plan(
         cluster=cluster.name,
         mesh=list(mesh),
         layouts=layouts,
         inputs=inputs,
         seconds=seconds,
-        compute_seconds=cost["compute_seconds"],
-        move_seconds=cost["move_seconds"],
-        peak=cost["peak"],
+        compute_seconds=compute,
+        move_seconds=move,
+        peak=peak,
         memory=limit,
-        bytes=cost["bytes"],
+        bytes=[n / parts for n in cost["bytes"]],
         moves=[list(move) for move in cost["moves"]],
         others=_others(found, limit),
         reasons=reasons,
@@ -294,26 +381,45 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
         recompute=best.way.recompute,
         micro_batches=best.way.micro_batches,
         input_sizes=problem.input_sizes,
+        stages=stages,
+        stage_costs=stage_costs,
+        homes=homes,
+        input_homes=input_homes,
     )
 
 
+def _moved_cuts(
+    starts: list[int], stage: int, n_units: int, state: list[Layout], calls: Calls, adds: Any
+) -> Iterable[tuple[str, float]]:
+    """What it adds to begin a stage one unit earlier or later."""
+    for step, word in ((-1, "one module more"), (1, "one module less")) if stage else ():
+        moved = [*starts[:stage], starts[stage] + step, *starts[stage + 1 :]]
+        rises = all(a < b for a, b in itertools.pairwise([*moved, n_units]))
+        if rises and (more := adds(state, calls, moved)) is not None:
+            yield word, more
+
+
 def _others(found: list[_Found], limit: float) -> list[Any]:
-    """The best of each mesh, stage of ZeRO, recomputation and number of micro-batches that was tried."""
+    """The best of each mesh, number of stages, stage of ZeRO, recomputation and number of micro-batches tried."""
     best: dict[Any, _Found] = {}
     for f in found:
-        way = (f.mesh, f.zero, bool(f.way.recompute), f.way.micro_batches)
+        way = (f.mesh, f.n_stages, f.zero, bool(f.way.recompute), f.way.micro_batches)
         if way not in best or f.key < best[way].key:
             best[way] = f
     rows = [
-        [list(mesh), zero, again, micro, f.key[1], f.key[0] + limit if f.key[0] else None]
-        for (mesh, zero, again, micro), f in best.items()
+        [list(mesh), stages, zero, again, micro, f.key[1], f.key[0] + limit if f.key[0] else None]
+        for (mesh, stages, zero, again, micro), f in best.items()
     ]
-    return sorted(rows, key=lambda row: (row[5] is not None, row[5] or 0.0, row[4]))
+    return sorted(rows, key=lambda row: (row[6] is not None, row[6] or 0.0, row[5]))
 
 
 def _meshes(n: int) -> list[tuple[int, ...]]:
     """One axis, and all pairs of axes."""
     return [(n,), *[(n // k, k) for k in range(2, n) if n % k == 0]]
+
+
+def _divisors(n: int) -> list[int]:
+    return [k for k in range(1, n + 1) if n % k == 0]
 
 
 def _product(mesh: Sequence[int]) -> int:

@@ -6,6 +6,9 @@
 //! that is never left for something worse: the calls alone, exactly if that is possible, and one or two variables at a time.
 
 mod eliminate;
+mod stages;
+
+pub use stages::{Pipeline, StageCut, cut_stages, price_stages};
 
 use crate::ir::{Graph, Node, ValueId};
 use crate::layouts::{Laid, Mesh, by_rule, chosen, lists, offers, pins_for, whole_bytes};
@@ -36,12 +39,21 @@ pub struct Solution {
 const CHANGE: f64 = 1e-12;
 const IMPOSSIBLE: f64 = 1e30;
 
-/// Searches from `start` (an option for each group) on. `weight`: the seconds that a byte held by a rank is worth.
-pub fn solve(g: &Graph, mesh: &Mesh, groups: &[Group], start: &[usize], weight: f64) -> Result<Solution> {
+/// Searches from `start` (an option for each group) on. `weight`: the seconds that a byte held by a rank is worth; `micro_batches`:
+/// how many a step has, of which the graph is one.
+pub fn solve(
+    g: &Graph,
+    mesh: &Mesh,
+    groups: &[Group],
+    start: &[usize],
+    weight: f64,
+    micro_batches: u32,
+) -> Result<Solution> {
+    let (weight, once) = (weight / f64::from(micro_batches), 1.0 / f64::from(micro_batches));
     if start.len() != groups.len() || groups.iter().zip(start).any(|(g, at)| *at >= g.options.len()) {
         return Err(Error::value("solve: the start names an option for each group"));
     }
-    let net = Net::of(g, mesh, groups, weight)?;
+    let net = Net::of(g, mesh, groups, weight, once)?;
     let first = net.assignment(g, mesh, groups, start)?;
     let found = match net.eliminate(&[]) {
         Some(best) => (best, true),
@@ -71,7 +83,7 @@ struct Net {
 }
 
 impl Net {
-    fn of(g: &Graph, mesh: &Mesh, groups: &[Group], weight: f64) -> Result<Net> {
+    fn of(g: &Graph, mesh: &Mesh, groups: &[Group], weight: f64, once: f64) -> Result<Net> {
         let mut net = Net {
             costs: groups.iter().map(|g| vec![0.0; g.options.len()]).collect(),
             edges: BTreeMap::new(),
@@ -87,7 +99,7 @@ impl Net {
                 }
             }
         }
-        let mut prices = Prices { g, mesh, groups, known: HashMap::new() };
+        let mut prices = Prices { g, mesh, groups, once, scale: 1.0, known: HashMap::new() };
         for n in g.nodes.iter().filter(|n| !n.updates.is_empty()) {
             follow(g, n, &mut sources, |k, v| {
                 net.costs[k].iter_mut().zip(&groups[k].options).for_each(|(c, o)| *c += weight * local(g, mesh, v, o));
@@ -197,7 +209,8 @@ impl Net {
 
     /// Gradients come to the layouts of their parameters.
     fn update(&mut self, n: &Node, sources: &mut HashMap<ValueId, Source>, prices: &mut Prices<'_>) -> Result<()> {
-        let (g, mesh) = (prices.g, prices.mesh);
+        let (g, mesh, once) = (prices.g, prices.mesh, prices.once);
+        prices.scale = once;
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
             let to = source(sources, home);
@@ -208,11 +221,12 @@ impl Net {
                     let options = &prices.groups[k].options;
                     for (cost, option) in self.costs[k].iter_mut().zip(options) {
                         let bytes = local(g, mesh, v, option);
-                        *cost += (bytes / mesh.flops).max(2.0 * bytes / mesh.memory_bandwidth);
+                        *cost += once * (bytes / mesh.flops).max(2.0 * bytes / mesh.memory_bandwidth);
                     }
                 }
             }
         }
+        prices.scale = 1.0;
         for (i, o) in &n.updates {
             if let Some(v) = n.ins[*i as usize] {
                 let from = source(sources, v);
@@ -244,7 +258,10 @@ impl Net {
         let mut table = Vec::with_capacity(have.len() * want.len());
         for f in have {
             for t in want {
-                table.push(prices.seconds(f, t, v)?);
+                table.push(match prices.seconds(f, t, v)? {
+                    seconds if seconds < IMPOSSIBLE => prices.scale * seconds,
+                    seconds => seconds,
+                });
             }
         }
         let from = match from {
@@ -391,6 +408,9 @@ struct Prices<'a> {
     g: &'a Graph,
     mesh: &'a Mesh,
     groups: &'a [Group],
+    /// The share of what happens once a step in a micro-batch, and what prices are multiplied by now.
+    once: f64,
+    scale: f64,
     known: HashMap<(NdSbp, NdSbp, u64), f64>,
 }
 
@@ -431,7 +451,7 @@ fn follow(g: &Graph, n: &Node, sources: &mut HashMap<ValueId, Source>, mut each:
 /// The layouts of groups by value.
 fn laid(groups: &[Group], at: &[usize], pins: HashMap<usize, Pin>) -> Laid {
     let values = groups.iter().zip(at).flat_map(|(g, i)| g.members.iter().map(|v| (*v, g.options[*i].clone())));
-    Laid { values: values.collect(), pins, zero: None }
+    Laid { values: values.collect(), pins, ..Laid::default() }
 }
 
 /// Bytes of a value on one rank.

@@ -1,0 +1,188 @@
+//! What the parts of a step cost that pipeline stages are made of: units, the modules that the trace has marked, in the order of
+//! their calls.
+//!
+//! A trace marks the forward of unit `k` as section `2 k`, what follows it outside of all units as `2 k + 1`, and the backward of
+//! the unit as section `2 k` of the backward. Values that a unit gets as arguments may come from another stage; what ops outside
+//! of units read has to be on one stage (`together`). Cuts nothing (`solve/stages.rs` does).
+
+use crate::ir::{Graph, Node, ValueId};
+use crate::layouts::{Laid, Mesh, lists, walked};
+use oneflow_base::Result;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What a unit costs one rank, in seconds and bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Unit {
+    /// Of one micro-batch.
+    pub forward: f64,
+    pub backward: f64,
+    /// Of the update, once a step, with the reductions of gradients.
+    pub update: f64,
+    /// Parameters, states and inputs of a step, and gradients.
+    pub fixed: f64,
+    pub gradients: f64,
+    /// What one micro-batch keeps from its forward to its backward, and the most that is alive beside that.
+    pub saved: f64,
+    pub working: f64,
+}
+
+/// A value that a unit makes and a later one reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub from: usize,
+    pub to: usize,
+    pub bytes: f64,
+    /// A gradient comes back.
+    pub returns: bool,
+}
+
+/// The parts of a step.
+#[derive(Clone, Debug, Default)]
+pub struct Units {
+    pub units: Vec<Unit>,
+    pub flows: Vec<Flow>,
+    /// First and last of units that one stage has to hold.
+    pub together: Vec<(usize, usize)>,
+    /// The unit with which a variable or an input lies.
+    pub homes: HashMap<ValueId, usize>,
+}
+
+/// Which unit works on a node: in its forward (inside of it, or behind it), or in its backward.
+#[derive(Clone, Copy)]
+struct Place {
+    unit: usize,
+    inside: bool,
+    backward: bool,
+}
+
+/// The units of a graph whose trace has marked them, with these layouts.
+pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
+    let n_units = g.sections.iter().map(|s| s.stage as usize / 2 + 1).max().unwrap_or(1);
+    let places = places(g);
+    let w = walked(g, mesh, laid, false)?;
+    let mut found = Units { units: vec![Unit::default(); n_units], ..Units::default() };
+    let made: HashMap<ValueId, usize> =
+        g.nodes.iter().enumerate().flat_map(|(i, n)| n.outs.iter().map(move |v| (*v, i))).collect();
+    homes(g, &places, &mut found);
+
+    for (at, place) in places.iter().enumerate().filter(|(at, _)| g.nodes[*at].updates.is_empty()) {
+        let unit = &mut found.units[place.unit];
+        let seconds = if place.backward { &mut unit.backward } else { &mut unit.forward };
+        *seconds += w.found.by_node[at];
+    }
+    let home_of = |homes: &HashMap<ValueId, usize>, v: ValueId| homes.get(&g.root(v)).copied().unwrap_or(0);
+    for (parameter, seconds) in &w.found.by_parameter {
+        found.units[home_of(&found.homes, *parameter)].update += seconds;
+    }
+    for x in g.variables.iter() {
+        found.units[home_of(&found.homes, x.value)].fixed += w.kept(x.value);
+    }
+    for v in &g.inputs {
+        found.units[home_of(&found.homes, *v)].fixed += f64::from(laid.micro_batches) * w.kept(*v);
+    }
+    let gradients = w.gradients();
+    for (parameter, gradient) in &gradients {
+        found.units[home_of(&found.homes, *parameter)].gradients += w.kept(*gradient);
+    }
+
+    // What a later unit reads: outside of all units ops need their operands on one stage.
+    let mut flows: BTreeMap<(ValueId, usize), Flow> = BTreeMap::new();
+    for (n, place) in g.nodes.iter().zip(&places).filter(|(_, p)| !p.backward) {
+        for v in n.ins.iter().flatten() {
+            let Some(from) = made.get(v).map(|i| places[*i].unit).filter(|from| *from < place.unit) else { continue };
+            if !place.inside {
+                found.together.push((from, place.unit));
+            }
+            let (bytes, returns) = (w.kept(g.root(*v)), g.meta(*v).dtype.is_float());
+            flows.entry((g.root(*v), place.unit)).or_insert(Flow { from, to: place.unit, bytes, returns });
+        }
+    }
+    found.flows = flows.into_values().collect();
+    // What is made of the gradients of several units outside of the backward, such as a norm of all, has no stage either.
+    for (n, place) in g.nodes.iter().zip(&places).filter(|(n, p)| p.backward && n.updates.is_empty()) {
+        let from = n.ins.iter().flatten().filter_map(|v| made.get(v)).filter(|i| places[**i].backward);
+        let units: HashSet<usize> = from.map(|i| places[*i].unit).collect();
+        if n.ins.len() > 2 && units.len() > 1 {
+            let last = units.iter().copied().max().unwrap_or(0);
+            found.together.push((place.unit.min(units.iter().copied().min().unwrap_or(0)), last));
+        }
+    }
+
+    // Memory: what outlives the forward, and the most beside it.
+    let ends = w.ends();
+    let moved = w.moved();
+    let backward_from = places.iter().position(|p| p.backward).unwrap_or(g.nodes.len());
+    let last: HashMap<ValueId, usize> = ends.iter().flat_map(|(at, all)| all.iter().map(move |v| (*v, *at))).collect();
+    let counted: HashSet<ValueId> = gradients.values().copied().collect();
+    let outlives = |v: ValueId| made.get(&v).is_some_and(|i| *i < backward_from && last[&v] >= backward_from);
+    let is_own = |v: &ValueId| !g.is_external(*v) && !counted.contains(v) && !outlives(*v);
+    let mut now = 0.0;
+    for (at, n) in g.nodes.iter().enumerate() {
+        let unit = places[at].unit;
+        for v in w.fresh(n) {
+            if outlives(v) && !g.is_external(v) {
+                found.units[unit].saved += w.kept(v);
+            }
+        }
+        now += w.fresh(n).filter(is_own).map(|v| w.kept(v)).sum::<f64>();
+        let beside = if n.updates.is_empty() { moved.get(&at).copied().unwrap_or(0.0) } else { 0.0 };
+        found.units[unit].working = found.units[unit].working.max(now + w.gathered(n) + beside);
+        let gone =
+            ends.get(&at).into_iter().flatten().filter(|v| is_own(v) && made.contains_key(v) && !w.is_update(**v));
+        now -= gone.map(|v| w.kept(*v)).sum::<f64>();
+    }
+    Ok(found)
+}
+
+fn places(g: &Graph) -> Vec<Place> {
+    let mut sections = g.sections.iter().peekable();
+    let mut now = Place { unit: 0, inside: false, backward: false };
+    let mut place = |at: usize| {
+        while let Some(s) = sections.next_if(|s| s.at <= at) {
+            let backward = now.backward || s.backward;
+            // Forwards that run again in the backward are a part of it.
+            if backward == s.backward {
+                now = Place { unit: s.stage as usize / 2, inside: s.stage.is_multiple_of(2), backward };
+            }
+        }
+        now
+    };
+    (0..g.nodes.len()).map(&mut place).collect()
+}
+
+/// The units that variables and inputs lie with: of variables all that read them lie on one stage, of inputs the ops outside of
+/// units. States follow their parameters.
+fn homes(g: &Graph, places: &[Place], found: &mut Units) {
+    let mut readers: BTreeMap<ValueId, Vec<Place>> = BTreeMap::new();
+    for (n, place) in g.nodes.iter().zip(places).filter(|(n, p)| n.updates.is_empty() && !p.backward) {
+        for root in n.ins.iter().flatten().map(|v| g.root(*v)).filter(|v| g.is_external(*v)) {
+            readers.entry(root).or_default().push(*place);
+        }
+    }
+    for (v, all) in &readers {
+        let bound: Vec<usize> = match g.inputs.contains(v) {
+            true => all.iter().filter(|p| !p.inside).map(|p| p.unit).collect(),
+            false => all.iter().map(|p| p.unit).collect(),
+        };
+        let first = all.iter().map(|p| p.unit).min().unwrap_or(0);
+        let (low, high) = (bound.iter().min().copied().unwrap_or(first), bound.iter().max().copied().unwrap_or(first));
+        if low < high {
+            found.together.push((low, high));
+        }
+        found.homes.insert(*v, low);
+    }
+    for n in g.nodes.iter().filter(|n| !n.updates.is_empty()) {
+        follow(g, n, &mut found.homes);
+    }
+}
+
+fn follow(g: &Graph, n: &Node, homes: &mut HashMap<ValueId, usize>) {
+    for own in lists(n) {
+        let Some(home) = own.first().and_then(|i| n.ins[*i]).and_then(|v| homes.get(&g.root(v)).copied()) else {
+            continue;
+        };
+        for v in own.iter().skip(1).filter_map(|i| n.ins[*i]).filter(|v| g.is_external(*v)) {
+            homes.insert(v, home);
+        }
+    }
+}
