@@ -2,7 +2,8 @@
 
 python -m benches.dry_run gpt3          # 175 billion parameters on 1,024 devices: seconds and memory of the dry run
 python -m benches.dry_run world         # trace and compile of one rank, in worlds of 64 to 1,024 ranks
-python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's
+python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's;
+                                        # --ranks 4 for four
 python -m benches.published             # layouts whose throughput others have published (see there)
 """
 
@@ -59,16 +60,21 @@ SMALL = {
     "gpt": GPT2Config(vocabulary=4096, n_positions=128, n_layers=4, n_heads=8, width=256, dropout=0.0),
     "wide": GPT2Config(vocabulary=1024, n_positions=64, n_layers=2, n_heads=8, width=512, dropout=0.0),
 }
-LAYOUTS = {"data": (2, 1, 0), "tensor": (1, 2, 0), "zero 2": (2, 1, 2), "zero 3": (2, 1, 3)}
+
+
+def layouts(n: int) -> dict[str, tuple[int, int, int]]:
+    """By name the copies, the ranks of one, and the stage of ZeRO."""
+    mixed = {"data x tensor": (n // 2, 2, 0)} if n > 2 else {}
+    return {"data": (n, 1, 0), "tensor": (1, n, 0), **mixed, "zero 2": (n, 1, 2), "zero 3": (n, 1, 3)}
 
 
 def member() -> None:
-    """One rank of two: measures, runs, and prints what it took."""
+    """One rank of several: measures, runs, and prints what it took."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group()
-    cluster = torch.dryrun.calibrate("two processes")
+    cluster = torch.dryrun.calibrate("processes")
     for model, config in SMALL.items():
-        for layout, (dp, tp, zero) in LAYOUTS.items():
+        for layout, (dp, tp, zero) in layouts(torch.distributed.get_world_size()).items():
             gc.collect()
             before, _ = _oneflow._host_memory(False)
             graph, *inputs = gpt(config, dp, tp, 8, zero)
@@ -91,23 +97,25 @@ def member() -> None:
         print(json.dumps([cluster.flops, cluster.memory_bandwidth, cluster.launch, inside.latency, inside.bandwidth]))
 
 
-def processes() -> None:
-    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
+def processes(n: int) -> None:
+    env = {**os.environ, "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
     command = [sys.executable, "-m", "benches.dry_run", "member"]
     ranks = [
         subprocess.Popen(command, env={**env, "RANK": r, "LOCAL_RANK": r}, stdout=subprocess.PIPE, text=True)
-        for r in "01"
+        for r in map(str, range(n))
     ]
     *runs, numbers = [json.loads(line) for line in ranks[0].communicate()[0].splitlines() if line.startswith("[")]
-    ranks[1].wait()
+    for rank in ranks[1:]:
+        rank.communicate()
     flops, bandwidth, launch, latency, speed = numbers
     link = torch.auto_parallel.Link(latency, speed)
-    cluster = torch.auto_parallel.Cluster("two processes", 1, 2, flops, bandwidth, 1e10, link, link, launch=launch)
+    cluster = torch.auto_parallel.Cluster("processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch)
     print(
         f"{flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links {1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s"
     )
     for model, layout, took, peak, seconds in runs:
-        options = (SMALL[model], *LAYOUTS[layout][:2], 8, LAYOUTS[layout][2])
+        dp, tp, zero = layouts(n)[layout]
+        options = (SMALL[model], dp, tp, 8, zero)
         report = torch.dryrun.dry_run(gpt, *options, cluster=cluster, seconds=seconds)
         plain = torch.dryrun.dry_run(gpt, *options, cluster=cluster)
         print(
@@ -121,13 +129,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "world", "processes", "member"])
     parser.add_argument("--layers", type=int, default=96)
+    parser.add_argument("--ranks", type=int, default=2, help="of processes")
     options = parser.parse_args()
     if options.what.startswith("gpt3"):
         gpt3(options.layers, options.what != "gpt3")
     elif options.what == "world":
         world([64, 256, 1024])
     elif options.what == "processes":
-        processes()
+        processes(options.ranks)
     else:
         member()
 

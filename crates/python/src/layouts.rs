@@ -220,7 +220,6 @@ impl Layouts {
     /// Where a pipeline of so many stages is cut, and what its stages cost: the fastest whose stages hold no more than `memory`,
     /// else the one with the smallest peak. With `starts` the cut at these units. None where no cut is possible.
     #[pyo3(signature = (layouts, mesh, pins, zero, micro_batches, pipeline, starts=None))]
-    #[expect(clippy::too_many_arguments, reason = "a call from Python names them")]
     fn stages<'py>(
         &self,
         py: Python<'py>,
