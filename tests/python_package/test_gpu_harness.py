@@ -37,7 +37,9 @@ def test_a_fault_costs_the_case_that_met_it(tmp_path):
     assert "device" in text and len(text.splitlines()) < 40
 
 
-@pytest.mark.parametrize(("seed", "families"), [(1, "streams,memory,graphs,device,nccl"), (2, "streams,memory,graphs")])
+@pytest.mark.parametrize(
+    ("seed", "families"), [(1, "streams,memory,graphs,compiled,device,nccl"), (2, "streams,memory,graphs")]
+)
 def test_families_on_the_emulated_device(seed, families, tmp_path):
     """It has two GPUs and does the work of streams late, in an order that the seed chooses."""
     few = ("--families", families, "--skip-smoke", "--jobs", "2")

@@ -28,11 +28,14 @@ FILES = (
     "test_streams.py",
     "test_memory.py",
     "test_graphs.py",
+    "test_compiled.py",
     "test_nccl.py",
     "test_layers.py",
     "test_gpt.py",
     "test_table.py",
 )
+# Cases of a family that run in one process.
+PART = 500
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -125,10 +128,22 @@ def _families(options: argparse.Namespace) -> dict[str, tuple[Path, list[str]]]:
             if name == "test_table.py" and op:
                 family = f"ops: {folder_of.get(op[1], 'others')}"
             found.setdefault(family, (path, []))[1].append(case)
+    found = _in_parts(found)
     if options.families:
         wanted = options.families.split(",")
-        found = {family: entry for family, entry in found.items() if family.removeprefix("ops: ") in wanted}
+        found = {f: entry for f, entry in found.items() if f.removeprefix("ops: ").partition(",")[0] in wanted}
     return found
+
+
+def _in_parts(found: dict[str, tuple[Path, list[str]]]) -> dict[str, tuple[Path, list[str]]]:
+    """Cut large families: compiled for the first time, they would exceed the limit of a family."""
+    parts: dict[str, tuple[Path, list[str]]] = {}
+    for family, (path, cases) in found.items():
+        n = -(-len(cases) // PART) or 1
+        for k in range(n):
+            name = family if n == 1 else f"{family}, {k + 1} of {n}"
+            parts[name] = (path, cases[k * PART : (k + 1) * PART])
+    return parts
 
 
 def _run(family: tuple[Path, list[str]], options: argparse.Namespace) -> dict[str, Any]:

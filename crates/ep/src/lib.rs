@@ -9,4 +9,4 @@ pub mod cuda;
 mod provider;
 pub mod queues;
 
-pub use provider::{Block, Copy, Pinned, Provider, Queue, provider, register};
+pub use provider::{Block, Copy, Pinned, Position, Provider, Queue, Recorded, Recording, provider, register};

@@ -43,6 +43,30 @@ pub enum Copy {
     DeviceToDevice,
 }
 
+/// Where the generator of random numbers stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    pub seed: u64,
+    pub offset: u64,
+}
+
+/// A recording under way. Dropped before its end, it is given up, and nothing of it was done.
+pub trait Recording {
+    /// The queue to issue to.
+    fn queue(&self) -> Queue;
+    /// Ends the recording. An error: something that was issued cannot be recorded.
+    fn end(self: Box<Self>) -> Result<Box<dyn Recorded>>;
+}
+
+/// Work that is issued as a whole, as often as wanted. Nobody needs to wait before it is dropped.
+pub trait Recorded: Send {
+    /// Issues the work to its device's own queue, its random numbers drawn from `now` on rather than from where the generator
+    /// stood at the recording.
+    fn issue(&mut self, queue: Queue, now: Position) -> Result<()>;
+    /// Kernels and copies.
+    fn n_parts(&self) -> usize;
+}
+
 /// The interface of a device. Methods are called with a valid device index (`< device_count()`).
 pub trait Provider: Send + Sync {
     fn device_type(&self) -> DeviceType;
@@ -94,6 +118,20 @@ pub trait Provider: Send + Sync {
     }
     /// Notes that work of `queue` uses a block, which is handed out again only when that is done, too.
     fn record_use(&self, _index: u16, _block: Block, _queue: Queue) {}
+    /// Returns true if `begin_recording` is supported.
+    fn can_record(&self) -> bool {
+        false
+    }
+    /// Returns true if what is issued to a queue is recorded, rather than done.
+    fn is_recorded(&self, _queue: Queue) -> bool {
+        false
+    }
+    /// Records what is issued to the recording's queue from now on, with random numbers from `at`. What the work needs on the host,
+    /// as the bytes of a copy, cannot be recorded: the call fails, and so does the recording's end. Memory that the work touches
+    /// has the same addresses whenever it is issued; what is allocated for the recording's queue meanwhile stays.
+    fn begin_recording(&'static self, _index: u16, _at: Position) -> Result<Box<dyn Recording>> {
+        Err(Error::not_implemented(format!("recorded work on device type {:?}", self.device_type().name())))
+    }
     /// Waits for everything issued to the device.
     fn synchronize(&self, index: u16) -> Result<()>;
     /// Bytes (in use by blocks, held by the allocator).

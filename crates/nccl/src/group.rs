@@ -221,7 +221,7 @@ impl Shared {
             calls.iter_mut().for_each(|call| name_peer(call, usize::from(peer > host.rank())));
         }
         let current = self.cuda.queue(self.device);
-        let is_captured = self.cuda.is_captured(current);
+        let is_captured = self.cuda.is_capturing(current);
         let event = self.issue_between(&communicator, &calls, current, &go_on);
         let (cuda, device, is_awaited) = (self.cuda, self.device, AtomicBool::new(false));
         Ok(Arc::new(End { cuda, device, event: event?, is_barrier, is_captured, is_awaited }))

@@ -25,6 +25,7 @@ mod plan;
 mod pool;
 mod program;
 mod progress;
+mod replay;
 mod saved;
 mod session;
 mod sharing;

@@ -7,6 +7,7 @@ use crate::program::Program;
 use crate::sync::sync::atomic::AtomicBool;
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::Storage;
+use oneflow_ep::provider;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -45,14 +46,14 @@ pub fn measure(plan: &Plan, runs: usize) -> Result<HashMap<String, f64>> {
             names.push(i.signature());
         }
     }
-    let cancel = AtomicBool::new(false);
+    let (cancel, queue) = (AtomicBool::new(false), provider(Device::CPU.kind)?.queue(0));
     let mut times: Vec<Vec<f64>> = vec![Vec::with_capacity(runs); programs.len()];
     // The first run finds cold caches and memory that was never touched.
     for run in 0..=runs {
         for (p, t) in programs.iter_mut().zip(&mut times) {
             let start = Instant::now();
             // SAFETY: every buffer has memory of its size, made above, which nobody else touches.
-            unsafe { p.run(&cancel, &mut || Ok(())) }?;
+            unsafe { p.run(0..p.len(), queue, &cancel, &mut || Ok(())) }?;
             if run > 0 {
                 t.push(start.elapsed().as_secs_f64());
             }

@@ -2,14 +2,15 @@
 //! costs its kernel and one indirect call.
 
 use crate::actor::POLL;
-use crate::lower::{LaunchSpec, launches};
+use crate::lower::{LaunchSpec, find, launches};
 use crate::plan::{Buffer, Instr};
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
-use oneflow_core::{SpanKind, watch_span};
-use oneflow_ep::provider;
+use oneflow_core::{SpanKind, Traits, watch_span};
+use oneflow_ep::Queue;
 use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -44,6 +45,8 @@ struct Ready {
     offsets: Box<[(usize, u64)]>,
     /// The instruction, for errors.
     origin: u32,
+    /// Whether it exchanges data with other ranks.
+    talks: bool,
 }
 
 // SAFETY: the raw pointers are addresses of the session's memory; the program is moved to the thread of its task, which alone
@@ -61,14 +64,15 @@ impl Program {
             Program { ready: Vec::new(), origins: Vec::new(), bases: Vec::new(), places: HashMap::new(), device };
         for i in instrs {
             p.origins.push(i.origin.clone());
+            let talks = i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::COLLECTIVE)));
             for l in launches(i, device)? {
-                p.push(l, buffers)?;
+                p.push(l, buffers, talks)?;
             }
         }
         Ok(p)
     }
 
-    fn push(&mut self, l: LaunchSpec, buffers: &[Buffer]) -> Result<()> {
+    fn push(&mut self, l: LaunchSpec, buffers: &[Buffer], talks: bool) -> Result<()> {
         let at = self.ready.len() as u32;
         let kernel = l.prim.kernel(self.device.kind, &l.ins, &l.outs)?;
         let mut dims: Vec<i64> = Vec::new();
@@ -122,6 +126,7 @@ impl Program {
             seeds: l.seeds.into_vec().into_boxed_slice(),
             offsets: l.offsets.into_vec().into_boxed_slice(),
             origin: self.origins.len() as u32 - 1,
+            talks,
         });
         Ok(())
     }
@@ -132,6 +137,20 @@ impl Program {
     }
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
+    }
+
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// Whether a launch exchanges data with other ranks.
+    pub fn talks(&self, launch: usize) -> bool {
+        self.ready[launch].talks
+    }
+
+    /// Where the buffers lie, in the order of their places.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> {
+        self.bases.iter().map(|b| b.ptr as usize)
     }
 
     /// The buffers that its launches touch, by their places here.
@@ -167,14 +186,19 @@ impl Program {
         }
     }
 
-    /// Runs everything in order; between launches a raised flag, or `poll` (asked at times), ends it with an error.
+    /// Issues launches to a queue in order; between them a raised flag, or `poll` (asked at times), ends it with an error.
     ///
     /// # Safety
     /// Every used buffer has a base with memory of its size behind it, which nobody else touches meanwhile.
-    pub unsafe fn run(&mut self, cancel: &AtomicBool, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub unsafe fn run(
+        &self,
+        launches: Range<usize>,
+        queue: Queue,
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut asked = Instant::now();
-        let queue = provider(self.device.kind)?.queue(self.device.index);
-        for r in &self.ready {
+        for r in &self.ready[launches] {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::runtime("the run was interrupted"));
             }

@@ -16,12 +16,14 @@ use crate::lower::find;
 use crate::plan::*;
 use crate::program::Program;
 use crate::progress::Piece;
+use crate::replay::{Movable, Replays};
 use crate::sources;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Meta, Result};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{Pin, Storage, Tensor, Traits, copy_to_host, default_generator};
+use oneflow_ep::Position;
 use oneflow_ep::queues::{Chosen, Switched};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -186,7 +188,7 @@ impl Session {
                     // A collective that was issued is not given up: other ranks may be in it.
                     let talks = !instrs.is_empty() && instrs.iter().all(is_collective);
                     let cancel = if talks { Arc::default() } else { self.cancel.clone() };
-                    Some(Box::new(Compute::new(program, self.plan.clone(), t, cancel)))
+                    Some(Box::new(Compute::new(program, &self.plan, t, cancel, &self.written_inputs)))
                 }
             });
         }
@@ -595,6 +597,12 @@ impl Plan {
         Ok(found.into_iter().map(|x| x.1).collect())
     }
 
+    /// Compute tasks that touch a buffer.
+    fn n_tasks_of(&self, buffer: u32) -> usize {
+        let touches = |i: &Instr| i.outs.iter().chain(&i.ins).any(|o| o.buffer == buffer);
+        self.tasks.iter().filter(|t| matches!(&t.work, Work::Compute(p) if p.iter().any(touches))).count()
+    }
+
     /// Per variable or input: whether some instruction writes it. Ops that update inputs may write any operand.
     fn written(&self, n: usize, number: impl Fn(&Home) -> Option<&u32>) -> Vec<bool> {
         let mut written = vec![false; n];
@@ -620,6 +628,7 @@ struct Compute {
     cancel: Arc<AtomicBool>,
     /// Buffers whose address changes from step to step, by their places in the program.
     moving: Vec<(usize, Where)>,
+    replays: Replays,
 }
 
 enum Where {
@@ -631,9 +640,15 @@ enum Where {
 }
 
 impl Compute {
-    fn new(program: Program, plan: Arc<Plan>, task: &Task, cancel: Arc<AtomicBool>) -> Compute {
-        let mut moving = Vec::new();
+    fn new(program: Program, plan: &Plan, task: &Task, cancel: Arc<AtomicBool>, written_inputs: &[bool]) -> Compute {
+        let (mut moving, mut movable) = (Vec::new(), Vec::new());
         for (place, buffer) in program.used() {
+            let b = &plan.buffers[buffer as usize];
+            let is_result = matches!(b.home, Home::Output(_)) && plan.n_tasks_of(buffer) == 1;
+            let is_read = matches!(b.home, Home::Input(k) if !written_inputs[k as usize]);
+            if is_result || is_read {
+                movable.push(Movable { place, bytes: b.bytes, is_result });
+            }
             let home = match plan.buffers[buffer as usize].home {
                 Home::Arena { .. } => continue,
                 Home::Input(k) => Where::Input(k as usize),
@@ -650,7 +665,8 @@ impl Compute {
             };
             moving.push((place, home));
         }
-        Compute { program, cancel, moving }
+        let replays = Replays::new(&program, movable);
+        Compute { program, cancel, moving, replays }
     }
 }
 
@@ -671,11 +687,12 @@ impl Body for Compute {
                 Where::Consumed(k, p, o) => piece(ins, k, p, o),
                 Where::Produced(k, p, o) => piece(outs, k, p, o),
             };
-            self.program.set_base(*i, ptr.ok_or_else(missing)?);
+            self.replays.set_base(&mut self.program, *i, ptr.ok_or_else(missing)?);
         }
+        let random = Position { seed: run.seed, offset: run.offset };
         self.program.set_rng(run.seed, run.offset);
         // SAFETY: every used buffer got its memory above or at the start; sizes were checked by `Plan::check` and by the
         // session; the protocol gives the pieces to this actor alone, and the caller waits for the run.
-        unsafe { self.program.run(&self.cancel, act.poll) }
+        unsafe { self.replays.run(&self.program, random, &self.cancel, act.poll) }
     }
 }

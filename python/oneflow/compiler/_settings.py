@@ -147,7 +147,7 @@ def set_default_backend(backend: str | None) -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: programs run without recorded launches.
+    """Do nothing: results keep their memory, though programs on a GPU are issued as captured graphs.
 
     Example::
 

@@ -164,8 +164,10 @@ impl Cuda {
             None => {
                 let d = Drawn { cuda: self, queue, block: self.alloc_on(queue, 24)? };
                 d.set(queue, [0; 3])?;
-                // Launches on other streams come after this.
-                self.synchronize_queue(queue)?;
+                // Launches on other streams come after this. Faults of kernels are for those who wait for their results.
+                // SAFETY: streams live until the process ends.
+                unsafe { result::stream::synchronize(queue.raw.cast()) }
+                    .map_err(|e| driver_error("begin capture", e))?;
                 Arc::new(d)
             }
         };

@@ -15,6 +15,7 @@ pub mod lt;
 pub mod nccl;
 mod nvrtc;
 mod pinned;
+mod recording;
 mod stats;
 
 pub use cubin::directory as cubin_directory;
@@ -25,7 +26,7 @@ pub use nvrtc::{Nvrtc, nvrtc};
 pub use stats::{BlockInfo, BlockState, Kind, SIZES, SegmentInfo, Stat, Stats};
 
 use crate::queues::{Chosen, choose};
-use crate::{Block, Copy, Pinned, Provider, Queue};
+use crate::{Block, Copy, Pinned, Position, Provider, Queue, Recording};
 use alloc::DeviceMemory;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use oneflow_base::{Device, DeviceType, Error, Result};
@@ -50,6 +51,7 @@ pub struct Gpu {
     stream: Stream,
     memory: DeviceMemory,
     faults: fault::Faults,
+    recorder: recording::Recorder,
     /// `-arch` of the run-time compiler.
     pub arch: String,
     pub name: String,
@@ -236,11 +238,6 @@ impl Cuda {
         }
     }
 
-    /// Returns true if the queue's work is recorded in a graph rather than run.
-    pub fn is_captured(&self, queue: Queue) -> bool {
-        graph::is_any_capturing() && graph::capture_of(queue.raw.cast()).is_some()
-    }
-
     /// Runs what a capture of another thread would forbid though it touches none of its queues, as a question about an event.
     pub fn outside_of_captures<T>(&self, run: impl FnOnce() -> T) -> T {
         graph::outside_of_captures(run)
@@ -312,6 +309,7 @@ impl Gpu {
             stream: Stream(result::stream::create(result::stream::StreamKind::Default)?),
             memory: DeviceMemory::new(index, expands.then_some(total_memory)),
             faults: fault::Faults::new(index)?,
+            recorder: Default::default(),
             arch: nvrtc.arch_for(compute_capability.0, compute_capability.1),
             name: context.name()?,
             compute_capability,
@@ -440,6 +438,13 @@ impl Provider for Cuda {
         }
         self.device(queue.device.index)?;
         let stream: sys::CUstream = queue.raw.cast();
+        // A graph would read the memory again with each launch, when it may be gone.
+        if how == Copy::HostToDevice && self.is_capturing(queue) {
+            // SAFETY: streams live until the process ends. The question ends the capture.
+            let refused = unsafe { result::stream::synchronize(stream) }.err();
+            let code = sys::cudaError_enum::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+            return Err(driver_error("copy HostToDevice", refused.unwrap_or(DriverError(code))));
+        }
         let (to, from) = (dst as sys::CUdeviceptr, src as sys::CUdeviceptr);
         // SAFETY: both ranges are valid by the trait's contract.
         let done = unsafe {
@@ -516,6 +521,18 @@ impl Provider for Cuda {
         if let Some(gpu) = self.opened(index) {
             gpu.memory.record_use(queue.raw.cast(), block);
         }
+    }
+
+    fn can_record(&self) -> bool {
+        true
+    }
+
+    fn is_recorded(&self, queue: Queue) -> bool {
+        self.is_capturing(queue)
+    }
+
+    fn begin_recording(&'static self, index: u16, at: Position) -> Result<Box<dyn Recording>> {
+        self.begin_recording_at(index, at)
     }
 
     fn synchronize(&self, index: u16) -> Result<()> {
