@@ -3,6 +3,7 @@
 Collectives on GPUs are compared with those of the CPU, over the same ranks.
 """
 
+import datetime
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ if "WITHOUT_PACKAGES" in os.environ:
 import oneflow as flow
 import oneflow.distributed as dist
 import oneflow.nn as nn
+from oneflow.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 
 SUM, AVG, PRODUCT, MIN, MAX = (getattr(dist.ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"))
 BITS = [dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR]
@@ -158,6 +160,72 @@ def streams():
     assert flow.cuda.memory_allocated() == before
 
 
+def captures():
+    """Collectives in captured graphs: each launch exchanges what is there then."""
+    rank, device = join()
+    x, weight = flow.full((6,), 1.0 + rank, device=device), flow.full((3,), 2.0, device=device)
+    got, sent = flow.zeros(3, device=device), flow.zeros(2, device=device)
+
+    def step():
+        y = x * 2
+        work = dist.all_reduce(y, async_op=True)
+        z = weight * x[:3]
+        work.wait()
+        dist.reduce_scatter_tensor(got, y)
+        dist.broadcast(z, 1)
+        if rank == 0:
+            dist.send(x[:2], 1)
+        else:
+            dist.recv(sent, 0)
+        return y + 1, z
+
+    side = flow.cuda.Stream()
+    side.wait_stream(flow.cuda.current_stream())
+    with flow.cuda.stream(side):
+        step()
+    flow.cuda.current_stream().wait_stream(side)
+    flow.cuda.synchronize()
+    graph = flow.cuda.CUDAGraph()
+    with flow.cuda.graph(graph):
+        y, z = step()
+    for k in range(6):
+        x.fill_(k + 1.0 + rank)
+        graph.replay()
+        # Between launches collectives go on as ever.
+        total = flow.full((2,), float(k), device=device)
+        dist.all_reduce(total)
+        both = 2 * (2 * k + 3.0)
+        assert y.tolist() == [both + 1] * 6 and got.tolist() == [2 * both] * 3, (k, y.tolist(), got.tolist())
+        assert z.tolist() == [2 * (k + 2.0)] * 3 and total.tolist() == [2.0 * k] * 2, (k, z.tolist())
+        assert rank == 0 or sent.tolist() == [k + 1.0] * 2, k
+    flow.cuda.synchronize()
+    dist.barrier()
+
+
+def by_hand():
+    """A group made from a store, and a work with a timeout of its own."""
+    rank, n = int(os.environ["RANK"]), 2
+    flow.cuda.set_device(rank)
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), n, rank == 0)
+    options = dist.ProcessGroupNCCL.Options()
+    options._timeout = datetime.timedelta(seconds=90)
+    group = dist.ProcessGroupNCCL(dist.PrefixStore("nccl", store), rank, n, options)
+    assert isinstance(group, dist.ProcessGroupNCCL) and group.timeout() == 90.0
+    x = flow.full((3,), rank + 1.0, device=flow.device("cuda", rank))
+    group.allreduce(x).wait()
+    assert x.tolist() == [3.0] * 3
+    waits = dist.AllreduceOptions()
+    waits.timeout = datetime.timedelta(seconds=0.5)
+    if rank == 0:
+        work = group.allreduce([x], waits)
+        assert group.timeout() == 90.0
+        text = failure(lambda: (work.wait(), x.cpu()))
+        assert "all_reduce" in text and "timed out" in text, text
+    else:
+        text = failure(lambda: group.barrier().wait(60.0))
+        assert "timed out" in text, text
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -198,6 +266,65 @@ def ddp():
     assert n_calls >= 8 and dist.wire_calls()["all_reduce"] == 3 * n_calls, "several buckets a step"
 
 
+def sharded(where, rank, wrap=None, steps=4, **options):
+    """Parameters after some steps of a sharded model with dropped gradients, and the losses."""
+    flow.manual_seed(0)
+    model = Net()
+    model.last = nn.Linear(16, 4)
+    if wrap is not None:
+        model = wrap(model)
+    else:
+        mesh = dist.device_mesh.init_device_mesh(where, (2,))
+        for layer in (model.first, model.second):
+            fully_shard(layer, mesh=mesh, **options)
+        fully_shard(model, mesh=mesh, **options)
+    device = flow.device(where, rank) if where == "cuda" else flow.device("cpu")
+    assert all(p.to_local().device == device for p in model.parameters())
+    optimizer, losses = flow.optim.AdamW(model.parameters(), lr=0.05), []
+    for step in range(steps):
+        x = ((flow.arange(32).view(4, 8) + 5 * rank + step) % 7 / 7.0).to(device)
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss)
+    return [p.full_tensor().detach().cpu() for p in model.parameters()], [loss.item() for loss in losses]
+
+
+def fsdp():
+    """Slices, gathers and reductions on the GPUs, as on the CPU."""
+    rank, device = join()
+    policy = MixedPrecisionPolicy(param_dtype=flow.bfloat16, reduce_dtype=flow.float32)
+    for options in ({}, {"reshard_after_forward": False}, {"mp_policy": policy}):
+        near = {"rtol": 3e-2, "atol": 3e-2} if options.get("mp_policy") else {"rtol": 1e-4, "atol": 1e-5}
+        dist.reset_wire_counters()
+        expected, losses = sharded("cpu", rank, **options)
+        calls = dist.wire_calls()
+        dist.reset_wire_counters()
+        found, found_losses = sharded("cuda", rank, **options)
+        assert calls["all_gather"] > 8 and dist.wire_calls()["all_gather"] == calls["all_gather"]
+        assert all(flow.allclose(a, b, **near) for a, b in zip(expected, found, strict=True)), options
+        assert flow.allclose(flow.tensor(losses), flow.tensor(found_losses), **near), (losses, found_losses)
+    expected, losses = sharded("cpu", rank, FullyShardedDataParallel)
+    found, found_losses = sharded("cuda", rank, lambda m: FullyShardedDataParallel(m, device_id=rank))
+    assert all(flow.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(expected, found, strict=True))
+    # A module that is on the GPU says where to shard; the whole is freed after its use.
+    big = fully_shard(nn.Linear(512, 512, bias=False, device=device))
+    assert big.weight.to_local().device == device and big.weight.to_local().numel() == 512 * 256
+    big.unshard()
+    assert big.weight.device == device and big.weight.shape == (512, 512)
+    flow.cuda.synchronize()
+    whole = flow.cuda.memory_allocated()
+    big.reshard()
+    flow.cuda.synchronize()
+    freed = whole - flow.cuda.memory_allocated()
+    # An empty storage keeps the smallest block.
+    assert freed >= 512 * 512 * 4 - 512, freed
+    text = failure(lambda: FullyShardedDataParallel(nn.Linear(2, 2), device_id=1 - rank), ValueError)
+    assert f"cuda:{1 - rank} is not the current device" in text, text
+
+
 def global_tensors():
     """Layouts change on the GPUs, eagerly and in a graph."""
     rank, _ = join()
@@ -235,10 +362,10 @@ def global_tensors():
     assert dist.wire_calls()
 
 
-def failure(call):
+def failure(call, kind=RuntimeError):
     try:
         call()
-    except RuntimeError as error:
+    except kind as error:
         return str(error)
     raise AssertionError("no error")
 

@@ -55,7 +55,7 @@ def all_well(ended):
     assert [out for out, _ in ended] == ["well\n"] * len(ended), "\n".join(err for _, err in ended)
 
 
-@pytest.mark.parametrize("name", ["collectives", "streams", "ddp", "global_tensors"])
+@pytest.mark.parametrize("name", ["collectives", "streams", "ddp", "fsdp", "global_tensors", "captures", "by_hand"])
 def test_ranks_on_gpus_agree_with_the_cpu(name, two_gpus):
     all_well(run(name))
 

@@ -1,5 +1,6 @@
 //! The public interface of a process group: ranks that communicate. Handles bytes, dtypes and counts, and no tensor.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,6 +43,16 @@ pub trait ProcessGroup: Send + Sync {
     /// The memory of the request's spans stays valid until the work is complete, and meanwhile nobody writes to a span
     /// that is read or uses a span that is written. Spans of one request do not overlap.
     unsafe fn issue(&self, request: Request) -> Result<Work>;
+
+    /// As `issue`, with a deadline of the operation's own, counted from now; the group's where there is none.
+    ///
+    /// # Safety
+    /// As for [`ProcessGroup::issue`].
+    unsafe fn issue_within(&self, request: Request, timeout: Option<Duration>) -> Result<Work> {
+        let _own = OwnTimeout::set(timeout);
+        // SAFETY: the caller's promise.
+        unsafe { self.issue(request) }
+    }
 
     /// Starts several operations, which a backend may run as one: sends and receives among them cannot wait for each other.
     ///
@@ -214,6 +225,25 @@ pub trait ProcessGroup: Send + Sync {
     }
 }
 
+thread_local! {
+    static OWN_TIMEOUT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// While it lives, what this thread issues has a deadline of its own.
+struct OwnTimeout(Option<Duration>);
+
+impl OwnTimeout {
+    fn set(timeout: Option<Duration>) -> OwnTimeout {
+        OwnTimeout(OWN_TIMEOUT.replace(timeout))
+    }
+}
+
+impl Drop for OwnTimeout {
+    fn drop(&mut self) {
+        OWN_TIMEOUT.set(self.0);
+    }
+}
+
 /// What the backends of one group share: who its ranks are, how long operations may take, what was counted, and the backends for
 /// memory of devices, made when they are first asked for (`device.rs`).
 pub struct Ledger {
@@ -255,10 +285,12 @@ impl Ledger {
         &self.counters
     }
 
+    /// Of an operation that this thread issues now.
     pub fn deadline(&self) -> Instant {
         let now = Instant::now();
+        let timeout = OWN_TIMEOUT.get().unwrap_or_else(|| self.timeout());
         // A timeout beyond what the clock can tell is as good as a century.
-        now.checked_add(self.timeout()).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
+        now.checked_add(timeout).unwrap_or(now + Duration::from_secs(100 * 365 * 86_400))
     }
 
     /// The backends for devices that were made; they are no longer this group's.

@@ -389,19 +389,16 @@ impl PyGroup {
                 None
             }
             false => {
-                let usual = self.0.timeout();
-                let own = timeout.map(|t| seconds(Some(t), usual)).transpose()?;
-                own.iter().for_each(|t| self.0.set_timeout(*t));
+                let own = timeout.map(|t| seconds(Some(t), DEFAULT_TIMEOUT)).transpose()?;
                 let issue = || {
                     // SAFETY: the work keeps the tensors and their memory until it is complete; the rest is as above.
-                    unsafe { group.issue(request) }
+                    unsafe { group.issue_within(request, own) }
                 };
                 // The first operation on a device waits for the other ranks.
                 let work = match prepared.device.is_cpu() {
                     true => run(issue),
                     false => run(|| gate::detach(py, issue)),
                 };
-                own.iter().for_each(|_| self.0.set_timeout(usual));
                 let work = work?;
                 kept.into_iter().for_each(|k| work.keep_alive(k));
                 Some(work)

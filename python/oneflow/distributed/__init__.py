@@ -92,6 +92,7 @@ from oneflow.distributed._objects import (
 )
 from oneflow.distributed._point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from oneflow.distributed._process_group_gloo import ProcessGroupGloo
+from oneflow.distributed._process_group_nccl import ProcessGroupNCCL
 from oneflow.distributed._process_group_options import (
     AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -135,6 +136,7 @@ __all__ = [
     "PrefixStore",
     "ProcessGroup",
     "ProcessGroupGloo",
+    "ProcessGroupNCCL",
     "QueueEmptyError",
     "ReduceOp",
     "Reducer",

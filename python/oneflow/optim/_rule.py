@@ -10,7 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.optim import _differentiable
-from oneflow.optim.optimizer import SHARED, Group, Optimizer
+from oneflow.optim.optimizer import SHARED, Group, Optimizer, local_device
 
 State = dict[str, Tensor]
 
@@ -137,4 +137,4 @@ class RuleOptimizer(Optimizer):
 
 def zero_step(param: Tensor) -> Tensor:
     """A step count of zero on the parameter's device."""
-    return oneflow.zeros((), dtype=oneflow.float32, device=param.device)
+    return oneflow.zeros((), dtype=oneflow.float32, device=local_device(param))

@@ -241,7 +241,9 @@ class Optimizer:
         known = self._lr_tensors.get(index)
         if known is None:
             params = group["params"]
-            tensor = oneflow.tensor(float(lr), dtype=oneflow.float64, device=params[0].device if params else None)
+            tensor = oneflow.tensor(
+                float(lr), dtype=oneflow.float64, device=local_device(params[0]) if params else None
+            )
         elif known[0] == lr:
             return known[1]
         else:
@@ -269,7 +271,7 @@ class Optimizer:
         if known is not None:
             values = known[1].copy_(values)
         elif group["params"]:
-            values = values.to(group["params"][0].device)
+            values = values.to(local_device(group["params"][0]))
         self._live_tensors[index] = (rule[1], values)
 
     def _constants(self) -> list[tuple[str | None, Any]]:
@@ -434,6 +436,13 @@ _NO_CONSTANTS = frozenset(("params", "param_names", "lr", "initial_lr"))
 SHARED = frozenset(("step", "mu_product", "eta", "mu"))
 
 
+def local_device(param: Tensor) -> oneflow.device:
+    """Where this rank's part of a parameter is: of a global one on GPUs, the current one."""
+    if param.is_global and param.device.type == "cuda":
+        return oneflow.device("cuda", oneflow.cuda.current_device())
+    return param.device
+
+
 def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
     """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
     if isinstance(value, dict):
@@ -445,9 +454,9 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
             # Equal numbers become one tensor, whether or not they were one in the file.
             value = gather_full(value)
             count = float(value.item())
-            place = (group, key, count, str(param.device))
+            place = (group, key, count, str(local_device(param)))
             if place not in steps:
-                steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=param.device)
+                steps[place] = oneflow.tensor(count, dtype=oneflow.float32, device=local_device(param))
             return steps[place]
         if param.is_floating_point():
             value = value.to(dtype=param.dtype, device=param.device)

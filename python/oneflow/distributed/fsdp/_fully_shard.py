@@ -10,7 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
-from oneflow.distributed.fsdp._params import ParamGroup, ShardedParam, Uses
+from oneflow.distributed.fsdp._params import ParamGroup, ShardedParam, Uses, device_of, device_type_of
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
 from oneflow.distributed.fsdp._state import FSDPState, state_of
 from oneflow.distributed.tensor import Shard
@@ -35,6 +35,9 @@ def fully_shard(
     taken, gathers them in one collective, and reduces their gradients in one. Parameters become DTensors split along
     their first dimension; make the optimizer afterwards. Each rank has its own part of the batch, and gradients are
     averaged. The module becomes an :class:`FSDPModule` too.
+
+    Slices, and what is gathered and reduced, lie where the mesh is: a module of a CPU goes to a GPU with a mesh of type
+    "cuda". Without a mesh its parameters say where.
 
     The parameters of a module on the meta device get memory for their slices alone, without values: call ``to_empty``
     and the modules' ``reset_parameters``, or load them, before the first forward, which warns otherwise.
@@ -78,7 +81,7 @@ def fully_shard(
             raise ValueError(f"fully_shard: {type(one).__name__} was sharded before")
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
         raise NotImplementedError("fully_shard: reshard_after_forward is a bool; smaller groups are not supported")
-    mesh = _mesh_of(mesh)
+    mesh = _mesh_of(mesh, modules)
     policy = mp_policy or MixedPrecisionPolicy()
     ignored = {id(p) for p in ignored_params or ()}
     params = []
@@ -87,6 +90,7 @@ def fully_shard(
         if where is not None and not isinstance(where, Shard):
             raise ValueError(f"fully_shard: shard_placement_fn gives a Shard or None, got {where!r} for '{name}'")
         params.append(ShardedParam(uses, param, mesh, 0 if where is None else where.dim, policy.param_dtype, name))
+    _move_buffers(modules, device_of(mesh))
     state = FSDPState(modules, ParamGroup(params, mesh, policy) if params else None, policy, reshard_after_forward)
     for one in modules:
         object.__setattr__(one, "_fsdp_state", state)
@@ -95,9 +99,9 @@ def fully_shard(
     return module
 
 
-def _mesh_of(mesh: DeviceMesh | None) -> DeviceMesh:
+def _mesh_of(mesh: DeviceMesh | None, modules: list[Module]) -> DeviceMesh:
     if mesh is None:
-        return init_device_mesh("cpu", (distributed.get_world_size(),))
+        return init_device_mesh(device_type_of(modules), (distributed.get_world_size(),))
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
     if mesh.ndim == 2 and mesh.mesh_dim_names is None:
@@ -120,6 +124,15 @@ def _managed(modules: list[Module], ignored: set[int]) -> list[tuple[Tensor, Use
     for module in modules:
         visit(module, "")
     return list(found.values())
+
+
+def _move_buffers(modules: list[Module], device: oneflow.device) -> None:
+    """Buffers that no other call has taken go where the slices are."""
+    for module in modules:
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not buffer.is_meta and not buffer.is_global:
+                module._buffers[name] = buffer.to(device)
+        _move_buffers([child for child in module.children() if state_of(child) is None], device)
 
 
 @functools.cache

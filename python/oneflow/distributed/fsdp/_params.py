@@ -10,13 +10,10 @@ backward needs it. Filling is no write to the parameter: its version stays.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import warnings
 from collections.abc import Callable
 from typing import Any
-
-import numpy
 
 import oneflow
 from oneflow import Tensor, distributed
@@ -26,7 +23,7 @@ from oneflow.distributed.tensor import Shard, _layouts
 from oneflow.nn import Module, Parameter
 from oneflow.sbp import broadcast, split
 
-__all__ = ["ParamGroup", "ShardedParam"]
+__all__ = ["ParamGroup", "ShardedParam", "device_of", "device_type_of"]
 
 Uses = list[tuple[Module, str]]
 
@@ -38,6 +35,10 @@ class ShardedParam:
         self.uses, self.name = uses, what
         # With tensor parallelism the whole is what this rank has of it.
         whole = _layouts.local_part(param) if param.is_global else param.detach()
+        # Slices, and all that is gathered and reduced, lie where the mesh is.
+        self.device = device_of(mesh)
+        if not whole.is_meta:
+            whole = whole.to(self.device)
         if whole.dim() == 0:
             raise ValueError(
                 f"fully_shard doesn't support scalar parameters. Change {what} to a 1D tensor with numel equal to 1."
@@ -57,7 +58,7 @@ class ShardedParam:
         own = whole.narrow(self.dim, *self.slices[here]).clone(memory_format=oneflow.contiguous_format)
         if whole.is_meta:
             # The whole is never made: only the slice has memory, and somebody has yet to write its values.
-            own = oneflow.zeros(own.shape, dtype=own.dtype)
+            own = oneflow.zeros(own.shape, dtype=own.dtype, device=self.device)
         self._tensor_parallel = (param.placement, list(param.sbp), list(param.shape)) if param.is_global else None
         placement, layout = _placement_of_slices(param, mesh, self.dim)
         sharded = _layouts.assemble(own, placement, layout, list(param.shape))
@@ -117,17 +118,14 @@ class ShardedParam:
     def fill(self, parts: Tensor) -> None:
         """Fill the whole from the slices of all ranks: a matrix with a row for each."""
         if self._full is None:
-            self._full = oneflow.empty(self.shape, dtype=self.dtype)
+            self._full = oneflow.empty(self.shape, dtype=self.dtype, device=self.device)
             self.unsharded = self._as_parameter(self._full)
-        storage = self._full.untyped_storage()
-        size = self._full.element_size()
-        storage.resize_(self._full.numel() * size)
-        into = _elements(storage.data_ptr(), self._full.numel(), size).reshape(self.shape)
-        rows = _elements(parts.data_ptr(), parts.numel(), size).reshape(parts.shape)
-        for (start, length), row in zip(self.slices, rows, strict=True):
-            shape = (*self.shape[: self.dim], length, *self.shape[self.dim + 1 :])
-            at = (slice(None),) * self.dim + (slice(start, start + length),)
-            into[at] = row[: length * self.others].reshape(shape)
+        self._full.untyped_storage().resize_(self._full.numel() * self._full.element_size())
+        # A tensor with a version of its own.
+        whole = self._full.data
+        for (start, length), row in zip(self.slices, parts, strict=True):
+            part = whole.narrow(self.dim, start, length)
+            part.copy_(row[: length * self.others].view(part.shape))
 
     def _as_parameter(self, full: Tensor) -> Parameter:
         if self._tensor_parallel is None:
@@ -189,10 +187,15 @@ class ShardedParam:
             s.grad += grad
 
 
-def _elements(address: int, n: int, size: int) -> numpy.ndarray:
-    """Host memory as elements of some bytes each. Writing there is no write to a tensor: versions stay."""
-    memory: Any = (ctypes.c_char * (n * size)).from_address(address) if n else b""
-    return numpy.frombuffer(memory, dtype=f"u{size}" if size in (1, 2, 4, 8) else f"V{size}")
+def device_of(mesh: DeviceMesh) -> oneflow.device:
+    """This rank's device of a mesh: of its GPUs the current one."""
+    index = oneflow.cuda.current_device() if mesh.device_type == "cuda" else 0
+    return oneflow.device(mesh.device_type, index)
+
+
+def device_type_of(modules: list[Module]) -> str:
+    """Where the parameters of modules are, those of the meta device aside: of a mesh that nobody gives."""
+    return next((p.device.type for m in modules for p in m.parameters() if not p.is_meta), "cpu")
 
 
 def _no_dim(dim: int, whole: Tensor, what: str) -> int:
@@ -263,7 +266,7 @@ class ParamGroup:
             p.accept_empty()
         for params in _by_dtype(self.params, lambda p: p.dtype):
             total = sum(p.room for p in params)
-            own = oneflow.zeros(total, dtype=params[0].dtype)
+            own = oneflow.zeros(total, dtype=params[0].dtype, device=params[0].device)
             at = 0
             for p in params:
                 here = p.slice_here().reshape(-1)
@@ -272,7 +275,7 @@ class ParamGroup:
             if self.n == 1:
                 self._gathering.append((None, own.view(1, total), params))
                 continue
-            gathered = oneflow.empty(self.n * total, dtype=own.dtype)
+            gathered = oneflow.empty(self.n * total, dtype=own.dtype, device=own.device)
             work = distributed.all_gather_into_tensor(gathered, own, self.group, async_op=async_op)
             self._gathering.append((work, gathered.view(self.n, total), params))
 
@@ -326,7 +329,8 @@ class ParamGroup:
         outs = []
         for params in _by_dtype(trained, lambda p: self.policy.reduce_dtype or p.dtype):
             dtype = self.policy.reduce_dtype or params[0].dtype
-            outs.append((self._reduced([(p, p.take_grad()) for p in params], dtype), params))
+            grads = [(p, p.take_grad()) for p in params]
+            outs.append((self._reduced(grads, dtype), grads))
         if self.replicas is not None:
             flats = [out for out, _ in outs]
             if self._over_replicas is not None:
@@ -339,10 +343,12 @@ class ParamGroup:
             op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
             for out in flats:
                 distributed.all_reduce(out, op, self.replicas)
-        for out, params in outs:
+        for out, grads in outs:
             at = 0
-            counts = out[len(out) - len(params) :].tolist()
-            for p, count in zip(params, counts, strict=True):
+            # Asked only where a gradient is missing here: the answer has to come from the device.
+            is_complete = all(grad is not None for _, grad in grads)
+            counts = [1.0] * len(grads) if is_complete else out[len(out) - len(grads) :].tolist()
+            for (p, _), count in zip(grads, counts, strict=True):
                 if count:
                     p.add_grad(out[at : at + p.room])
                 at += p.room
@@ -350,17 +356,20 @@ class ParamGroup:
     def _reduced(self, grads: list[tuple[ShardedParam, Tensor | None]], dtype: Any) -> Tensor:
         """This rank's slices of the averages, one after the other; then for each whether any rank had a gradient."""
         total = sum(p.room for p, _ in grads) + len(grads)
-        rows = oneflow.zeros(self.n, total, dtype=dtype)
+        device = grads[0][0].device
+        rows = oneflow.zeros(self.n, total, dtype=dtype, device=device)
         at = 0
         for p, grad in grads:
             if grad is not None:
                 p.pack_grad(grad, rows[:, at : at + p.room])
             at += p.room
-        rows[:, at:] = oneflow.tensor([float(grad is not None) for _, grad in grads], dtype=dtype)
+        for k, (_, grad) in enumerate(grads):
+            if grad is not None:
+                rows[:, at + k].fill_(1)
         if self.n == 1:
             out = rows.view(-1)
         else:
-            out = oneflow.empty(total, dtype=dtype)
+            out = oneflow.empty(total, dtype=dtype, device=device)
             op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
             distributed.reduce_scatter_tensor(out, rows.view(-1), op, self.group)
         if self.divide_by is not None:

@@ -17,6 +17,7 @@ from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
 from oneflow.distributed.fsdp import api
 from oneflow.distributed.fsdp._fully_shard import FSDPModule, fully_shard
+from oneflow.distributed.fsdp._params import device_of, device_type_of
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
 from oneflow.distributed.fsdp._state import state_of
 from oneflow.distributed.fsdp.api import (
@@ -68,7 +69,8 @@ class FullyShardedDataParallel(Module):
         ignored_modules, ignored_states: modules and parameters that stay as they are.
         param_init_fn: called with each module that has parameters on the meta device, to give them memory and values.
             By default they get memory, and ``reset_parameters`` is called.
-        device_id, forward_prefetch, limit_all_gathers: accepted; they change no result.
+        device_id: the GPU to shard on, which is the current one; by default where the module's parameters are.
+        forward_prefetch, limit_all_gathers: accepted; they change no result.
         sync_module_states: make parameters and buffers those of the first rank before they are cut.
         use_orig_params: accepted; parameters keep their names and shapes, as DTensors, either way.
         device_mesh: in place of ``process_group``; of two dimensions for the hybrid strategies.
@@ -109,7 +111,8 @@ class FullyShardedDataParallel(Module):
                 "Cannot pass both process_group and device_mesh at the same time. Please just pass only one."
             )
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
-        mesh = _mesh(process_group, device_mesh, strategy)
+        where = _device_type(device_id, module)
+        mesh = _mesh(process_group, device_mesh, strategy, where)
         mixed = mixed_precision or MixedPrecision()
         if mixed.keep_low_precision_grads or mixed._module_classes_to_ignore:
             raise NotImplementedError(
@@ -118,7 +121,7 @@ class FullyShardedDataParallel(Module):
             )
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
-            _materialise(module, param_init_fn)
+            _materialise(module, param_init_fn, device_of(mesh))
             _synchronise(module, mesh, ignored)
         self.sharding_strategy, self.mixed_precision, self.device_mesh = strategy, mixed, mesh
 
@@ -130,7 +133,7 @@ class FullyShardedDataParallel(Module):
                 reduce_dtype=precision.reduce_dtype or precision.param_dtype,
                 cast_forward_inputs=casts,
             )
-            _materialise(target, param_init_fn)
+            _materialise(target, param_init_fn, device_of(mesh))
             keeps = own.get("sharding_strategy", strategy) in _KEEPS
             fully_shard(
                 target,
@@ -322,7 +325,7 @@ def _sharded(module: Module) -> FSDPModule:
     return module
 
 
-def _materialise(target: Module, param_init_fn: Callable[[Module], None] | None) -> None:
+def _materialise(target: Module, param_init_fn: Callable[[Module], None] | None, device: oneflow.device) -> None:
     """Give memory and values to parameters on the meta device that no call has sharded yet."""
     for module in target.modules():
         own = [t for t in (*module._parameters.values(), *module._buffers.values()) if t is not None]
@@ -337,7 +340,7 @@ def _materialise(target: Module, param_init_fn: Callable[[Module], None] | None)
                     f"FullyShardedDataParallel: {type(module).__name__} is on the meta device and has no "
                     "reset_parameters(); give param_init_fn"
                 )
-            module.to_empty(device="cpu", recurse=False)
+            module.to_empty(device=device, recurse=False)
             with oneflow.no_grad():
                 reset()
         left = [name for name, t in module._parameters.items() if t is not None and t.is_meta]
@@ -347,7 +350,20 @@ def _materialise(target: Module, param_init_fn: Callable[[Module], None] | None)
             )
 
 
-def _mesh(group: Any, mesh: DeviceMesh | None, strategy: ShardingStrategy) -> DeviceMesh:
+def _device_type(device_id: Any, module: Module) -> str:
+    """Where to shard: on the device that is named, which is the current one of its type, or where the module is."""
+    if device_id is None:
+        return device_type_of([module])
+    device = oneflow.device("cuda", device_id) if isinstance(device_id, int) else oneflow.device(device_id)
+    if device.type == "cuda" and device.index != oneflow.cuda.current_device():
+        raise ValueError(
+            f"FullyShardedDataParallel: device_id {device} is not the current device, "
+            f"cuda:{oneflow.cuda.current_device()}: call cuda.set_device({device.index}) first"
+        )
+    return device.type
+
+
+def _mesh(group: Any, mesh: DeviceMesh | None, strategy: ShardingStrategy, where: str) -> DeviceMesh:
     if strategy in _HYBRID:
         if mesh is not None:
             if mesh.ndim != 2:
@@ -359,15 +375,15 @@ def _mesh(group: Any, mesh: DeviceMesh | None, strategy: ShardingStrategy) -> De
             columns: list[Any] = [None] * len(replicas)
             distributed.all_gather_object(columns, shares, group[1])
             names = ("replicate", "shard")
-            return DeviceMesh("cpu", columns, mesh_dim_names=names, _groups_of_dims=[group[1], group[0]])
+            return DeviceMesh(where, columns, mesh_dim_names=names, _groups_of_dims=[group[1], group[0]])
         n, own = distributed.get_world_size(), max(oneflow._oneflow._launch()[3], 1)
         own = own if n % own == 0 else n
-        return init_device_mesh("cpu", (n // own, own), mesh_dim_names=("replicate", "shard"))
+        return init_device_mesh(where, (n // own, own), mesh_dim_names=("replicate", "shard"))
     if mesh is None:
         mesh = (
-            init_device_mesh("cpu", (distributed.get_world_size(),))
+            init_device_mesh(where, (distributed.get_world_size(),))
             if group is None
-            else DeviceMesh.from_group(group, "cpu")
+            else DeviceMesh.from_group(group, where)
         )
     if mesh.ndim != 1:
         raise ValueError(f"{strategy} needs a device_mesh of one dimension, got {mesh}")
@@ -391,7 +407,7 @@ def _synchronise(module: Module, mesh: DeviceMesh, ignored: set[Tensor]) -> None
         for tensor in [*module.parameters(), *module.buffers()]:
             if id(tensor) in left or tensor.is_global:
                 continue
-            whole = tensor.detach().contiguous()
+            whole = tensor.detach().to(device_of(mesh)).contiguous()
             for axis in range(mesh.ndim):
                 group = mesh.get_group(axis)
                 distributed.broadcast(whole, distributed.get_global_rank(group, 0), group)

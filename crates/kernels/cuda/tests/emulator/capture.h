@@ -4,6 +4,8 @@
 struct Node {
     std::set<size_t> after;
     std::function<Result()> run;
+    // Of work that waits for other processes: what is tried until it returns true, made anew for each launch of the graph.
+    std::function<std::function<bool()>()> make;
 };
 struct Graph {
     std::vector<Node> nodes;
@@ -44,10 +46,10 @@ static Result unsafe_call() {
     }
     return 0;
 }
-static Result add_node(Stream* s, std::function<Result()> run) {
+static Result add_node(Stream* s, std::function<Result()> run, std::function<std::function<bool()>()> make = nullptr) {
     if (s->capture->is_refused) return 901;
     std::vector<Node>& nodes = s->capture->graph->nodes;
-    nodes.push_back(Node{s->last, std::move(run)});
+    nodes.push_back(Node{s->last, std::move(run), std::move(make)});
     s->last = {nodes.size() - 1};
     return 0;
 }
@@ -61,20 +63,35 @@ static Result join(Stream* s, Event* e) {
     s->last.insert(e->nodes.begin(), e->nodes.end());
     return 0;
 }
-static Result run_graph(const Graph& g) {
-    std::vector<bool> done(g.nodes.size());
-    for (size_t n = 0; n < g.nodes.size(); n++) {
+// A graph on its way.
+struct Launch {
+    std::shared_ptr<Graph> graph;
+    std::vector<bool> done;
+    std::vector<std::function<bool()>> waiting;
+    Result result = 0;
+};
+// Returns true at the end, false where all that could go on waits for other processes.
+static bool run_graph(Launch& l) {
+    const std::vector<Node>& nodes = l.graph->nodes;
+    std::set<size_t> stuck;
+    for (;;) {
         std::vector<size_t> able;
-        for (size_t i = 0; i < g.nodes.size() && able.size() < 64; i++) {
-            const auto& after = g.nodes[i].after;
-            if (!done[i] && std::all_of(after.begin(), after.end(), [&](size_t k) { return done[k]; })) able.push_back(i);
+        size_t left = 0;
+        for (size_t i = 0; i < nodes.size() && able.size() < 64; i++) {
+            const auto& after = nodes[i].after;
+            left += !l.done[i];
+            if (!l.done[i] && !stuck.count(i) && std::all_of(after.begin(), after.end(), [&](size_t k) { return l.done[k]; }))
+                able.push_back(i);
         }
+        if (able.empty()) return left == 0;
         const size_t next = able[draw() % able.size()];
-        if (g.nodes[next].run)
-            if (Result r = g.nodes[next].run()) return r;
-        done[next] = true;
+        if (l.waiting[next] && !l.waiting[next]()) {
+            stuck.insert(next);
+            continue;
+        }
+        if (nodes[next].run && (l.result = nodes[next].run())) return true;
+        l.done[next] = true;
     }
-    return 0;
 }
 // All that nodes come after, and they themselves.
 static std::set<size_t> before(const Graph& g, std::set<size_t> nodes) {
@@ -136,9 +153,23 @@ Result cuGraphInstantiateWithFlags(std::shared_ptr<Graph>** exec, Graph* g, unsi
 Result cuGraphLaunch(std::shared_ptr<Graph>* exec, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
+    const std::shared_ptr<Launch> l(new Launch{*exec});
+    l->done.resize(l->graph->nodes.size());
+    l->waiting.resize(l->done.size());
+    bool waits = false;
+    for (const Node& node : l->graph->nodes) waits = waits || node.make;
+    if (waits && is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
     launches++;
-    const std::shared_ptr<Graph> graph = *exec;
-    return issue(stream, Work{nullptr, 0, [graph] { return run_graph(*graph); }});
+    // In a capture it becomes a node, which starts anew each time.
+    if (!waits) return issue(stream, Work{nullptr, 0, [l] {
+        l->done.assign(l->done.size(), false);
+        run_graph(*l);
+        return l->result;
+    }});
+    // In the order in which the calls were made, as all ranks launch them.
+    for (size_t i = 0; i < l->done.size(); i++)
+        if (l->graph->nodes[i].make) l->waiting[i] = l->graph->nodes[i].make();
+    return issue(stream, Work{nullptr, 0, [l] { return l->result; }, [l] { return run_graph(*l); }});
 }
 Result cuGraphDestroy(Graph* g) { LOCKED; delete g; return 0; }
 Result cuGraphExecDestroy(std::shared_ptr<Graph>* exec) { LOCKED; delete exec; return 0; }

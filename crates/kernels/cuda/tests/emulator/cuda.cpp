@@ -479,12 +479,18 @@ Result emulator_issue(void* stream, void (*run)(void*), void* what, void (*free)
     const std::shared_ptr<void> kept(what, free);
     return issue(stream, Work{nullptr, 0, [=] { run(kept.get()); return 0; }});
 }
-// Work of a library that waits for other processes: `advance` is called when the stream comes to it, until it returns 1.
-Result emulator_issue_waiting(void* stream, int (*advance)(void*), void* what, void (*free)(void*)) {
+// Work of a library that waits for other processes: `advance` is called with what `begin` makes of `what` when the stream comes
+// to it, until it returns 1. `begin` is called when the work is issued; for a graph, at each of its launches.
+Result emulator_issue_waiting(void* stream, int (*advance)(void*), void* what, void* (*begin)(void*), void (*free)(void*)) {
     LOCKED;
-    if (is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
+    if (Result r = failed()) return r;
     const std::shared_ptr<void> kept(what, free);
-    return issue(stream, Work{nullptr, 0, nullptr, [=] { return advance(kept.get()) != 0; }});
+    const auto make = [=]() -> std::function<bool()> {
+        const std::shared_ptr<void> begun(begin(kept.get()), free);
+        return [=] { return advance(begun.get()) != 0; };
+    };
+    if (is_captured(stream)) return add_node((Stream*)stream, nullptr, make);
+    return issue(stream, Work{nullptr, 0, nullptr, make()});
 }
 // The index of the current device, or -1.
 int emulator_device() { return context ? context->index : -1; }

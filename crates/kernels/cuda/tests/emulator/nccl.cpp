@@ -301,28 +301,30 @@ static int progress(void* what) {
     return done;
 }
 
-static Result issue(const std::shared_ptr<Launch>& launch) {
-    typedef int (*Issue)(void*, int (*)(void*), void*, void (*)(void*));
-    static const Issue emulator = (Issue)driver("emulator_issue_waiting");
-    if (!emulator) return said(CUDA_ERROR, "this is no emulated device");
-    static std::atomic<long> n_issued{0};
-    static const long limit = number("EMULATOR_NCCL_FAILS_AFTER", -1);
-    if (limit >= 0 && n_issued++ >= limit) launch->comm->fail(REMOTE_ERROR, "a planted failure");
-    launch->comm->outstanding++;
-    const auto free = [](void* what) { delete (Launch*)what; };
-    if (emulator(launch->stream, progress, new Launch(*launch), free)) {
-        launch->comm->outstanding--;
-        return said(CUDA_ERROR, "the stream takes no operation");
-    }
-    return SUCCESS;
-}
-// Gives calls their turns, in the order in which they were made.
-static Result take(const std::shared_ptr<Launch>& launch) {
+// A launch with the turns of its calls, in the order in which launches were made.
+static void* begin(void* what) {
+    Launch* launch = new Launch(*(Launch*)what);
     Comm& c = *launch->comm;
     for (Call& call : launch->calls)
         call.turn = call.stamp.kind == SEND   ? ++c.n_sent[call.peer]
                     : call.stamp.kind == RECV ? ++c.n_received[call.peer]
                                               : ++c.n_collectives;
+    c.outstanding++;
+    return launch;
+}
+static Result issue(const std::shared_ptr<Launch>& launch) {
+    typedef int (*Issue)(void*, int (*)(void*), void*, void* (*)(void*), void (*)(void*));
+    static const Issue emulator = (Issue)driver("emulator_issue_waiting");
+    if (!emulator) return said(CUDA_ERROR, "this is no emulated device");
+    static std::atomic<long> n_issued{0};
+    static const long limit = number("EMULATOR_NCCL_FAILS_AFTER", -1);
+    if (limit >= 0 && n_issued++ >= limit) launch->comm->fail(REMOTE_ERROR, "a planted failure");
+    const auto free = [](void* what) { delete (Launch*)what; };
+    if (emulator(launch->stream, progress, new Launch(*launch), begin, free)) return said(CUDA_ERROR, "the stream takes no operation");
+    return SUCCESS;
+}
+static Result take(const std::shared_ptr<Launch>& launch) {
+    Comm& c = *launch->comm;
     if (c.draw() & 1) return issue(launch);
     c.deferred.push_back(launch);
     c.patience = (int)(c.draw() % 3);
