@@ -29,6 +29,7 @@ FILES = (
     "test_memory.py",
     "test_graphs.py",
     "test_compiled.py",
+    "test_linalg.py",
     "test_nccl.py",
     "test_layers.py",
     "test_gpt.py",

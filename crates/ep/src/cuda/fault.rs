@@ -25,6 +25,11 @@ impl Fault {
     /// Of bags.
     pub const OFFSETS: i64 = 4;
     pub const SORTER: i64 = 5;
+    /// Of LU factorisations.
+    pub const PIVOTS: i64 = 6;
+    /// Decompositions of a batch that did not converge: the item, how many there are, and the number of values.
+    pub const EIGH: i64 = 7;
+    pub const SVD: i64 = 8;
 
     fn error(self, device: u16) -> Error {
         let Fault { kind, value, dim, size } = self;
@@ -36,11 +41,24 @@ impl Fault {
                     "embedding_bag: offsets have to start with 0, not to decrease, and to end by {size}, got {value}"
                 )
             }
+            Fault::PIVOTS => format!("lu_unpack: LU_pivots[{dim}] is {value}, of {size} rows"),
+            Fault::EIGH | Fault::SVD => {
+                let (op, values) =
+                    if kind == Fault::EIGH { ("eigh", "eigenvalues") } else { ("svd", "singular values") };
+                let item = if dim > 1 { format!("(Batch element {value}): ") } else { String::new() };
+                format!(
+                    "linalg.{op}: {item}The algorithm failed to converge because the input matrix is ill-conditioned, has too many repeated {values}, or contains non-finite values (error code: {size})."
+                )
+            }
             Fault::SORTER => "searchsorted(): sorter index out of range".into(),
             _ => format!("index {value} is out of bounds for dimension {dim} with size {size}"),
         };
         let text = format!("{what} (found on cuda:{device} by an operation issued before this synchronisation)");
-        if matches!(kind, Fault::INDEX | Fault::TARGET) { Error::index(text) } else { Error::runtime(text) }
+        match kind {
+            Fault::INDEX | Fault::TARGET => Error::index(text),
+            Fault::EIGH | Fault::SVD => Error::linalg(text),
+            _ => Error::runtime(text),
+        }
     }
 }
 

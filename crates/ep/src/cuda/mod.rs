@@ -9,6 +9,7 @@ mod cubin;
 mod discover;
 mod expandable;
 mod fault;
+pub mod fft;
 pub mod graph;
 mod kernel;
 pub mod lt;
@@ -16,6 +17,7 @@ pub mod nccl;
 mod nvrtc;
 mod pinned;
 mod recording;
+pub mod solver;
 mod stats;
 
 pub use cubin::directory as cubin_directory;
@@ -38,6 +40,8 @@ use std::sync::{Arc, Mutex, Once, OnceLock};
 pub struct Cuda {
     devices: Vec<OnceLock<Gpu>>,
     opening: Mutex<()>,
+    /// Releases of CUDA whose libraries the driver runs, the most wanted first.
+    majors: Vec<u32>,
     nvrtc: &'static Nvrtc,
     lt: &'static lt::Lt,
     functions: kernel::Functions,
@@ -147,6 +151,7 @@ impl Cuda {
         Ok(Cuda {
             devices,
             opening: Mutex::new(()),
+            majors,
             nvrtc,
             lt,
             functions: Default::default(),
@@ -160,6 +165,16 @@ impl Cuda {
 
     pub fn lt(&self) -> &'static lt::Lt {
         self.lt
+    }
+
+    /// cuFFT, loaded on first use; an error where there is none.
+    pub fn fft(&self) -> Result<&'static fft::Fft> {
+        fft::fft_of(&self.majors)
+    }
+
+    /// cuSOLVER and cuBLAS, loaded on first use; an error where one is missing.
+    pub fn solver(&self) -> Result<&'static solver::Solver> {
+        solver::solver_of(&self.majors)
     }
 
     /// A device, opened on first use, its context current on this thread.

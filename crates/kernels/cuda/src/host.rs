@@ -22,16 +22,15 @@ pub fn set_notice(f: NoticeFn) {
 }
 
 /// Once a primitive.
-fn notice(primitive: &Primitive) -> Result<()> {
+fn notice(primitive: &Primitive, why: &str) -> Result<()> {
     static SAID: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut said = SAID.lock().unwrap_or_else(|e| e.into_inner());
     let first = said.get_or_insert_default().insert(primitive.name);
     drop(said);
     match NOTICE.get() {
-        Some(say) if first => say(&format!(
-            "{}: there is no CUDA kernel for these operands; it runs on the host, and each call waits for the device",
-            primitive.name
-        )),
+        Some(say) if first => {
+            say(&format!("{}: {why}; it runs on the host, and each call waits for the device", primitive.name))
+        }
         _ => Ok(()),
     }
 }
@@ -80,8 +79,26 @@ impl Mirror {
 /// # Safety
 /// The contract of `prim::KernelFn`.
 pub unsafe fn run(primitive: &'static Primitive, l: &Launch<'_>) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { run_because(primitive, l, "there is no CUDA kernel for these operands") }
+}
+
+/// As `run`, with the reason for the notice.
+///
+/// # Safety
+/// As for `run`.
+pub unsafe fn run_because(primitive: &'static Primitive, l: &Launch<'_>, why: &str) -> Result<()> {
+    notice(primitive, why)?;
+    // SAFETY: the caller's promise.
+    unsafe { run_silently(primitive, l) }
+}
+
+/// As `run`, without a notice: for errors in the host's words.
+///
+/// # Safety
+/// As for `run`.
+pub unsafe fn run_silently(primitive: &'static Primitive, l: &Launch<'_>) -> Result<()> {
     let kernel = primitive.on(DeviceType::CPU)?;
-    notice(primitive)?;
     let mirrors = |views: &[Option<View<'_>>]| -> Result<Vec<Option<Mirror>>> {
         // SAFETY: the views are valid by the launch's contract.
         views.iter().map(|v| v.as_ref().map(|v| unsafe { Mirror::new(l.queue, v) }).transpose()).collect()

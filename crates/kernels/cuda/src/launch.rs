@@ -44,6 +44,8 @@ pub enum Family {
     LogCumSumExp,
     RandomBy,
     Rnn,
+    Scale,
+    Solver,
 }
 
 /// A compiled kernel's identity: family, then everything its text depends on.

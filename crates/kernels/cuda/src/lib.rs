@@ -13,6 +13,7 @@ mod conv;
 mod conv_geometry;
 mod conv_mma;
 mod elementwise;
+mod fft;
 pub mod host;
 pub mod host_check;
 mod index;
@@ -28,6 +29,7 @@ mod resample;
 mod rnn;
 mod row;
 mod rows;
+mod solver;
 mod sort;
 mod sources;
 mod text;
@@ -39,7 +41,8 @@ pub use sources::{all_sources, expr_sources};
 use oneflow_base::{DeviceType, ErrorKind};
 use oneflow_kernels_prim as prim;
 
-/// A slot's function: the kernel, or the host for complex numbers that it does not take; without a kernel, the host.
+/// A slot's function: the kernel, or the host for complex numbers that it does not take; a vendor's library, or the host for all that
+/// it does not take and where it is missing; without either, the host.
 macro_rules! slot {
     ($primitive:ident) => {
         // SAFETY: by the contract of the slot.
@@ -51,6 +54,16 @@ macro_rules! slot {
             // SAFETY: as above; what a kernel does not take it says before it launches anything.
             Err(e) if e.kind() == ErrorKind::NotImplemented && host::is_complex(l) => unsafe {
                 host::run(&prim::$primitive, l)
+            },
+            done => done,
+        })
+    };
+    ($primitive:ident, $kernel:path, or host) => {
+        // SAFETY: by the contract of the slot.
+        (&prim::$primitive, |l| match unsafe { $kernel(l) } {
+            // SAFETY: as above.
+            Err(e) if e.kind() == ErrorKind::NotImplemented => unsafe {
+                host::run_because(&prim::$primitive, l, e.text())
             },
             done => done,
         })
@@ -114,20 +127,21 @@ pub fn register() {
         slot!(CROSS_ENTROPY_REDUCED, nn::cross_entropy_reduced),
         slot!(RNN, rnn::rnn),
         slot!(RNN_BACKWARD, rnn::rnn_backward),
+        // By vendors' libraries.
+        slot!(FFT, fft::fft, or host),
+        slot!(CHOLESKY, solver::cholesky, or host),
+        slot!(LU_FACTOR, solver::lu_factor, or host),
+        slot!(LU_PERMUTATION, solver::lu_permutation),
+        slot!(TRIANGULAR_SOLVE, solver::triangular_solve, or host),
+        slot!(GEQRF, solver::geqrf, or host),
+        slot!(HOUSEHOLDER_PRODUCT, solver::householder_product, or host),
+        slot!(EIGH, solver::eigh, or host),
+        slot!(SVD, solver::svd, or host),
         // By the host: rare, and made of few long steps that depend on each other.
         slot!(CTC_LOSS),
         slot!(CTC_LOSS_BACKWARD),
-        slot!(CHOLESKY),
-        slot!(LU_FACTOR),
-        slot!(LU_PERMUTATION),
-        slot!(TRIANGULAR_SOLVE),
-        slot!(GEQRF),
-        slot!(HOUSEHOLDER_PRODUCT),
-        slot!(EIGH),
         slot!(EIG),
-        slot!(SVD),
         slot!(MATRIX_EXP),
-        slot!(FFT),
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CUDA, *f);

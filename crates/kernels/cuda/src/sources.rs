@@ -2,8 +2,8 @@
 
 use crate::row::{self, RowKind, Share};
 use crate::{
-    attention, attention_mma, channel_norm, conv, conv_mma, elementwise, index, matmul, nn, optimizer, pool, random,
-    reduce, resample, rnn, rows, sort,
+    attention, attention_mma, channel_norm, conv, conv_mma, elementwise, fft, index, matmul, nn, optimizer, pool,
+    random, reduce, resample, rnn, rows, solver, sort,
 };
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
@@ -30,6 +30,7 @@ pub fn expr_sources(expr: &Expr) -> Result<Vec<Text>> {
 pub fn all_sources() -> Result<Vec<Text>> {
     let mut all = vec![index::keys_text(), sort::rows_text()];
     all.extend((0..3).map(sort::radix_text));
+    all.extend((0..4).map(solver::text));
     for from in REAL {
         for to in REAL {
             all.push(elementwise::copy_text(from, to)?);
@@ -74,6 +75,7 @@ pub fn all_sources() -> Result<Vec<Text>> {
         all.push(matmul::tiled_text(from)?);
         all.push(matmul::epilogue_text(if from == DType::Bool { DType::I64 } else { from }, Activation::None)?);
     }
+    all.extend([fft::scale_text(DType::F32)?, fft::scale_text(DType::F64)?]);
     for d in FLOATS {
         for flag in [false, true] {
             all.extend([nn::softmax_text(d, true, flag)?, nn::softmax_text(d, false, flag)?]);
