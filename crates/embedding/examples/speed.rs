@@ -59,7 +59,7 @@ fn main() {
             Batch::from_ids(ids, None, 1, None).expect("ids")
         };
         let mut rows = vec![0f32; N_IDS * dim];
-        let of: Vec<u32> = (0..N_IDS).map(|p| (p / BAG) as u32).collect();
+        let ends: Vec<u32> = (1..=N_IDS / BAG).map(|bag| (bag * BAG) as u32).collect();
         let unique = best(|| {
             let b = batch();
             timed(|| assert!(b.n_unique() > 0))
@@ -69,7 +69,7 @@ fn main() {
             timed(|| store.lookup(&b, false, &mut rows).expect("rows"))
         });
         let pooled = best(|| {
-            let (b, bags) = (batch(), Bags { of: &of, factors: None, n_bags: N_IDS / BAG });
+            let (b, bags) = (batch(), Bags { ends: &ends, factors: None });
             timed(|| store.lookup_bags(&b, &bags, false, &mut rows[..N_IDS / BAG * dim]).expect("bags"))
         });
         let trained = best(|| {

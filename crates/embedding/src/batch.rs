@@ -37,44 +37,56 @@ pub fn mix(mut x: u64) -> u64 {
 /// Marks a padding position in `Batch::inverse`.
 pub const PADDING: u32 = u32::MAX;
 
-/// Positions of a batch that are pooled: each adds its row to that of a bag.
+/// Positions of a batch that are pooled: those of a bag follow each other, and their rows are added to its own.
 #[derive(Clone, Copy)]
 pub struct Bags<'a> {
-    /// The bag of each position.
-    pub of: &'a [u32],
+    /// The position at which each bag ends and the next one begins; the first begins at 0, the last ends with the batch.
+    pub ends: &'a [u32],
     /// A factor of each position's row, 1 without.
     pub factors: Option<&'a [f32]>,
-    pub n_bags: usize,
 }
 
 impl Bags<'_> {
     pub(crate) fn check(&self, n_positions: usize) -> Result<()> {
-        let fits = self.of.len() == n_positions && self.factors.is_none_or(|f| f.len() == n_positions);
-        if !fits || self.of.iter().any(|b| *b as usize >= self.n_bags) {
-            return Err(Error::value(format!(
-                "embedding: {n_positions} ids want as many bags below {}, got {}",
-                self.n_bags,
-                self.of.len()
-            )));
+        let fits = self.ends.last().map_or(0, |e| *e as usize) == n_positions && self.ends.is_sorted();
+        if fits && self.factors.is_none_or(|f| f.len() == n_positions) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::value(format!(
+            "embedding: the ends of bags of {n_positions} ids rise to that number, and each id has a factor or none has, got \
+             {} bags that end at {:?}, and {:?} factors",
+            self.ends.len(),
+            self.ends.last(),
+            self.factors.map(<[f32]>::len)
+        )))
     }
+
     /// The gradient of each position, from those of the bags.
     pub fn to_positions(&self, rows: &[f32], width: usize) -> Result<Vec<f32>> {
-        self.check(self.of.len())?;
-        if self.n_bags.checked_mul(width) != Some(rows.len()) {
+        let n_positions = self.ends.last().map_or(0, |e| *e as usize);
+        self.check(n_positions)?;
+        if self.ends.len().checked_mul(width) != Some(rows.len()) {
             return Err(Error::value(format!(
                 "embedding: {} bags of {width} numbers are not {}",
-                self.n_bags,
+                self.ends.len(),
                 rows.len()
             )));
         }
-        let mut out = Vec::with_capacity(self.of.len() * width);
-        for (p, &bag) in self.of.iter().enumerate() {
+        let mut out = Vec::with_capacity(n_positions * width);
+        for (p, bag) in self.of_positions().into_iter().enumerate() {
             let factor = self.factor(p);
             out.extend(rows[bag as usize * width..(bag as usize + 1) * width].iter().map(|r| r * factor));
         }
         Ok(out)
+    }
+
+    /// The bag of each position.
+    pub(crate) fn of_positions(&self) -> Vec<u32> {
+        let mut of = Vec::new();
+        for (bag, end) in self.ends.iter().enumerate() {
+            of.resize(*end as usize, bag as u32);
+        }
+        of
     }
 
     #[inline(always)]

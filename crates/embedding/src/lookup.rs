@@ -94,8 +94,15 @@ impl Store {
     pub fn lookup_bags(&mut self, batch: &Batch, bags: &Bags<'_>, trains: bool, out: &mut [f32]) -> Result<()> {
         let dim = self.config.dim();
         bags.check(batch.len())?;
-        check_numbers(bags.n_bags, dim, out.len())?;
-        out.fill(0.0);
+        check_numbers(bags.ends.len(), dim, out.len())?;
+        // Every other bag is written with its first positions.
+        let mut start = 0;
+        for (bag, end) in bags.ends.iter().enumerate() {
+            if start == *end {
+                out[bag * dim..(bag + 1) * dim].fill(0.0);
+            }
+            start = *end;
+        }
         let isa = isa();
         self.each_block(batch, dim, trains, |found, first, slots| {
             dispatch(isa, AddRows { found, slots, bags, first, out });
@@ -320,17 +327,18 @@ impl WithSimd for AddRows<'_> {
         let (n, w) = (found.n, S::F32::WIDTH);
         let mut ahead = found.ahead(slots);
         let mut start = 0;
+        let mut bag = bags.ends.partition_point(|end| *end as usize <= first);
         while start < slots.len() {
-            let bag = bags.of[first + start];
-            let of = &bags.of[first + start..first + slots.len().min(start + MOST_OF_BAG)];
-            let n_run = of.iter().position(|b| *b != bag).unwrap_or(of.len());
-            ahead.before_reading(start + n_run);
+            let (begin, end) = (bag.checked_sub(1).map_or(0, |b| bags.ends[b]) as usize, bags.ends[bag] as usize);
+            let stop = slots.len().min(end - first).min(start + MOST_OF_BAG);
+            ahead.before_reading(stop);
             let run = Run {
                 found,
-                slots: &slots[start..start + n_run],
-                factors: bags.factors.map(|f| &f[first + start..first + start + n_run]),
+                slots: &slots[start..stop],
+                factors: bags.factors.map(|f| &f[first + start..first + stop]),
+                is_first: begin == first + start,
             };
-            let to = &mut out[bag as usize * n..(bag as usize + 1) * n];
+            let to = &mut out[bag * n..(bag + 1) * n];
             let mut at = 0;
             while n - at >= 8 * w {
                 run.add::<S, 8>(at, to);
@@ -349,7 +357,10 @@ impl WithSimd for AddRows<'_> {
                 at += w;
             }
             run.add_rest(at, to);
-            start += n_run;
+            start = stop;
+            while bag < bags.ends.len() && bags.ends[bag] as usize <= first + start {
+                bag += 1;
+            }
         }
     }
 }
@@ -359,6 +370,8 @@ struct Run<'a> {
     found: &'a Found<'a>,
     slots: &'a [u32],
     factors: Option<&'a [f32]>,
+    /// Whether the bag begins with them: its sum has not been written yet.
+    is_first: bool,
 }
 
 impl Run<'_> {
@@ -367,8 +380,11 @@ impl Run<'_> {
     fn add<S: Simd, const R: usize>(&self, at: usize, to: &mut [f32]) {
         let w = S::F32::WIDTH;
         let to = &mut to[at..at + R * w];
-        // SAFETY: `R` registers lie behind each of these addresses.
-        let mut sums: [S::F32; R] = std::array::from_fn(|r| unsafe { S::F32::load(to.as_ptr().add(r * w)) });
+        let mut sums = [S::F32::all_of(0.0); R];
+        if !self.is_first {
+            // SAFETY: `R` registers lie behind each of these addresses.
+            sums = std::array::from_fn(|r| unsafe { S::F32::load(to.as_ptr().add(r * w)) });
+        }
         for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
             let row = &self.found.row(*slot)[at..at + R * w];
             let factor = self.factors.map(|f| S::F32::all_of(f[i]));
@@ -388,6 +404,9 @@ impl Run<'_> {
     fn add_rest(&self, at: usize, to: &mut [f32]) {
         if at == to.len() {
             return;
+        }
+        if self.is_first {
+            to[at..].fill(0.0);
         }
         for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
             let factor = self.factors.map_or(1.0, |f| f[i]);

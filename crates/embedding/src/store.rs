@@ -171,9 +171,10 @@ impl Store {
     pub fn update_bags(&mut self, batch: &Batch, bags: &Bags<'_>, grads: &[f32], rule: &Rule, at: &Step) -> Result<()> {
         let dim = self.config.dim();
         bags.check(batch.len())?;
-        check_numbers(bags.n_bags, dim, grads.len())?;
+        check_numbers(bags.ends.len(), dim, grads.len())?;
+        let of = bags.of_positions();
         self.update_by(batch, rule, at, |p| {
-            let bag = bags.of[p as usize] as usize;
+            let bag = of[p as usize] as usize;
             (&grads[bag * dim..(bag + 1) * dim], bags.factor(p as usize))
         })
     }

@@ -112,30 +112,36 @@ fn bags_are_the_sums_of_their_rows() {
         update(&mut store, &keys(0, 0..200), 1);
         let some = [Some(3), None, Some(150), Some(3), Some(9999), Some(7)];
         let ids = Batch::new(some.into_iter().map(|id| id.map(|id| Key { table: 0, id }))).unwrap();
-        let (of, factors) = ([2, 0, 0, 2, 1, 0], [1.0, 9.0, 0.5, -2.0, 1.0, 3.0]);
-        let bags = Bags { of: &of, factors: Some(&factors), n_bags: 4 };
+        let (of, factors) = ([0usize, 0, 0, 2, 2, 3], [1.0, 9.0, 0.5, -2.0, 1.0, 3.0]);
+        let bags = Bags { ends: &[3, 3, 5, 6, 6], factors: Some(&factors) };
         let mut each = vec![0.0; 30];
         store.lookup(&ids, false, &mut each).unwrap();
-        let mut expected = vec![0.0; 20];
+        let mut expected = vec![0.0; 25];
         for p in 0..6 {
-            (0..5).for_each(|i| expected[of[p] as usize * 5 + i] += factors[p] * each[p * 5 + i]);
+            (0..5).for_each(|i| expected[of[p] * 5 + i] += factors[p] * each[p * 5 + i]);
         }
         for trains in [false, true] {
-            let mut out = vec![f32::NAN; 20];
+            let mut out = vec![f32::NAN; 25];
             store.lookup_bags(&ids, &bags, trains, &mut out).unwrap();
             assert_eq!(out, expected);
         }
-        let grads: Vec<f32> = (0..20).map(|g| g as f32).collect();
-        let by_position: Vec<f32> = (0..30).map(|i| factors[i / 5] * grads[of[i / 5] as usize * 5 + i % 5]).collect();
+        let grads: Vec<f32> = (0..25).map(|g| g as f32).collect();
+        let by_position: Vec<f32> = (0..30).map(|i| factors[i / 5] * grads[of[i / 5] * 5 + i % 5]).collect();
         store.save_snapshot("before").unwrap();
         store.update(&ids, &by_position, &SGD, &at(2)).unwrap();
         let all = fill(&mut store, &keys(0, 0..200));
         store.load_snapshot("before").unwrap();
         store.update_bags(&ids, &bags, &grads, &SGD, &at(2)).unwrap();
         assert_eq!(fill(&mut store, &keys(0, 0..200)), all);
-        for bad in [Bags { of: &of[1..], ..bags }, Bags { n_bags: 2, ..bags }, Bags { factors: Some(&[1.0]), ..bags }] {
-            assert!(store.lookup_bags(&ids, &bad, false, &mut vec![0.0; 5 * bad.n_bags]).is_err());
-            assert!(store.update_bags(&ids, &bad, &vec![0.0; 5 * bad.n_bags], &SGD, &at(3)).is_err());
+        for bad in [
+            Bags { ends: &[3, 5], ..bags },
+            Bags { ends: &[], ..bags },
+            Bags { ends: &[3, 2, 6], ..bags },
+            Bags { ends: &[3, 7], ..bags },
+            Bags { factors: Some(&[1.0]), ..bags },
+        ] {
+            assert!(store.lookup_bags(&ids, &bad, false, &mut vec![0.0; 5 * bad.ends.len()]).is_err());
+            assert!(store.update_bags(&ids, &bad, &vec![0.0; 5 * bad.ends.len()], &SGD, &at(3)).is_err());
         }
     }
 }

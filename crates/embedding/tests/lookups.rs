@@ -32,7 +32,7 @@ fn sums_of_bags_are_those_of_rows_one_after_the_other() {
                 let grads: Vec<f32> = (0..50 * dim).map(|_| (random(&mut x) % 2000) as f32 / 1000.0 - 1.0).collect();
                 store.update(&batch(part), &grads, &SGD, &STEP).unwrap();
             }
-            // Padding, equal keys, keys without a row, and bags in no order.
+            // Padding, equal keys, keys without a row, and bags of 0, 1, 7 and 150 positions.
             let keys: Vec<Option<Key>> = (0..700)
                 .map(|_| match random(&mut x) % 20 {
                     0 => None,
@@ -40,23 +40,26 @@ fn sums_of_bags_are_those_of_rows_one_after_the_other() {
                     _ => Some(all[(random(&mut x) % 600) as usize]),
                 })
                 .collect();
-            let of: Vec<u32> = (0..700).map(|p| if p % 50 < 45 { p / 7 } else { 99 - p / 50 } as u32).collect();
+            let sizes = [0, 150, 0, 0, 1].into_iter().chain([7; 77]).chain([1; 10]).chain([0]);
+            let ends: Vec<u32> = sizes.scan(0, |end, size| Some(std::mem::replace(end, *end + size) + size)).collect();
+            assert_eq!(ends.last(), Some(&700));
+            let n_bags = ends.len();
             let factors: Vec<f32> = (0..700).map(|_| (random(&mut x) % 100) as f32 / 30.0).collect();
             let looked_up = Batch::new(keys.iter().copied()).unwrap();
             let mut rows = vec![f32::NAN; 700 * dim];
             store.lookup(&looked_up, false, &mut rows).unwrap();
             for factors in [None, Some(&factors[..])] {
-                let mut want = vec![0f32; 100 * dim];
+                let mut want = vec![0f32; n_bags * dim];
                 for (p, key) in keys.iter().enumerate().filter(|(_, key)| key.is_some()) {
-                    let (bag, factor) = (of[p] as usize, factors.map_or(1.0, |f| f[p]));
+                    let (bag, factor) = (ends.partition_point(|e| *e as usize <= p), factors.map_or(1.0, |f| f[p]));
                     assert!(key.is_some());
                     for c in 0..dim {
                         want[bag * dim + c] += factor * rows[p * dim + c];
                     }
                 }
-                let bags = Bags { of: &of, factors, n_bags: 100 };
+                let bags = Bags { ends: &ends, factors };
                 for trains in [false, true, false] {
-                    let mut sums = vec![f32::NAN; 100 * dim];
+                    let mut sums = vec![f32::NAN; n_bags * dim];
                     store.lookup_bags(&looked_up, &bags, trains, &mut sums).unwrap();
                     assert_eq!(bits(&sums), bits(&want), "{dim} {budget} {trains}");
                 }

@@ -118,17 +118,16 @@ impl PyBatch {
     }
 }
 
-/// Positions of a batch that are pooled: the bag and the factor of each.
+/// Positions of a batch that are pooled: where each bag ends, and the factor of each position.
 #[pyclass(frozen, module = "oneflow", name = "_EmbeddingBags")]
 pub struct PyBags {
-    of: Vec<u32>,
+    ends: Vec<u32>,
     factors: Option<Vec<f32>>,
-    n_bags: usize,
 }
 
 impl PyBags {
     pub fn bags(&self) -> Bags<'_> {
-        Bags { of: &self.of, factors: self.factors.as_deref(), n_bags: self.n_bags }
+        Bags { ends: &self.ends, factors: self.factors.as_deref() }
     }
 }
 
@@ -166,11 +165,6 @@ impl PyBags {
             if last != n as u64 {
                 return Err(Error::value(format!("EmbeddingBag: the last bag ends at {last}, and there are {n} ids")));
             }
-            let n_bags = ends.len() - 1;
-            let mut of = Vec::with_capacity(n);
-            for (bag, w) in ends.windows(2).enumerate() {
-                of.resize(w[1] as usize, bag as u32);
-            }
             let mut owned = None;
             if let Some(factors) = factors {
                 let factors = host("per_sample_weights", factors, &[DType::F32])?.clone();
@@ -187,11 +181,12 @@ impl PyBags {
                 }
                 owned = Some(shares);
             }
-            Ok(PyBags { of, factors: owned, n_bags })
+            // A batch has at most 2^31 ids.
+            Ok(PyBags { ends: ends[1..].iter().map(|e| *e as u32).collect(), factors: owned })
         })
     }
 
     fn __len__(&self) -> usize {
-        self.n_bags
+        self.ends.len()
     }
 }
