@@ -173,6 +173,7 @@ impl Store {
         self.places = places;
         self.slots = Slots::new(self.config.tables.len());
         self.n_moves += 1;
+        self.n_unwritten = 0;
         self.rows.clear();
         self.queues.clear();
         self.ahead_rows = Waiting::default();

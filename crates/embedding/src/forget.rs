@@ -77,8 +77,7 @@ impl Store {
         let is_wanted = |t: u32| table.is_none_or(|wanted| wanted == t);
         for slot in 0..self.rows.flags.len() as u32 {
             let key = self.rows.key(slot);
-            // Every row in memory was written, or came from disk.
-            if self.rows.flags[slot as usize] & DEAD == 0 && is_wanted(key.table) {
+            if self.rows.flags[slot as usize] & DEAD == 0 && self.is_written(slot) && is_wanted(key.table) {
                 f(key, &self.rows.head(slot), self.rows.values(slot));
             }
         }

@@ -164,6 +164,23 @@ impl Index {
         }
     }
 
+    /// The key of one number has another one from now on.
+    pub fn renumber(&mut self, hash: u64, from: u32, to: u32) {
+        let (mut b, tag) = (self.bucket_of(hash), tag_of(hash));
+        for _ in 0..self.buckets.len() {
+            let bucket = &mut self.buckets[b];
+            let bits = bucket.matching(tag);
+            if let Some(w) = (0..WAYS).find(|w| bits >> w & 1 == 1 && bucket.numbers[*w] == from) {
+                bucket.numbers[w] = to;
+                return;
+            }
+            if bucket.n_passed == 0 {
+                return;
+            }
+            b = (b + 1) & (self.buckets.len() - 1);
+        }
+    }
+
     /// Removes the entry of this number; false if it is not there.
     pub fn remove(&mut self, hash: u64, number: u32) -> bool {
         let mask = self.buckets.len() - 1;
@@ -217,7 +234,13 @@ mod tests {
                         index.insert(hash_of(n), n, hash_of);
                         set.insert(n);
                     }
-                    (_, true) => assert_eq!(index.find(hash_of(n), |m| m == n), Some(n)),
+                    (_, true) => {
+                        assert_eq!(index.find(hash_of(n), |m| m == n), Some(n));
+                        index.renumber(hash_of(n), n, n + 1000);
+                        assert_eq!(index.find(hash_of(n), |m| m % 1000 == n), Some(n + 1000));
+                        index.renumber(hash_of(n), n + 1000, n);
+                        index.renumber(hash_of(n), n + 1000, n + 2000);
+                    }
                 }
                 assert_eq!(index.len(), set.len());
             }

@@ -6,8 +6,8 @@
 //! - `Store` (`store.rs`) updates, writes and removes batches of rows, and looks them up (`lookup.rs`),
 //!   or brings them near before (`prefetch.rs`). `epochs.rs` is its part that makes them last.
 //! - A row is its key, the step and number of its updates, and its weights and optimizer state, which are contiguous
-//!   (`rows.rs`). `slots.rs` finds it, by an array where ids are dense, else by `index.rs`; `lines.rs` asks for memory before it
-//!   is read. `queues.rs` chooses which rows leave memory.
+//!   (`rows.rs`). `slots.rs` finds it, by an array where ids are dense, else by `index.rs`; `placing.rs` moves rows of
+//!   dense ids to slots of the same numbers; `lines.rs` asks for memory before it is read. `queues.rs` chooses which rows leave memory.
 //! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once (`uring.rs`, or threads;
 //!   `blocks.rs` says which bytes), and `folder.rs` is the only
 //!   file that touches the file system, so that tests make any of its steps fail.
@@ -34,6 +34,7 @@ mod log;
 mod lookup;
 mod manifest;
 mod places;
+mod placing;
 mod prefetch;
 mod queues;
 mod readers;

@@ -126,6 +126,9 @@ impl Store {
         trains: bool,
         mut f: impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<()> {
+        if !trains && batch.plain_ids().is_some() {
+            self.place_rows(batch.len());
+        }
         let first = if trains { 0 } else { self.each_present_block(batch, n, &mut f)? };
         if first == batch.len() { Ok(()) } else { self.each_block_from(batch, first, n, trains, &mut f) }
     }

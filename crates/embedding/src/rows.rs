@@ -164,6 +164,23 @@ impl Rows {
         floats_mut(&mut self.chunks[chunk].words_mut()[start..start + self.width])
     }
 
+    /// Exchanges the rows of two different slots, with their flags.
+    pub fn swap(&mut self, a: u32, b: u32) {
+        let ((chunk_a, row_a), (chunk_b, row_b)) = (self.at(a), self.at(b));
+        let (ids, rest) = (self.ids(), self.rest());
+        for (start, n) in [(0, self.stride), (ids, ID), (rest, REST)] {
+            let (from_a, from_b) = (start + row_a * n, start + row_b * n);
+            if chunk_a == chunk_b {
+                let (low, high) = (from_a.min(from_b), from_a.max(from_b));
+                let (left, right) = self.chunks[chunk_a].words_mut().split_at_mut(high);
+                left[low..low + n].swap_with_slice(&mut right[..n]);
+            } else if let Ok([a, b]) = self.chunks.get_disjoint_mut([chunk_a, chunk_b]) {
+                a.words_mut()[from_a..from_a + n].swap_with_slice(&mut b.words_mut()[from_b..from_b + n]);
+            }
+        }
+        self.flags.swap(a as usize, b as usize);
+    }
+
     /// Takes over a record as it was read: its head, then its numbers.
     pub fn enter(&mut self, slot: u32, record: &[u32], on_disk: u32) {
         let (head, values) = record.split_at(HEADER);

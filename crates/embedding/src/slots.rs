@@ -1,8 +1,10 @@
 //! The slot of each row in memory. Ids below a bound, where many of them have rows, are positions of an array; all others go
 //! through a hash index.
 //!
-//! Each table has its own, so that ids alone are compared. The array is for tables whose ids are numbered from zero, as those of other frameworks are: it needs no hash, no comparison
-//! and four bytes an id. A table gets one, and a larger one, when its part of the index would have to grow.
+//! Each table has its own, so that ids alone are compared. The array is for tables whose ids are numbered from zero, as
+//! those of other frameworks are: it needs no hash, no comparison and four bytes an id. A table gets one, and a larger one,
+//! when its part of the index would have to grow. Rows that `placing.rs` has moved to the slots of their ids' numbers are found
+//! without reading it.
 
 use crate::batch::{Key, mix};
 use crate::index::Index;
@@ -33,7 +35,9 @@ pub struct Slots {
 struct Table {
     /// The slots of the ids below its length.
     dense: Vec<u32>,
-    /// Those of all other ids.
+    /// Ids below this are the numbers of their rows' slots.
+    n_placed: u32,
+    /// The slots of all other ids.
     index: Index,
     /// How many rows have ids of so many bits.
     counts: [u32; 65],
@@ -102,7 +106,7 @@ impl Table {
 
 impl Slots {
     pub fn new(n_tables: usize) -> Slots {
-        let table = || Table { dense: Vec::new(), index: Index::new(), counts: [0; 65] };
+        let table = || Table { dense: Vec::new(), n_placed: 0, index: Index::new(), counts: [0; 65] };
         Slots { tables: (0..n_tables).map(|_| table()).collect(), len: 0 }
     }
 
@@ -133,6 +137,26 @@ impl Slots {
         self.len += 1;
     }
 
+    /// The first id of the array whose row is not known to be in the slot of that number, and its slot or `ABSENT`.
+    pub fn next_to_place(&self) -> Option<(u32, u32)> {
+        let table = self.tables.first()?;
+        Some((table.n_placed, *table.dense.get(table.n_placed as usize)?))
+    }
+
+    /// The row of the next id to place is in its slot.
+    pub fn count_placed(&mut self) {
+        self.tables[0].n_placed += 1;
+    }
+
+    /// A row has moved from one slot to another one.
+    pub fn set_moved(&mut self, key: Key, from: u32, to: u32) {
+        let table = &mut self.tables[key.table as usize];
+        match table.cell(key.id) {
+            Some(_) => table.dense[key.id as usize] = to,
+            None => table.index.renumber(mix(key.id), from, to),
+        }
+    }
+
     pub fn remove(&mut self, key: Key, slot: u32) {
         let table = &mut self.tables[key.table as usize];
         let was_here = match table.cell(key.id) {
@@ -141,6 +165,7 @@ impl Slots {
                 let was_here = *found == slot;
                 if was_here {
                     table.dense[key.id as usize] = ABSENT;
+                    table.n_placed = table.n_placed.min(key.id as u32);
                 }
                 was_here
             }
@@ -157,6 +182,10 @@ impl Slots {
         let Some(table) = self.tables.get(table as usize) else { return false };
         if table.dense.is_empty() {
             find_hashed(table, ids, rows, slots);
+            return true;
+        }
+        if ids.iter().fold(true, |all, id| all & (*id < table.n_placed as u64)) {
+            slots.extend(ids.iter().map(|id| *id as u32));
             return true;
         }
         let dense = &table.dense[..];

@@ -39,6 +39,8 @@ pub struct Store {
     /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
     pub(crate) number: u64,
     pub(crate) n_moves: u64,
+    /// Rows that `placing.rs` made.
+    pub(crate) n_unwritten: u32,
     /// Rows with the flag `AHEAD`, and with `WANTED`.
     pub(crate) ahead_rows: Waiting,
     pub(crate) wanted_rows: Waiting,
@@ -128,6 +130,7 @@ impl Store {
             slots: Slots::new(config.tables.len()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             n_moves: 0,
+            n_unwritten: 0,
             ahead_rows: Waiting::default(),
             wanted_rows: Waiting::default(),
             places: Places::new(),
@@ -241,7 +244,7 @@ impl Store {
         self.find(batch.keys(), 0, &mut slots);
         let mut admitted = Vec::with_capacity(slots.len());
         for (k, (slot, key)) in slots.into_iter().zip(batch.keys()).enumerate() {
-            let is_there = slot != ABSENT || self.places.find(*key).is_some();
+            let is_there = (slot != ABSENT && self.is_written(slot)) || self.places.find(*key).is_some();
             if is_there || self.admissions.admits(*key, batch.positions_of(k).len() as u32, step) {
                 admitted.push(k as u32);
             } else {
@@ -334,6 +337,11 @@ impl Store {
         let mut keys: Vec<Key> = on_disk.chain(in_memory).collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// Returns true if the row in a slot is one of the store, not initial values that nobody has updated.
+    pub(crate) fn is_written(&self, slot: u32) -> bool {
+        self.rows.flags[slot as usize] & DIRTY != 0 || self.rows.on_disk(slot) != NOT_ON_DISK
     }
 
     pub fn stats(&self) -> Stats {

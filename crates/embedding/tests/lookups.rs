@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, batch, config, options};
-use oneflow_embedding::{Bags, Batch, Key, Options, Rule, Step, Store};
+use oneflow_embedding::{Bags, Batch, Config, Forget, Key, Options, Rule, Step, Store};
 
 const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
 const STEP: Step = Step { lr: 0.5, step: 1, scale: 1.0 };
@@ -157,4 +157,67 @@ fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update() {
     store.update(&batch(&keys(0..1000)), &[0.0; 4000], &SGD, &STEP).unwrap();
     store.lookup(&soon, false, &mut rows).unwrap();
     assert_eq!(rows, after);
+}
+
+#[test]
+fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are() {
+    for (dim, state, budget) in [(3, 1, u64::MAX), (16, 0, u64::MAX), (4, 4, 0)] {
+        let scratch = Scratch::new("placed");
+        let of_one_table =
+            |seed| Config { tables: config(dim, state).tables[..1].to_vec(), seed, ..config(dim, state) };
+        let mut store = Store::open(scratch.path(), of_one_table(5), &options(budget)).unwrap();
+        let untouched = Scratch::new("untouched");
+        let mut initial = Store::open(untouched.path(), of_one_table(5), &options(u64::MAX)).unwrap();
+        let plain = |ids: &[u64]| Batch::from_ids(ids.to_vec(), None, 1, None).unwrap();
+        let key = |id: u64| Key { table: 0, id };
+        // By id, what has been added to its row.
+        let (mut model, mut x) = (std::collections::BTreeMap::<u64, f32>::new(), 7);
+        let mut check = |store: &mut Store, model: &std::collections::BTreeMap<u64, f32>, ids: &[u64]| {
+            let (mut found, mut want) = (vec![f32::NAN; ids.len() * dim], vec![f32::NAN; ids.len() * dim]);
+            store.lookup(&plain(ids), false, &mut found).unwrap();
+            initial.lookup(&plain(ids), false, &mut want).unwrap();
+            for (row, id) in want.chunks_mut(dim).zip(ids) {
+                row.iter_mut().for_each(|w| *w += model.get(id).copied().unwrap_or(0.0));
+            }
+            assert!(found.iter().zip(&want).all(|(f, w)| (f - w).abs() < 1e-4), "{dim} {budget}");
+            assert_eq!(
+                store.keys().iter().map(|k| k.id).collect::<Vec<_>>(),
+                model.keys().copied().collect::<Vec<_>>()
+            );
+            assert_eq!(store.len(), model.len());
+        };
+        for round in 0..60 {
+            // Dense ids in any order, of which some never come, and ids far away.
+            let mut ids: Vec<u64> = (0..200).map(|_| random(&mut x) % 5000).filter(|id| id % 97 != 1).collect();
+            ids.extend((0..5).map(|_| random(&mut x) << 20));
+            ids.sort_unstable_by_key(|id| id.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            ids.dedup();
+            let grads = vec![2.0; ids.len() * dim];
+            if round % 2 == 0 {
+                store.lookup(&plain(&ids), true, &mut vec![0.0; ids.len() * dim]).unwrap();
+            }
+            store.update(&plain(&ids), &grads, &SGD, &STEP).unwrap();
+            ids.iter().for_each(|id| *model.entry(*id).or_default() -= 1.0);
+            if round % 7 == 6 {
+                let gone: Vec<Key> = (0..20).map(|_| key(random(&mut x) % 5000)).collect();
+                store.remove(&gone).unwrap();
+                model.retain(|id, _| !gone.contains(&key(*id)));
+            }
+            if round == 40 {
+                // What was made for ids that nobody wrote is no row.
+                let expected = model.len();
+                assert_eq!(store.forget(&Forget { below_count: Some(1), ..Forget::default() }).unwrap(), 0);
+                store.commit().unwrap();
+                assert_eq!(store.len(), expected);
+            }
+            let asked: Vec<u64> = (0..3000).map(|_| random(&mut x) % 5200).chain(ids).collect();
+            check(&mut store, &model, &asked);
+            // All ids in turn, so that a whole block is placed.
+            check(&mut store, &model, &(0..5000).collect::<Vec<_>>());
+        }
+        store.commit().unwrap();
+        drop(store);
+        let mut store = Store::open(scratch.path(), of_one_table(5), &options(budget)).unwrap();
+        check(&mut store, &model, &(0..5200).collect::<Vec<_>>());
+    }
 }
