@@ -4,17 +4,18 @@
 
 use crate::batch::{Bags, Batch, Key, PADDING, Slots};
 use crate::initial::fill_row;
-use crate::lines::fence;
+use crate::lines::{fence, prefetch_at};
 use crate::log::HEADER;
 use crate::rows::{LINE, Rows, floats};
 use crate::slots::{ABSENT, NO_KEY};
 use crate::store::{Store, check_numbers};
 use oneflow_base::Result;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
+use std::marker::PhantomData;
 use std::sync::PoisonError;
 
 /// Positions whose slots are found before their rows are read.
-const BLOCK: usize = 512;
+const BLOCK: usize = 2048;
 /// Cache lines of rows that are asked for before they are read, about, and bounds of how many rows that are. A line of memory
 /// takes as long as some 30 others that are under way with it.
 const LINES_AHEAD: usize = 192;
@@ -38,43 +39,43 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
+    /// The addresses of the rows of some slots, for as long as nothing changes the rows.
     #[inline(always)]
-    fn ahead(&'a self, slots: &'a [u32]) -> Ahead<'a> {
-        let n_ahead = (LINES_AHEAD / self.n.div_ceil(LINE).max(1)).clamp(LEAST_AHEAD, MOST_AHEAD);
-        Ahead { found: self, slots, n_asked: 0, n_ahead }
-    }
-
-    /// The first numbers of a row.
-    #[inline(always)]
-    fn row(&self, slot: u32) -> &[f32] {
-        match slot & ASIDE {
-            0 => &self.rows.values(slot)[..self.n],
-            _ => &self.aside[(slot & !ASIDE) as usize * self.n..][..self.n],
-        }
+    fn addresses(&'a self, slots: &[u32]) -> Addresses<'a> {
+        let address = |slot: &u32| match *slot {
+            NO_KEY => std::ptr::null(),
+            slot if slot & ASIDE == 0 => self.rows.values(slot)[..self.n].as_ptr(),
+            slot => self.aside[(slot & !ASIDE) as usize * self.n..][..self.n].as_ptr(),
+        };
+        let n_lines = self.rows.lines(self.n);
+        let n_ahead = (LINES_AHEAD / n_lines.max(1)).clamp(LEAST_AHEAD, MOST_AHEAD);
+        Addresses { of: slots.iter().map(address).collect(), n_asked: 0, n_ahead, n_lines, rows: PhantomData }
     }
 }
 
-/// Asks for the rows of a block in turn, a few before each that is read.
-struct Ahead<'a> {
-    found: &'a Found<'a>,
-    slots: &'a [u32],
+/// Where the rows of a block are: `n` numbers each, or null for padding. They are asked for in turn, a few before each that is read.
+struct Addresses<'a> {
+    of: Vec<*const f32>,
     n_asked: usize,
     n_ahead: usize,
+    n_lines: usize,
+    rows: PhantomData<&'a [f32]>,
 }
 
-impl Ahead<'_> {
+impl Addresses<'_> {
     /// The first `n` rows of the block are read next, and those before them were.
     #[inline(always)]
     fn before_reading(&mut self, n: usize) {
-        let end = self.slots.len().min(n + self.n_ahead);
-        while self.n_asked < end {
-            let slot = self.slots[self.n_asked];
-            // What was read aside has just been written, and padding has no row.
-            if slot & ASIDE == 0 {
-                self.found.rows.prefetch(slot, self.found.n);
-            }
-            self.n_asked += 1;
+        let end = self.of.len().min(n + self.n_ahead);
+        if end <= self.n_asked {
+            return;
         }
+        for row in &self.of[self.n_asked..end] {
+            for line in 0..self.n_lines {
+                prefetch_at(row.wrapping_add(line * LINE));
+            }
+        }
+        self.n_asked = end;
     }
 }
 
@@ -282,25 +283,26 @@ impl WithSimd for CopyRows<'_> {
         let (n, width) = (found.n, S::F32::WIDTH);
         let is_whole = n.is_multiple_of(width);
         let streams = streams && is_whole && out.as_ptr().addr().is_multiple_of(size_of::<S::F32>());
-        let mut ahead = found.ahead(slots);
-        for (i, (slot, out)) in slots.iter().zip(out.chunks_exact_mut(n)).enumerate() {
+        let mut rows = found.addresses(slots);
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
             if i % AT_ONCE == 0 {
-                ahead.before_reading(i + AT_ONCE);
+                rows.before_reading(i + AT_ONCE);
             }
-            if *slot == NO_KEY {
+            let row = rows.of[i];
+            if row.is_null() {
                 out.fill(0.0);
                 continue;
             }
-            let row = found.row(*slot);
             if !is_whole {
-                out.copy_from_slice(row);
+                // SAFETY: `n` numbers lie behind an address.
+                out.copy_from_slice(unsafe { std::slice::from_raw_parts(row, n) });
                 continue;
             }
-            for (out, row) in out.chunks_exact_mut(width).zip(row.chunks_exact(width)) {
+            for (r, out) in out.chunks_exact_mut(width).enumerate() {
                 // SAFETY: both have as many numbers as a register. The output begins at a multiple of its size where rows are
                 // written past the caches.
                 unsafe {
-                    let row = S::F32::load(row.as_ptr());
+                    let row = S::F32::load(row.add(r * width));
                     if streams { row.stream(out.as_mut_ptr()) } else { row.store(out.as_mut_ptr()) }
                 }
             }
@@ -328,16 +330,15 @@ impl WithSimd for AddRows<'_> {
     fn run<S: Simd>(self) {
         let AddRows { found, slots, bags, first, out } = self;
         let (n, w) = (found.n, S::F32::WIDTH);
-        let mut ahead = found.ahead(slots);
+        let mut rows = found.addresses(slots);
         let mut start = 0;
         let mut bag = bags.ends.partition_point(|end| *end as usize <= first);
         while start < slots.len() {
             let (begin, end) = (bag.checked_sub(1).map_or(0, |b| bags.ends[b]) as usize, bags.ends[bag] as usize);
             let stop = slots.len().min(end - first).min(start + MOST_OF_BAG);
-            ahead.before_reading(stop);
+            rows.before_reading(stop);
             let run = Run {
-                found,
-                slots: &slots[start..stop],
+                rows: &rows.of[start..stop],
                 factors: bags.factors.map(|f| &f[first + start..first + stop]),
                 is_first: begin == first + start,
             };
@@ -370,8 +371,8 @@ impl WithSimd for AddRows<'_> {
 
 /// Positions of one bag that follow each other.
 struct Run<'a> {
-    found: &'a Found<'a>,
-    slots: &'a [u32],
+    /// Addresses of rows, or null; the numbers that are added lie behind them.
+    rows: &'a [*const f32],
     factors: Option<&'a [f32]>,
     /// Whether the bag begins with them: its sum has not been written yet.
     is_first: bool,
@@ -388,17 +389,16 @@ impl Run<'_> {
             // SAFETY: `R` registers lie behind each of these addresses.
             sums = std::array::from_fn(|r| unsafe { S::F32::load(to.as_ptr().add(r * w)) });
         }
-        for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
-            let row = &self.found.row(*slot)[at..at + R * w];
+        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| !row.is_null()) {
             let factor = self.factors.map(|f| S::F32::all_of(f[i]));
             for (r, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                let numbers = unsafe { S::F32::load(row.as_ptr().add(r * w)) };
+                // SAFETY: a row has as many numbers as its bag's sum, of which these are some.
+                let numbers = unsafe { S::F32::load(row.add(at + r * w)) };
                 *sum = *sum + factor.map_or(numbers, |f| f * numbers);
             }
         }
         for (r, sum) in sums.into_iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: as for the loads.
             unsafe { sum.store(to.as_mut_ptr().add(r * w)) };
         }
     }
@@ -411,9 +411,10 @@ impl Run<'_> {
         if self.is_first {
             to[at..].fill(0.0);
         }
-        for (i, slot) in self.slots.iter().enumerate().filter(|(_, slot)| **slot != NO_KEY) {
+        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| !row.is_null()) {
             let factor = self.factors.map_or(1.0, |f| f[i]);
-            let row = &self.found.row(*slot)[at..];
+            // SAFETY: as in `add`.
+            let row = unsafe { std::slice::from_raw_parts(row.add(at), to.len() - at) };
             to[at..].iter_mut().zip(row).for_each(|(to, row)| *to += factor * row);
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::batch::Key;
 use crate::chunk::Chunk;
-use crate::lines::prefetch;
+use crate::lines::{prefetch, prefetch_at};
 use crate::log::{CHECKSUM, HEADER};
 use oneflow_base::{Error, Result};
 
@@ -22,7 +22,7 @@ const ON_DISK: usize = CHECKSUM;
 /// The least and the greatest bytes of a chunk, about, and the part of a budget that a chunk is between them.
 const LEAST_CHUNK: u64 = 1 << 16;
 const MOST_CHUNK: u64 = 32 << 20;
-const CHUNKS: u64 = 32;
+const CHUNKS: u64 = 16;
 /// Lines of a row that are asked for.
 const MOST_LINES: usize = 32;
 /// Words of a cache line.
@@ -218,20 +218,19 @@ impl Rows {
         self.set_head(slot, &[key.id as u32, (key.id >> 32) as u32, key.table, 0, 0, NOT_ON_DISK]);
     }
 
-    /// Asks for the lines of the first `n` numbers of a row that is read soon; the processor goes on by itself behind them.
+    /// Lines to ask for before the first `n` numbers of a row are read; the processor goes on by itself behind them.
+    #[inline(always)]
+    pub fn lines(&self, n: usize) -> usize {
+        // A row that begins inside of a line ends in one more.
+        (n.div_ceil(LINE) + !self.stride.is_multiple_of(LINE) as usize).min(MOST_LINES)
+    }
+
+    /// Asks for the first `n` numbers of a row that is read soon.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, n: usize) {
-        let (chunk, row) = self.at(slot);
-        let start = row * self.stride;
-        let words = &self.chunks[chunk].words()[start..start + n];
-        for line in words.chunks(LINE).take(MOST_LINES) {
-            prefetch(&line[0]);
-        }
-        // A row that begins inside of a line ends in one more.
-        if !self.stride.is_multiple_of(LINE)
-            && let Some(last) = words.last()
-        {
-            prefetch(last);
+        let row = self.values(slot).as_ptr();
+        for line in 0..self.lines(n) {
+            prefetch_at(row.wrapping_add(line * LINE));
         }
     }
 
