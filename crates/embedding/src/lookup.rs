@@ -31,11 +31,14 @@ const STREAM_BYTES: usize = 16 << 20;
 const ASIDE: u32 = 1 << 31;
 
 /// Rows of a block of positions: in memory, or read aside.
+#[derive(Clone, Copy)]
 struct Found<'a> {
     rows: &'a Rows,
     aside: &'a [f32],
-    /// Numbers of a row that are asked for.
+    /// Numbers of a row that are looked up.
     n: usize,
+    /// Whether the rows' lines were asked for.
+    is_asked: bool,
 }
 
 impl<'a> Found<'a> {
@@ -47,7 +50,7 @@ impl<'a> Found<'a> {
             slot if slot & ASIDE == 0 => self.rows.values(slot)[..self.n].as_ptr(),
             slot => self.aside[(slot & !ASIDE) as usize * self.n..][..self.n].as_ptr(),
         };
-        let n_lines = self.rows.lines(self.n);
+        let n_lines = if self.is_asked { 0 } else { self.rows.lines(self.n) };
         let n_ahead = (LINES_AHEAD / n_lines.max(1)).clamp(LEAST_AHEAD, MOST_AHEAD);
         Addresses { of: slots.iter().map(address).collect(), n_asked: 0, n_ahead, n_lines, rows: PhantomData }
     }
@@ -113,10 +116,14 @@ impl Store {
     fn read(&mut self, batch: &Batch, n: usize, trains: bool, out: &mut [f32]) -> Result<()> {
         check_numbers(batch.len(), n, out.len())?;
         let (isa, streams) = (isa(), size_of_val(out) >= STREAM_BYTES);
-        self.each_block(batch, n, trains, |found, first, slots| {
+        let outcome = self.each_block(batch, n, trains, |found, first, slots| {
             let out = &mut out[first * n..(first + slots.len()) * n];
             dispatch(isa, CopyRows { found, slots, out, streams });
-        })
+        });
+        if streams {
+            fence();
+        }
+        outcome
     }
 
     /// Calls `f` with blocks of positions, in order: their rows, the first position, and the slot of each or `NO_KEY`.
@@ -143,7 +150,14 @@ impl Store {
         f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<usize> {
         self.readers.check_process()?;
-        let found = Found { rows: &self.rows, aside: &[], n };
+        let found = Found { rows: &self.rows, aside: &[], n, is_asked: false };
+        if let Some((table, ids)) = batch.plain_ids() {
+            let asked = Found { is_asked: true, ..found };
+            let n_found = self.slots.each_hashed(table, ids, n, &self.rows, |first, slots| f(&asked, first, slots));
+            if let Some(n_found) = n_found {
+                return Ok(n_found);
+            }
+        }
         let mut slots = Vec::with_capacity(BLOCK);
         for first in (0..batch.len()).step_by(BLOCK) {
             slots.clear();
@@ -151,7 +165,7 @@ impl Store {
             // A table that is not there has no array and no entry: its rows are found missing.
             let is_plain = batch.plain_ids().is_some_and(|(table, ids)| {
                 let (ids, rest) = ids[first..].split_at(n_block);
-                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &self.rows, &mut slots)
+                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &mut slots)
             });
             if !is_plain {
                 self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
@@ -187,7 +201,8 @@ impl Store {
             if slots[known..].contains(&ABSENT) {
                 break;
             }
-            first = emit(&Found { rows: &self.rows, aside: &[], n }, batch.inverse(), first, &slots, f);
+            first =
+                emit(&Found { rows: &self.rows, aside: &[], n, is_asked: false }, batch.inverse(), first, &slots, f);
         }
         let known = slots.len();
         self.find(&keys[known..], 0, &mut slots);
@@ -207,7 +222,7 @@ impl Store {
             *batch.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
         let aside = if any_missing { self.read_aside(keys, &mut slots, n)? } else { Vec::new() };
-        emit(&Found { rows: &self.rows, aside: &aside, n }, batch.inverse(), first, &slots, f);
+        emit(&Found { rows: &self.rows, aside: &aside, n, is_asked: false }, batch.inverse(), first, &slots, f);
         Ok(())
     }
 
@@ -306,9 +321,6 @@ impl WithSimd for CopyRows<'_> {
                     if streams { row.stream(out.as_mut_ptr()) } else { row.store(out.as_mut_ptr()) }
                 }
             }
-        }
-        if streams {
-            fence();
         }
     }
 }
