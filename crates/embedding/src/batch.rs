@@ -352,6 +352,12 @@ impl Batch {
         let groups = self.groups();
         &groups.positions[groups.starts[k] as usize..groups.starts[k + 1] as usize]
     }
+    /// As many positions as key `k` has, `n` behind its own in the order of the keys.
+    pub(crate) fn positions_behind(&self, k: usize, n: usize) -> &[u32] {
+        let Groups { positions, starts } = self.groups();
+        let at = |start: u32| positions.len().min(start as usize + n);
+        &positions[at(starts[k])..at(starts[k + 1])]
+    }
 }
 
 #[cfg(test)]

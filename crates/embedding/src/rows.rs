@@ -24,7 +24,7 @@ const LEAST_CHUNK: u64 = 1 << 16;
 const MOST_CHUNK: u64 = 32 << 20;
 const CHUNKS: u64 = 16;
 /// Lines of a row that are asked for.
-const MOST_LINES: usize = 32;
+pub const MOST_LINES: usize = 32;
 /// Words of a cache line.
 pub const LINE: usize = 16;
 

@@ -125,7 +125,7 @@ impl Rule {
             let correct = |beta: f64| 1.0 - beta.powf(step.step as f64);
             (size, root) = (step.lr / correct(betas[0]), correct(betas[1]).sqrt());
         }
-        RuleAtStep { rule: self, step, size: size as f32, root: root as f32, isa: isa() }
+        RuleAtStep { rule: self, step, size: size as f32, inverse_root: (1.0 / root) as f32, isa: isa() }
     }
 }
 
@@ -133,17 +133,45 @@ impl Rule {
 pub struct RuleAtStep {
     rule: Rule,
     step: Step,
-    /// Adam's learning rate and the root of its second momentum's correction.
+    /// Adam's learning rate, and one over the root of its second momentum's correction.
     size: f32,
-    root: f32,
+    inverse_root: f32,
     isa: Isa,
 }
 
 impl RuleAtStep {
+    /// Adds gradients in their order, each times its factor and `scale`.
+    #[inline]
+    pub fn add_up<'a>(&self, grads: impl Iterator<Item = (&'a [f32], f32)>, sum: &mut [f32]) {
+        dispatch(self.isa, AddUp { grads, scale: self.step.scale, sum });
+    }
+
     /// Updates the weights `w` and their state by the gradient `g`. `last` is the step of the row's last update, or 0.
     #[inline]
     pub fn apply(&self, w: &mut [f32], state: &mut [f32], g: &[f32], last: u32) {
         dispatch(self.isa, Update { of: self, w, state, g, last });
+    }
+}
+
+struct AddUp<'a, I> {
+    grads: I,
+    scale: f32,
+    sum: &'a mut [f32],
+}
+
+impl<'a, I: Iterator<Item = (&'a [f32], f32)>> WithSimd for AddUp<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        let AddUp { grads, scale, sum } = self;
+        sum.fill(0.0);
+        for (grad, factor) in grads {
+            let factor = factor * scale;
+            for (s, g) in sum.iter_mut().zip(grad) {
+                *s += g * factor;
+            }
+        }
     }
 }
 
@@ -161,7 +189,7 @@ impl WithSimd for Update<'_> {
     // Each number of a row is computed alone and in one order, so all instruction sets give the same bits.
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Update { of: RuleAtStep { rule, step: at, size, root, .. }, w, state, g, last } = self;
+        let Update { of: RuleAtStep { rule, step: at, size, inverse_root, .. }, w, state, g, last } = self;
         let g = &g[..w.len()];
         let is_first = last == 0;
         let state = &mut state[..rule.state_width(w.len())];
@@ -196,7 +224,7 @@ impl WithSimd for Update<'_> {
                     let g = sign * g + l2 * *w;
                     *m += c1 * (g - *m);
                     *v = b2 * *v + c2 * g * g;
-                    *w = *w * decay - size * *m / (v.sqrt() / root + eps);
+                    *w = *w * decay - size * *m / (v.sqrt() * inverse_root + eps);
                 }
             }
             Rule::SmartDecayAdam { betas, eps, weight_decay, maximize, .. } => {
@@ -210,12 +238,12 @@ impl WithSimd for Update<'_> {
                 let [c1, c2] = betas.map(|b| (1.0 - b) as f32);
                 let sign = if maximize { -1.0 } else { 1.0 };
                 for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-                    *w -= size * moved * *m / (v.sqrt() / root + eps);
+                    *w -= size * moved * *m / (v.sqrt() * inverse_root + eps);
                     (*m, *v) = (*m * p1, *v * p2);
                     let g = sign * g + weight_decay * *w;
                     *m += c1 * (g - *m);
                     *v = b2 * *v + c2 * g * g;
-                    *w -= size * *m / (v.sqrt() / root + eps);
+                    *w -= size * *m / (v.sqrt() * inverse_root + eps);
                 }
             }
             Rule::Adagrad { eps, weight_decay, maximize, .. } => {

@@ -8,12 +8,13 @@ use crate::batch::{self, Bags, Batch, Key};
 use crate::config::{Config, Options};
 use crate::folder::Folder;
 use crate::initial::fill_row;
+use crate::lines::prefetch_at;
 use crate::log::{HEADER, Log};
 use crate::places::Places;
 use crate::prefetch::Waiting;
 use crate::queues::{AHEAD, DEAD, DIRTY, PINNED, Queues, WANTED, touch};
 use crate::readers::Readers;
-use crate::rows::{COUNT, NOT_ON_DISK, Rows, STEP};
+use crate::rows::{COUNT, LINE, MOST_LINES, NOT_ON_DISK, Rows, STEP};
 use crate::rules::{Rule, Step};
 use crate::saved::Records;
 use crate::slots::{ABSENT, Slots};
@@ -105,11 +106,11 @@ const DEPTH_AHEAD: u32 = 32;
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of rows that are asked for ahead of copying and updating.
-const LINES_AHEAD: usize = 64;
+const LINES_AHEAD: usize = 192;
 
 /// Rows of so many numbers whose lines are asked for ahead, with those of their words and flags.
 fn rows_ahead(width: usize) -> usize {
-    (LINES_AHEAD / (2 + width.div_ceil(16))).clamp(2, 16)
+    (LINES_AHEAD / (2 + width.div_ceil(LINE))).clamp(2, 48)
 }
 
 impl Store {
@@ -210,12 +211,20 @@ impl Store {
         let step = at.step.clamp(1, u32::MAX as u64) as u32;
         let n = dim + rule.state_width(dim);
         let rule = rule.at(*at);
+        let lines = dim.div_ceil(LINE).min(MOST_LINES);
+        let ahead = (LINES_AHEAD / lines).max(1);
         self.in_pieces(keys, found, n, |store, k, slot| {
-            let positions = batch.positions_of(admitted.as_ref().map_or(k, |a| a[k] as usize));
+            let k = admitted.as_ref().map_or(k, |a| a[k] as usize);
+            // A key's positions may be anywhere, so no processor guesses which gradient comes next.
+            for p in batch.positions_behind(k, ahead) {
+                let grad = grad_of(*p).0.as_ptr();
+                (0..lines).for_each(|line| prefetch_at(grad.wrapping_add(line * LINE)));
+            }
+            let positions = batch.positions_of(k);
             let grad = match positions {
                 [p] if at.scale == 1.0 && grad_of(*p).1 == 1.0 => grad_of(*p).0,
                 _ => {
-                    add_up(positions.iter().map(|p| grad_of(*p)), at.scale, &mut sum);
+                    rule.add_up(positions.iter().map(|p| grad_of(*p)), &mut sum);
                     &sum
                 }
             };
@@ -599,17 +608,6 @@ pub(crate) fn check_numbers(n_rows: usize, width: usize, n_numbers: usize) -> Re
         true => Ok(()),
         false => {
             Err(Error::value(format!("embedding: {n_rows} rows of {width} numbers do not fit {n_numbers} numbers")))
-        }
-    }
-}
-
-/// The sum of gradients in their order, each times its factor and `scale`.
-fn add_up<'a>(grads: impl Iterator<Item = (&'a [f32], f32)>, scale: f32, sum: &mut [f32]) {
-    sum.fill(0.0);
-    for (grad, factor) in grads {
-        let factor = factor * scale;
-        for (s, g) in sum.iter_mut().zip(grad) {
-            *s += g * factor;
         }
     }
 }
