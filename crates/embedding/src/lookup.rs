@@ -206,16 +206,21 @@ impl Store {
         }
         let known = slots.len();
         self.find(&keys[known..], 0, &mut slots);
-        let any_missing = slots.contains(&ABSENT);
+        let mut any_missing = slots.contains(&ABSENT);
         if trains && keys.len() <= self.piece() {
             self.count_hits(&slots);
             if any_missing {
                 let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
                 self.pin(&slots, true);
-                let read = self.fetch(keys, &missing, &mut slots);
+                let mut brought = self.fetch(keys, &missing, &mut slots);
+                if !self.admissions.any() {
+                    // The update that follows needs them, and need not draw their values again.
+                    brought = brought.and_then(|()| self.make(keys, &mut slots));
+                }
                 self.pin(&slots, false);
-                read?;
+                brought?;
             }
+            any_missing = slots.contains(&ABSENT);
             // The update that follows finds them here, and need not look for them.
             self.want(&slots);
             let found = Slots { store: self.number, n_moves: self.n_moves, slots: slots.clone() };

@@ -5,7 +5,6 @@
 //! of the store.
 
 use crate::batch::Key;
-use crate::initial::fill_row;
 use crate::queues::{AHEAD, DEAD, PINNED, WANTED};
 use crate::slots::ABSENT;
 use crate::store::Store;
@@ -61,10 +60,7 @@ impl Store {
         }
         let slot = self.rows.take().ok().flatten()?;
         self.n_unwritten += 1;
-        self.rows.start(slot, key);
-        let (weights, state) = self.rows.values_mut(slot).split_at_mut(self.config.dim());
-        fill_row(&self.config.tables[0], &self.config.column_dims, self.config.seed, key, weights);
-        state.fill(0.0);
+        self.start_row(slot, key);
         self.hold(slot, key);
         self.rows.flags[slot as usize] = 0;
         Some(slot)

@@ -1,5 +1,7 @@
-//! Rows that are brought into memory before a lookup asks for them, in three steps, so that others can use the store while the
-//! disk is read: `start_prefetch` says what to read, `Prefetch::read` reads it without the store, `finish_prefetch` enters it.
+//! Rows that are brought into memory before a lookup asks for them, in steps, so that others can use the store while the disk is
+//! read, and between the steps: `start_prefetch` says what to read, `Prefetch::read` reads it without the store, and
+//! `continue_prefetch` enters it, some rows at a call. Rows that were never written come with their initial values, so that the
+//! step that trains them need not draw those, nor write other rows to disk to make room.
 //!
 //! Changes no row, and no result of any later call: a row that was updated, moved or removed meanwhile is left out.
 
@@ -23,7 +25,13 @@ pub struct Prefetch {
     /// Words of a record.
     words: usize,
     rows: Vec<u32>,
+    /// Keys that were never written, and how many of both have been entered.
+    new: Vec<Key>,
+    n_entered: usize,
 }
+
+/// Rows that a step enters, after which others have their turn.
+const AT_ONCE: usize = 256;
 
 impl Prefetch {
     /// Reads the records. Takes no part of the store.
@@ -52,7 +60,8 @@ impl Store {
     pub fn prefetch(&mut self, batch: &Batch) -> Result<()> {
         let mut prefetch = self.start_prefetch(batch)?;
         prefetch.read()?;
-        self.finish_prefetch(prefetch)
+        while !self.continue_prefetch(&mut prefetch)? {}
+        Ok(())
     }
 
     /// The first step of `prefetch`. Rows that wait to be written to disk come at once.
@@ -67,11 +76,27 @@ impl Store {
         self.want(&slots);
         let missing: Vec<Key> = (0..keys.len()).filter(|k| slots[*k] == ABSENT).map(|k| keys[k]).collect();
         let words = HEADER + self.config.width();
-        let mut prefetch =
-            Prefetch { readers: self.ahead.clone(), reads: Vec::new(), wanted: Vec::new(), words, rows: Vec::new() };
+        let mut prefetch = Prefetch {
+            readers: self.ahead.clone(),
+            reads: Vec::new(),
+            wanted: Vec::new(),
+            words,
+            rows: Vec::new(),
+            new: Vec::new(),
+            n_entered: 0,
+        };
         missing.iter().for_each(|key| self.places.prefetch(*key));
-        let found = missing.iter().filter_map(|key| self.places.find(*key).map(|entry| (*key, entry)));
-        let mut wanted: Vec<(Key, u32, Place)> = found.map(|(key, e)| (key, e, self.places.get(e))).collect();
+        let mut wanted: Vec<(Key, u32, Place)> = Vec::new();
+        for key in missing {
+            match self.places.find(key) {
+                Some(entry) => wanted.push((key, entry, self.places.get(entry))),
+                None => prefetch.new.push(key),
+            }
+        }
+        if self.admissions.any() {
+            // Some of them may get no row.
+            prefetch.new.clear();
+        }
         wanted.sort_unstable_by_key(|w| w.2);
         let mut buffered = Vec::new();
         for (key, entry, place) in wanted {
@@ -89,10 +114,30 @@ impl Store {
         Ok(prefetch)
     }
 
-    /// The last step of `prefetch`.
-    pub fn finish_prefetch(&mut self, read: Prefetch) -> Result<()> {
+    /// Enters the next rows of a prefetch; returns true if those were the last.
+    pub fn continue_prefetch(&mut self, of: &mut Prefetch) -> Result<bool> {
         self.readers.check_process()?;
-        self.enter(&read.wanted, &read.rows)
+        let (first, n_read) = (of.n_entered, of.wanted.len());
+        let end = (first + AT_ONCE).min(n_read + of.new.len());
+        of.n_entered = end;
+        if first < n_read {
+            let range = first..end.min(n_read);
+            self.enter(&of.wanted[range.clone()], &of.rows[range.start * of.words..range.end * of.words])?;
+        }
+        for key in &of.new[first.max(n_read) - n_read..end.max(n_read) - n_read] {
+            if self.ahead_rows.n >= self.most_ahead() {
+                // More would drive out the rows that were read.
+                return Ok(true);
+            }
+            if self.slots.get(*key, &self.rows).is_none() && self.places.find(*key).is_none() {
+                let slot = self.take_slot()?;
+                self.start_row(slot, *key);
+                self.slots.insert(*key, slot, &self.rows);
+                self.wait(slot, AHEAD);
+                self.counts.initial += 1;
+            }
+        }
+        Ok(end == n_read + of.new.len())
     }
 
     /// Enters rows that are still what they were on disk, and not in memory yet.
@@ -133,11 +178,15 @@ impl Store {
         }
     }
 
+    fn most_ahead(&self) -> usize {
+        self.rows.capacity() / 16 * 3
+    }
+
     fn wait(&mut self, slot: u32, flag: u8) {
         // Lookups and updates that never come must not fill the memory: half of it is for the rows of the running call. Nor may
         // rows that they named wait behind an old one for ever.
         let capacity = self.rows.capacity();
-        let most = if flag == AHEAD { capacity / 16 * 3 } else { capacity / 4 };
+        let most = if flag == AHEAD { self.most_ahead() } else { capacity / 4 };
         loop {
             let waiting = if flag == AHEAD { &mut self.ahead_rows } else { &mut self.wanted_rows };
             if waiting.n < most && waiting.slots.len() < capacity {

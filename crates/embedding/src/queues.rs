@@ -68,6 +68,11 @@ impl Queues {
         self.ghosts.add(hash, n);
     }
 
+    /// A slot whose row probably leaves soon, `n` victims from now.
+    pub fn soon(&self, n: usize) -> Option<u32> {
+        self.small.get(n).copied()
+    }
+
     /// Puts a victim back that could not leave.
     pub fn restore(&mut self, slot: u32) {
         self.main.push_front(slot);

@@ -54,7 +54,7 @@ pub struct Store {
     /// Segments below this stay: a damaged snapshot may need any of them.
     pub(crate) keep_below: u32,
     pub(crate) counts: Counts,
-    admissions: Admissions,
+    pub(crate) admissions: Admissions,
     /// `Log::n_changes` when the disk was last looked at.
     pub(crate) looked_at: u64,
 }
@@ -107,6 +107,9 @@ static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of rows that are asked for ahead of copying and updating.
 const LINES_AHEAD: usize = 192;
+
+/// Rows that leave memory are asked for so many victims before they are read.
+const VICTIMS_AHEAD: usize = 6;
 
 /// Rows of so many numbers whose lines are asked for ahead, with those of their words and flags.
 fn rows_ahead(width: usize) -> usize {
@@ -511,22 +514,25 @@ impl Store {
     }
 
     /// Makes the rows that are nowhere, with their initial values.
-    fn make(&mut self, keys: &[Key], slots: &mut [u32]) -> Result<()> {
+    pub(crate) fn make(&mut self, keys: &[Key], slots: &mut [u32]) -> Result<()> {
         for (key, slot) in keys.iter().zip(slots) {
             if *slot == ABSENT {
-                let made = self.take_slot()?;
-                self.rows.start(made, *key);
-                let values = self.rows.values_mut(made);
-                let (columns, dims) = (&self.config.tables[key.table as usize], &self.config.column_dims);
-                let (weights, state) = values.split_at_mut(self.config.dim());
-                fill_row(columns, dims, self.config.seed, *key, weights);
-                state.fill(0.0);
-                self.hold(made, *key);
+                *slot = self.take_slot()?;
+                self.start_row(*slot, *key);
+                self.hold(*slot, *key);
                 self.counts.initial += 1;
-                *slot = made;
             }
         }
         Ok(())
+    }
+
+    /// Writes the initial values of a key to a slot. They are no row of the store before something changes them.
+    pub(crate) fn start_row(&mut self, slot: u32, key: Key) {
+        self.rows.start(slot, key);
+        let (columns, dims) = (&self.config.tables[key.table as usize], &self.config.column_dims);
+        let (weights, state) = self.rows.values_mut(slot).split_at_mut(self.config.dim());
+        fill_row(columns, dims, self.config.seed, key, weights);
+        state.fill(0.0);
     }
 
     /// Enters a row that came into memory; it stays for the running call.
@@ -540,6 +546,9 @@ impl Store {
     pub(crate) fn take_slot(&mut self) -> Result<u32> {
         if let Some(slot) = self.rows.take()? {
             return Ok(slot);
+        }
+        if let Some(soon) = self.queues.soon(VICTIMS_AHEAD) {
+            self.rows.prefetch_to_update(soon, self.config.width());
         }
         let victim = self.queues.victim(&mut self.rows.flags);
         let slot = victim.ok_or_else(|| Error::runtime("embedding: every row in memory is in use"))?;

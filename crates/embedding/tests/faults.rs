@@ -364,7 +364,7 @@ fn prefetched_rows_are_found_and_change_nothing() {
     plain.remove(&others[2..4]).unwrap();
     plain.lookup(&batch(&others[4..5]), true, &mut [0.0; 4]).unwrap();
     prefetch.read().unwrap();
-    plain.finish_prefetch(prefetch).unwrap();
+    assert!(plain.continue_prefetch(&mut prefetch).unwrap());
     assert_eq!(plain.stats().counts.prefetched, 21, "only the last one was still wanted");
     assert_eq!(fill(&mut plain, &others[..2]), [7.0; 8]);
     assert_eq!(fill(&mut plain, &others[4..]), want[4 * 204..4 * 206]);

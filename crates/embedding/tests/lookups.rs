@@ -221,3 +221,46 @@ fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are() {
         check(&mut store, &model, &(0..5200).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows() {
+    let scratch = Scratch::new("new");
+    let mut store = Store::open(scratch.path(), config(4, 2), &options(0)).unwrap();
+    let keys = |range: std::ops::Range<u64>| range.map(|id| Key { table: 1, id }).collect::<Vec<_>>();
+    let mut other = Store::open(Scratch::new("other").path(), config(4, 2), &options(0)).unwrap();
+    let mut initial = |range: std::ops::Range<u64>| {
+        let mut rows = vec![f32::NAN; 4 * range.clone().count()];
+        other.lookup(&batch(&keys(range)), false, &mut rows).unwrap();
+        rows
+    };
+    store.prefetch(&batch(&keys(0..5))).unwrap();
+    assert_eq!((store.len(), store.keys().len(), store.stats().counts.initial), (0, 0, 5));
+    let mut rows = [f32::NAN; 20];
+    let of = batch(&keys(0..5));
+    store.lookup(&of, true, &mut rows).unwrap();
+    assert_eq!(rows[..], initial(0..5));
+    store.update(&of, &[2.0; 20], &SGD, &STEP).unwrap();
+    assert_eq!((store.len(), store.stats().counts.initial), (5, 5));
+    // A lookup that is trained brings them as well; without its update they leave again, and nothing is written.
+    store.lookup(&batch(&keys(100..120)), true, &mut [0.0; 80]).unwrap();
+    assert_eq!((store.len(), store.stats().counts.initial), (5, 25));
+    for first in (200..1200).step_by(20) {
+        store.prefetch(&batch(&keys(first..first + 20))).unwrap();
+        store.lookup(&batch(&keys(first..first + 20)), true, &mut [0.0; 80]).unwrap();
+    }
+    let stats = store.stats();
+    assert!(stats.counts.evictions > 900 && stats.resident <= stats.capacity && stats.counts.writes <= 5, "{stats:?}");
+    assert_eq!((store.len(), store.keys(), store.commit().unwrap()), (5, keys(0..5), 1));
+    assert_eq!(store.forget(&Forget { below_norm: Some(0.0), ..Forget::default() }).unwrap(), 0);
+    store.lookup(&of, false, &mut rows).unwrap();
+    assert!(rows.iter().zip(initial(0..5)).all(|(r, i)| *r == i - 1.0));
+    // Between the steps of a prefetch such a row is written: it stays.
+    let mut prefetch = store.start_prefetch(&batch(&keys(2000..2003))).unwrap();
+    store.write(&batch(&keys(2001..2002)), &[7.0; 4]).unwrap();
+    prefetch.read().unwrap();
+    assert!(store.continue_prefetch(&mut prefetch).unwrap());
+    let mut rows = [f32::NAN; 12];
+    store.lookup(&batch(&keys(2000..2003)), true, &mut rows).unwrap();
+    assert_eq!((&rows[4..8], store.len()), (&[7.0; 4][..], 6));
+    assert_eq!(rows[..4], initial(2000..2001));
+}

@@ -222,7 +222,7 @@ class Embedding(Module):
         return self._looked_up(self._ahead.take((ids, table_ids)) or Embedding._lookup(self, ids, table_ids))
 
     def prefetch(self, ids: Tensor, table_ids: Tensor | None = None) -> None:
-        """Prepare a lookup on another thread: remove duplicates, exchange ids between ranks, read rows from disk.
+        """Prepare a lookup on another thread: duplicates, exchanges between ranks, reads from disk, values of new ids.
 
         The call of the module with these very tensors then finds all that done; it returns the same rows as without.
         With several ranks all of them prefetch, in one order. :class:`Prefetcher` does this for a loader.

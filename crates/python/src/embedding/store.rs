@@ -63,12 +63,12 @@ impl PyStore {
 
     /// Runs work on the store without the interpreter.
     fn with<R>(&self, py: Python<'_>, f: impl FnOnce(&mut Store) -> Result<R>) -> PyResult<R> {
-        run(|| {
-            detach(py, || {
-                let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                f(store.as_mut().ok_or_else(|| Error::runtime("one_embedding: the store is closed"))?)
-            })
-        })
+        run(|| detach(py, || self.locked(f)))
+    }
+
+    fn locked<R>(&self, f: impl FnOnce(&mut Store) -> Result<R>) -> Result<R> {
+        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        f(store.as_mut().ok_or_else(|| Error::runtime("one_embedding: the store is closed"))?)
     }
 
     fn read<'py>(
@@ -232,9 +232,15 @@ impl PyStore {
 
     /// Brings rows of a batch into memory that are on disk. Others may use the store while the disk is read.
     fn prefetch(&self, py: Python<'_>, batch: &PyBatch) -> PyResult<()> {
-        let mut prefetch = self.with(py, |store| store.start_prefetch(&batch.0))?;
-        run(|| detach(py, || prefetch.read()))?;
-        self.with(py, |store| store.finish_prefetch(prefetch))
+        run(|| {
+            detach(py, || {
+                let mut prefetch = self.locked(|store| store.start_prefetch(&batch.0))?;
+                prefetch.read()?;
+                // Others have their turn between the steps.
+                while !self.locked(|store| store.continue_prefetch(&mut prefetch))? {}
+                Ok(())
+            })
+        })
     }
     /// What reads from disk, and whether past the system's cache.
     fn reads_by(&self, py: Python<'_>) -> PyResult<(&'static str, bool)> {
