@@ -154,11 +154,17 @@ def zipf(rng: np.random.Generator, alpha: float, n_rows: int, size: int) -> np.n
     return np.minimum(rank.astype(np.int64) - 1, n_rows - 1)
 
 
-# Distinct values of the 26 categories of Criteo's terabyte, as published.
-CARDINALITIES = (
-    *(39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10),
-    *(2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36),
-)
+# Distinct values of the 26 categories of Criteo's data sets, as published.
+CARDINALITIES = {
+    "terabyte": (
+        *(39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10),
+        *(2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36),
+    ),
+    "kaggle": (
+        *(1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194),
+        *(27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572),
+    ),
+}
 
 
 def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[str, float]:
@@ -168,7 +174,7 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
 
     rng = np.random.default_rng(0)
     oneflow.manual_seed(0)
-    cardinalities = [min(rows, args.rows or rows) for rows in CARDINALITIES]
+    cardinalities = [min(rows, args.rows or rows) for rows in CARDINALITIES[args.data]]
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         options = one_embedding.make_cached_ssd_store_options(
             budget_mb, folder, size_factor=2, direct_io=way != "memory"
@@ -231,6 +237,7 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benches.embedding", description="DLRM with tables larger than memory")
+    parser.add_argument("--data", choices=sorted(CARDINALITIES), default="terabyte", help="whose cardinalities")
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument(
         "--rows", type=int, default=0, help="the most of a table, all touched; 0 takes the published numbers"
