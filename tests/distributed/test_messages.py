@@ -79,6 +79,22 @@ def within_a_group() -> None:
         assert dist.recv(oneflow.zeros(1), group=group) == n - 1
 
 
+def both_ways() -> None:
+    """Everybody sends to everybody at once, short and long, in two groups and with two tags."""
+    here, n = dist.get_rank(), dist.get_world_size()
+    other = dist.new_group(list(range(n)))
+    ops, expected = [], []
+    for peer in (rank for rank in range(n) if rank != here):
+        for i, (count, group) in enumerate(((7, None), (700_000, other), (300_000, None))):
+            ops.append(dist.P2POp(dist.isend, oneflow.arange(count) * (here + 1) + i, peer, group, tag=i))
+            ops.append(dist.P2POp(dist.irecv, oneflow.zeros(count, dtype=oneflow.int64), peer, group, tag=i))
+            expected.append((ops[-1].tensor, oneflow.arange(count) * (peer + 1) + i))
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    assert all(oneflow.equal(got, should) for got, should in expected)
+    dist.barrier()
+
+
 def leaves() -> None:
     """Who waits for any rank is told when there is none left."""
     if dist.get_rank():
@@ -87,7 +103,7 @@ def leaves() -> None:
         dist.recv(oneflow.zeros(1))
 
 
-CASES = [any_source, posted_first, long_before_short, within_a_group]
+CASES = [any_source, posted_first, long_before_short, within_a_group, both_ways]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

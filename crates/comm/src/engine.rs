@@ -14,7 +14,7 @@ use oneflow_base::{Error, Result};
 use crate::collective;
 use crate::flight::{self, Members, Ticket};
 use crate::group::{Counters, Ledger, ProcessGroup};
-use crate::request::{ANY_RANK, Kind, Request, Stamp};
+use crate::request::{Kind, Request, Stamp};
 use crate::transport::{Member, PointToPoint, Transport, Turn};
 use crate::waits;
 use crate::work::{Abort, Work};
@@ -154,6 +154,42 @@ impl<T: Transport> Group<T> {
         Ok(stamp)
     }
 
+    /// Starts an operation. With `waits` the caller waits for it at once.
+    ///
+    /// # Safety
+    /// As for `ProcessGroup::issue`.
+    unsafe fn start(&self, request: Request, waits: bool) -> Result<Work> {
+        let deadline = self.0.ledger.deadline();
+        let mut queue = self.0.queue();
+        let p2p = match request {
+            Request::Send { data, dst, .. } => Some((dst, data)),
+            Request::Recv { data, src, .. } => Some((src, data)),
+            _ => None,
+        };
+        let stamp = self.admit(&mut queue, &request)?;
+        if p2p.is_none() {
+            self.start_worker(&mut queue)?;
+        }
+        let Some((peer, span)) = p2p else {
+            // The lane watches the deadline itself and knows better words; the work's is a backstop.
+            let ticket = flight::issued(&self.0.ledger.members, stamp, None);
+            let limit = deadline + Duration::from_secs(5);
+            let work = Work::of(stamp.to_string(), limit, self.abort_with(), Some(ticket), Some(self.0.key()));
+            queue.jobs.push_back((request, stamp, deadline, work.clone(), ticket));
+            self.0.changed.notify_all();
+            return Ok(work);
+        };
+        drop(queue);
+        let ticket = flight::issued(&self.0.ledger.members, stamp, Some(peer));
+        let work = Work::of_message((stamp, peer), deadline, self.abort_with(), ticket, self.0.transport.drive());
+        if stamp.kind == Kind::Send {
+            self.0.ledger.counters.add_bytes(Kind::Send, span.len);
+        }
+        // SAFETY: the caller's promise is the transport's.
+        unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, work: work.clone(), driven: waits }) };
+        Ok(work)
+    }
+
     fn start_worker(&self, queue: &mut Queue) -> Result<()> {
         if queue.worker.is_none() {
             let shared = self.0.clone();
@@ -204,40 +240,8 @@ impl<T: Transport> ProcessGroup for Group<T> {
     }
 
     unsafe fn issue(&self, request: Request) -> Result<Work> {
-        let deadline = self.0.ledger.deadline();
-        let mut queue = self.0.queue();
-        let p2p = match request {
-            Request::Send { data, dst, .. } => Some((dst, data)),
-            Request::Recv { data, src, .. } => Some((src, data)),
-            _ => None,
-        };
-        let stamp = self.admit(&mut queue, &request)?;
-        if p2p.is_none() {
-            self.start_worker(&mut queue)?;
-        }
-        let Some((peer, span)) = p2p else {
-            // The lane watches the deadline itself and knows better words; the work's is a backstop.
-            let ticket = flight::issued(&self.0.ledger.members, stamp, None);
-            let limit = deadline + Duration::from_secs(5);
-            let work = Work::of(stamp.to_string(), limit, self.abort_with(), Some(ticket), Some(self.0.key()));
-            queue.jobs.push_back((request, stamp, deadline, work.clone(), ticket));
-            self.0.changed.notify_all();
-            return Ok(work);
-        };
-        drop(queue);
-        let what = match (stamp.kind, peer) {
-            (Kind::Send, _) => format!("{stamp} to rank {peer}"),
-            (_, ANY_RANK) => format!("{stamp} from any rank"),
-            _ => format!("{stamp} from rank {peer}"),
-        };
-        let ticket = flight::issued(&self.0.ledger.members, stamp, Some(peer));
-        let work = Work::of(what, deadline, self.abort_with(), Some(ticket), None);
-        if stamp.kind == Kind::Send {
-            self.0.ledger.counters.add_bytes(Kind::Send, span.len);
-        }
-        // SAFETY: the caller's promise is the transport's.
-        unsafe { self.0.transport.post(PointToPoint { stamp, peer, span, work: work.clone() }) };
-        Ok(work)
+        // SAFETY: the caller's promise.
+        unsafe { self.start(request, false) }
     }
 
     unsafe fn run(&self, request: Request) -> Result<()> {
@@ -245,7 +249,7 @@ impl<T: Transport> ProcessGroup for Group<T> {
         if matches!(request.kind(), Kind::Send | Kind::Recv) || queue.busy || !queue.jobs.is_empty() {
             drop(queue);
             // SAFETY: the caller's promise; a wait without timeout returns only when the work is complete.
-            return unsafe { self.issue(request) }?.wait(None);
+            return unsafe { self.start(request, true) }?.wait(None);
         }
         let deadline = self.0.ledger.deadline();
         let stamp = self.admit(&mut queue, &request)?;

@@ -1,13 +1,14 @@
 //! What moves messages between the ranks of a group, and the turn that a collective has on it. Order and bookkeeping are the
 //! engine's, bytes are the transport's.
 
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
 use crate::group::Counters;
 use crate::request::{Span, Stamp};
-use crate::work::Work;
+use crate::work::{Drive, Work};
 
 /// Moves messages between the ranks of one group.
 pub(crate) trait Transport: Send + Sync + Sized + 'static {
@@ -34,6 +35,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// The promise of `ProcessGroup::issue` holds for the span.
     unsafe fn post(&self, p2p: PointToPoint);
 
+    /// What a thread that waits for a message can do for it.
+    fn drive(&self) -> Option<Weak<dyn Drive>> {
+        None
+    }
+
     /// Ends everything, here and on the other ranks. Only the first cause counts.
     fn fail(&self, cause: &str);
     /// As `fail`, in every group that this rank is part of, now or later, where the transport knows them all. Between processes
@@ -55,6 +61,8 @@ pub(crate) struct PointToPoint {
     pub peer: usize,
     pub span: Span,
     pub work: Work,
+    /// The caller waits at once, and drives it.
+    pub driven: bool,
 }
 
 impl PointToPoint {

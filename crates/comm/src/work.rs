@@ -1,14 +1,16 @@
 //! The handle of an operation that runs while its caller does something else.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
 use crate::flight::{self, Ticket};
 use crate::interrupt;
+use crate::request::{ANY_RANK, Kind, Stamp};
 use crate::waits::{self, Key};
 
 /// A running or finished operation. Clones are the same operation.
@@ -36,8 +38,34 @@ pub trait OnDevice: Send + Sync {
     fn is_awaited(&self) -> bool;
 }
 
+/// What a thread that waits for a message can do for it.
+pub(crate) trait Drive: Send + Sync {
+    /// Moves messages to and from this rank of the group until the work is complete or there is nothing to do for a while.
+    fn drive(&self, peer: usize, work: &Work);
+}
+
+/// Of a work that is a message: who moves it, and the other rank.
+type Driver = (Weak<dyn Drive>, usize);
+
+/// What an operation is called, which is put into words when somebody asks.
+enum What {
+    Words(String),
+    Message(Stamp, usize),
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Words(words) => f.write_str(words),
+            What::Message(stamp, peer) if stamp.kind == Kind::Send => write!(f, "{stamp} to rank {peer}"),
+            What::Message(stamp, ANY_RANK) => write!(f, "{stamp} from any rank"),
+            What::Message(stamp, peer) => write!(f, "{stamp} from rank {peer}"),
+        }
+    }
+}
+
 struct Inner {
-    what: String,
+    what: What,
     issued: Instant,
     /// The default limit of a wait.
     deadline: Instant,
@@ -50,6 +78,8 @@ struct Inner {
     late: AtomicBool,
     /// Where a device runs it.
     end: Option<Arc<dyn OnDevice>>,
+    /// Where the thread that waits runs it.
+    driver: Option<Driver>,
     state: Mutex<State>,
     changed: Condvar,
     /// Aborts the group that the operation runs on; the text gives the reason.
@@ -72,7 +102,19 @@ impl Work {
     /// An operation that is recorded. `key` is that of the group whose operations wait for other ranks as one; a message
     /// between two has none.
     pub(crate) fn of(what: String, deadline: Instant, abort: Abort, ticket: Option<Ticket>, key: Option<Key>) -> Work {
-        Work::made(what, deadline, abort, ticket, key, None)
+        Work::made(What::Words(what), deadline, abort, ticket, key, None, None)
+    }
+
+    /// A message to `peer` or from it.
+    pub(crate) fn of_message(
+        (stamp, peer): (Stamp, usize),
+        deadline: Instant,
+        abort: Abort,
+        ticket: Ticket,
+        drive: Option<Weak<dyn Drive>>,
+    ) -> Work {
+        let driver = drive.map(|drive| (drive, peer));
+        Work::made(What::Message(stamp, peer), deadline, abort, Some(ticket), None, None, driver)
     }
 
     /// An operation that a device runs.
@@ -83,16 +125,17 @@ impl Work {
         ticket: Ticket,
         end: Arc<dyn OnDevice>,
     ) -> Work {
-        Work::made(what, deadline, abort, Some(ticket), None, Some(end))
+        Work::made(What::Words(what), deadline, abort, Some(ticket), None, Some(end), None)
     }
 
     fn made(
-        what: String,
+        what: What,
         deadline: Instant,
         abort: Abort,
         ticket: Option<Ticket>,
         key: Option<Key>,
         end: Option<Arc<dyn OnDevice>>,
+        driver: Option<Driver>,
     ) -> Work {
         Work(Arc::new(Inner {
             what,
@@ -103,6 +146,7 @@ impl Work {
             key,
             late: AtomicBool::new(false),
             end,
+            driver,
             state: Mutex::default(),
             changed: Condvar::new(),
             abort,
@@ -152,6 +196,11 @@ impl Work {
         let deadline = Instant::now().checked_add(left);
         let _waits = self.0.key.map(waits::enter);
         let text = loop {
+            if let Some((driver, peer)) = &self.0.driver
+                && let Some(driver) = driver.upgrade()
+            {
+                driver.drive(*peer, self);
+            }
             self.say_if_late();
             let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
             // Nobody wakes this thread when a device has done its work: it asks.
@@ -218,6 +267,10 @@ impl Work {
     /// Returns true if a queue waits for the operation, of whose failure nobody would hear.
     pub fn is_awaited_by_device(&self) -> bool {
         self.0.end.as_ref().is_some_and(|end| end.is_awaited())
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state().result.is_some()
     }
 
     /// Returns true if somebody wants to hear of its end.

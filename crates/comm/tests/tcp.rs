@@ -1,55 +1,27 @@
 //! The socket backend, over threads where that is enough and over real processes where death matters.
 
 mod common;
+#[path = "common/ranks.rs"]
+mod ranks;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
-use oneflow_base::{DType, Error, Result};
+use oneflow_base::{DType, Result};
 use oneflow_comm::rendezvous::{self, Launch};
-use oneflow_comm::store::{MemoryStore, Server, Store};
-use oneflow_comm::{Access, ProcessGroup, ReduceOp, tcp, world};
+use oneflow_comm::store::{MemoryStore, Store};
+use oneflow_comm::{ProcessGroup, ReduceOp, tcp, world};
+use ranks::{HERE, LONG, ROLE, all_well, on_hosts, server, site, spawn, statuses};
 
-const LONG: Duration = Duration::from_secs(60);
-const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-fn site(store: &Arc<dyn Store>, local_ip: IpAddr, generation: u64) -> tcp::Site {
-    tcp::Site { store: store.clone(), local_ip, generation, security: Access::OneHost.into() }
-}
-
-/// Runs `f` on `n` threads, each a rank with its own sockets.
+/// As `on_hosts`, of ranks that share memory.
 fn threads<R: Send>(
     n: usize,
     timeout: Duration,
     f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
 ) -> Vec<Result<R>> {
     on_hosts(&vec![HERE; n], timeout, f)
-}
-
-/// As `threads`, with an address for each rank: ranks with one address share memory.
-fn on_hosts<R: Send>(
-    hosts: &[IpAddr],
-    timeout: Duration,
-    f: impl Fn(Arc<dyn ProcessGroup>) -> Result<R> + Sync,
-) -> Vec<Result<R>> {
-    let n = hosts.len();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(LONG));
-    std::thread::scope(|scope| {
-        let (f, store) = (&f, &store);
-        let threads: Vec<_> = (0..n)
-            .map(|rank| {
-                scope.spawn(move || {
-                    let group = tcp::join(site(store, hosts[rank], 1), "world", rank, n, LONG, LONG)?;
-                    group.set_timeout(timeout);
-                    f(group)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(Error::runtime("panicked")))).collect()
-    })
 }
 
 #[test]
@@ -191,9 +163,9 @@ fn who_has_left_does_not_disturb_the_others() {
 }
 
 #[test]
-fn large_unexpected_messages_wait_in_the_sender_s_socket() {
+fn large_unexpected_messages_wait_on_the_sender_s_side() {
     let size = 70 << 20;
-    let results = threads(2, LONG, |group| {
+    let body = |group: Arc<dyn ProcessGroup>| {
         if group.rank() == 0 {
             group.send(&vec![5; size], DType::U8, 1, 1)?;
             return group.barrier();
@@ -204,8 +176,11 @@ fn large_unexpected_messages_wait_in_the_sender_s_socket() {
         group.recv(&mut data, DType::U8, 0, 1)?;
         assert!(data.iter().all(|&b| b == 5));
         group.barrier()
-    });
-    results.into_iter().for_each(|result| result.unwrap());
+    };
+    let there = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    for hosts in [[HERE, HERE], [HERE, there]] {
+        on_hosts(&hosts, LONG, body).into_iter().for_each(|result| result.unwrap());
+    }
 }
 
 #[test]
@@ -243,44 +218,6 @@ fn strangers_at_the_door_disturb_nobody() {
         scope.spawn(move || first.barrier().unwrap());
         second.barrier().unwrap();
     });
-}
-
-// Real processes: this test binary runs itself again, once per rank, with only the test `child`.
-
-const ROLE: &str = "COMM_TEST_ROLE";
-
-fn spawn(role: &str, n: usize, port: u16, agent: bool) -> Vec<Child> {
-    let exe = std::env::current_exe().unwrap();
-    (0..n)
-        .map(|rank| {
-            Command::new(&exe)
-                .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-                .env(ROLE, role)
-                .env("RANK", rank.to_string())
-                .env("LOCAL_RANK", rank.to_string())
-                .env("WORLD_SIZE", n.to_string())
-                .env("MASTER_ADDR", "127.0.0.1")
-                .env("MASTER_PORT", port.to_string())
-                .env("TORCHELASTIC_USE_AGENT_STORE", if agent { "True" } else { "False" })
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect()
-}
-
-fn statuses(children: Vec<Child>) -> Vec<ExitStatus> {
-    children.into_iter().map(|mut child| child.wait().unwrap()).collect()
-}
-
-fn all_well(children: Vec<Child>) {
-    let statuses = statuses(children);
-    assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}");
-}
-
-fn server() -> Server {
-    Server::bind((HERE, 0).into()).unwrap()
 }
 
 #[test]

@@ -47,7 +47,7 @@ def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 0.0], [0.0, 0.0]]
     """
-    isend(tensor, dst, group, tag, group_dst).wait()
+    _group(group).issue("send", tensor, peer=_peer("isend", "dst", group, dst, group_dst), tag=tag, wait=True)
 
 
 @_members_only
@@ -69,9 +69,13 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
         >>> oneflow.testing.run_ranks(2, rank)
         [[0.0, 0.0], [0.0, 0.0]]
     """
-    work = irecv(tensor, src, group, tag, group_src)
-    work.wait()
-    return list(_group(group).ranks())[work.source_rank()]
+    if src is None and group_src is None:
+        work = irecv(tensor, group=group, tag=tag)
+        work.wait()
+        return _group(group).ranks()[work.source_rank()]
+    peer = _peer("irecv", "src", group, src, group_src)
+    _group(group).issue("recv", tensor, peer=peer, tag=tag, wait=True)
+    return _group(group).ranks()[peer]
 
 
 @_members_only

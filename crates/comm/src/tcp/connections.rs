@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -192,9 +191,9 @@ impl Connections {
             form::tune(stream.socket()).map_err(|e| format!("connection to rank {peer}: {e}"))?;
         }
         // The link first: who finds a lane may rely on the other connections.
-        let _ = self.links[peer].set(Link { p2p, control });
-        let lane = Lane { stream: data, shm: found.shm, closed: AtomicBool::new(false) };
-        let _ = self.lanes[peer].set(lane);
+        let (collectives, messages) = found.shm.map(|shm| (shm.collectives, shm.messages)).unzip();
+        let _ = self.links[peer].set(Link { p2p: Lane::new(p2p, messages), control });
+        let _ = self.lanes[peer].set(Lane::new(data, collectives));
         self.book().states.insert(peer, State::There);
         self.changed.notify_all();
         Ok(())

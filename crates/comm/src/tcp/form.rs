@@ -14,7 +14,7 @@ use oneflow_base::{Error, Result};
 
 use super::connections::{Connections, Directory};
 use super::greeting::{Door, Found, Hello, N_LANES, accept, introduce};
-use super::shm::Shm;
+use super::shm::Lanes;
 use crate::auth::{Access, HOW, host_name};
 use crate::collective::DIRECT;
 use crate::engine::comm_id;
@@ -127,13 +127,13 @@ pub(super) fn call(
 ) -> Result<Option<Found>, String> {
     // Who listens on this rank's own address runs on its host. Without the memory the sockets serve as well.
     let here = place.address.ip() == here && std::env::var(SWITCH).as_deref() != Ok("0");
-    let offer = here.then(|| Shm::offer(me.size, random()).ok()).flatten();
+    let offer = here.then(|| Lanes::offer(me.size, random()).ok()).flatten();
     let mut hellos = [0, 1, 2].map(|lane| Hello { word: place.word, from: me.to, to: peer, lane, ..*me });
     if let Some(offer) = &offer {
         (hellos[0].shm, hellos[0].shm_word) = (offer.place(), offer.secret);
     }
     let Some(mut found) = introduce(place.address, &hellos, credentials, deadline, stop)? else { return Ok(None) };
-    found.shm = offer.map(|offer| offer.lane).filter(|_| found.takes);
+    found.shm = offer.map(|offer| offer.lanes).filter(|_| found.takes);
     found.host = comm_id(&place.host);
     Ok(Some(found))
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::shm::Shm;
+use super::shm::Lanes;
 use crate::auth::{HOW, Key, NONCE, TAG, nonce};
 use crate::interrupt;
 use crate::sockets::timespec;
@@ -106,7 +106,7 @@ const ACCEPTS: &str = "a rank accepts";
 #[derive(Default)]
 pub(super) struct Found {
     pub streams: [Option<Stream>; N_LANES],
-    pub shm: Option<Shm>,
+    pub shm: Option<Lanes>,
     /// The peer has mapped what it was offered.
     pub takes: bool,
     pub host: u64,
@@ -336,7 +336,7 @@ pub(super) struct Arrival {
     pub from: usize,
     pub lane: usize,
     pub stream: Stream,
-    pub shm: Option<Shm>,
+    pub shm: Option<Lanes>,
     pub host: u64,
 }
 
@@ -463,7 +463,7 @@ impl Stranger {
             false => Err(WRONG_SECRET),
         };
         let offered = verdict.is_ok() && hello.shm != (0, 0);
-        let shm = offered.then(|| Shm::accept(hello.shm.0, hello.shm.1, me.size, hello.shm_word).ok()).flatten();
+        let shm = offered.then(|| Lanes::accept(hello.shm.0, hello.shm.1, me.size, hello.shm_word).ok()).flatten();
         let mut answer = [0; ANSWER];
         let welcome = if shm.is_some() { WELCOME_SHARED } else { WELCOME };
         answer[0] = verdict.map_or_else(|refusal| refusal, |_| welcome);

@@ -1,9 +1,9 @@
-//! The way of collectives to one peer, and the messages on it: what is sent and received so far. Waits for nothing.
+//! The way to one peer, of collectives or of messages, and what is sent and received on it so far. Waits for nothing.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::shm::Shm;
+use super::shm::{DATA, ROOM, Shm};
 use crate::request::{Header, Stamp};
 use crate::stream::Stream;
 use crate::tls::Fault;
@@ -19,42 +19,76 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    pub fn new(stream: Stream, shm: Option<Shm>) -> Lane {
+        Lane { stream, shm, closed: AtomicBool::new(false) }
+    }
+
     /// Sends what fits now of header and payload from position `at` on.
-    fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
+    pub fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
         let Some(shm) = &self.shm else { return self.stream.send_message(header, data, at) };
         let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
-        self.ring(shm);
+        self.ring(DATA);
         Ok(n)
     }
 
     fn receive(&self, target: &mut [u8]) -> std::io::Result<usize> {
         let Some(shm) = &self.shm else { return self.stream.read(target) };
         let n = shm.read(target)?;
-        self.ring(shm);
+        self.ring(ROOM);
         Ok(n)
     }
 
-    fn ring(&self, shm: &Shm) {
-        if shm.must_ring() {
+    /// Receives what has come, and nothing more after a peer that has closed its end; the caller rings for room.
+    pub fn read(&self, target: &mut [u8]) -> std::io::Result<usize> {
+        let Some(shm) = &self.shm else { return self.stream.read(target) };
+        // What was written before the end is there once the end is known.
+        let closed = self.closed.load(Ordering::Acquire);
+        match shm.read(target) {
+            Err(e) if closed && e.kind() == ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
+    }
+
+    /// The peer has closed its end.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Wakes the other side if it sleeps and waits for one of these events.
+    pub fn ring(&self, events: u32) {
+        if self.shm.as_ref().is_some_and(|shm| shm.must_ring(events)) {
             // A full socket wakes its reader anyway, and a closed one is found by whoever sleeps on it.
             self.stream.tell(&[0]);
         }
     }
 
-    /// After a sleep: takes the rings off the socket.
+    /// After a sleep.
     pub fn wake_up(&self) {
-        let Some(shm) = &self.shm else { return };
-        shm.wake_up();
+        if let Some(shm) = &self.shm {
+            shm.wake_up();
+            if !self.take_rings() {
+                self.close();
+            }
+        }
+    }
+
+    /// Takes the rings off the socket; false if the peer has closed its end.
+    pub fn take_rings(&self) -> bool {
         let mut rings = [0; 64];
         loop {
             match self.stream.read(&mut rings) {
                 Ok(n) if n == rings.len() || (n > 0 && self.stream.has_unread()) => {}
-                Ok(n) if n > 0 => return,
+                Ok(n) if n > 0 => return true,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                _ => return self.closed.store(true, Ordering::Relaxed),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                _ => return false,
             }
         }
+    }
+
+    /// The peer will write no more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The collective lane: one exchange of messages at a time, all its sends and receives progressing together.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
@@ -11,7 +11,8 @@ use super::connections::Connections;
 use super::form::{self, Site};
 use super::lane::{In, Lane, Out, Trouble};
 use super::monitor::Monitor;
-use super::shm::Shm;
+use super::shm::{DATA, ROOM};
+use super::spin::Spin;
 use crate::engine::comm_id;
 use crate::flight::Members;
 use crate::interrupt;
@@ -19,6 +20,7 @@ use crate::request::{Header, Kind, Stamp};
 use crate::sockets::timespec;
 use crate::transport::{PointToPoint, Transport};
 use crate::waits::{self, Key};
+use crate::work::Drive;
 
 /// The connections of this rank with the others of one group.
 pub(crate) struct Mesh {
@@ -26,9 +28,7 @@ pub(crate) struct Mesh {
     members: Members,
     /// How waits for this group's collectives are known.
     key: Key,
-    /// Nanoseconds to look for bytes in shared memory before sleeping: less where the others were not so quick lately, since
-    /// who spins on a core that they need makes both wait.
-    spin: AtomicU32,
+    spin: Spin,
     monitor: Arc<Monitor>,
     /// `None` in a world of one, where no sub-group needs a peer either.
     site: Option<Arc<Site>>,
@@ -54,7 +54,7 @@ impl Mesh {
         let ring = door.is_some().then(|| [(rank + 1) % size, (rank + size - 1) % size]);
         let monitor = Monitor::start(name, key, connections, door)?;
         let members = Members { name: name.to_owned(), rank, ranks };
-        let (spin, is_world) = (AtomicU32::new(SPIN.end), name == "world");
+        let (spin, is_world) = (Spin::default(), name == "world");
         let mesh = Mesh { rank, members, key, spin, monitor, site, is_world, patience: timeout };
         // The neighbours show each other that they run.
         if let Some(ring) = ring
@@ -161,9 +161,6 @@ impl Mesh {
     }
 }
 
-/// The longest is a little more than waking a sleeper takes.
-const SPIN: std::ops::Range<u32> = 1_000..32_000;
-
 /// What a long wait has done about it.
 struct Blocked {
     since: Instant,
@@ -240,11 +237,10 @@ impl Transport for Mesh {
                 return Err(format!("timed out waiting for rank(s) {:?}", missing()));
             }
             if waiting().any(|(_, lane, _)| lane.shm.is_some()) {
-                let spin = self.spin.load(Ordering::Relaxed);
                 let now = outs.iter().map(|o| o.at).sum::<usize>() + ins.iter().map(|i| i.at).sum::<usize>();
                 if std::mem::replace(&mut moved, now) != now {
                     if quiet_since.take().is_some() && !dozing {
-                        self.spin.store((spin * 2).min(SPIN.end), Ordering::Relaxed);
+                        self.spin.paid_off();
                     }
                     dozing = false;
                     continue;
@@ -254,13 +250,14 @@ impl Transport for Mesh {
                     return Err(self.monitor.why_lost(peer));
                 }
                 let quiet: &Instant = quiet_since.get_or_insert_with(Instant::now);
-                if !dozing && quiet.elapsed() < Duration::from_nanos(spin.into()) {
+                if !dozing && quiet.elapsed() < self.spin.window() {
                     std::hint::spin_loop();
                     continue;
                 }
                 if !std::mem::replace(&mut dozing, true) {
-                    self.spin.store((spin / 2).max(SPIN.start), Ordering::Relaxed);
-                    waiting().filter_map(|(_, lane, _)| lane.shm.as_ref()).for_each(Shm::fall_asleep);
+                    self.spin.was_in_vain();
+                    let shared = waiting().filter_map(|(_, lane, _)| lane.shm.as_ref());
+                    shared.for_each(|shm| shm.fall_asleep(DATA | ROOM));
                     continue;
                 }
             }
@@ -300,6 +297,11 @@ impl Transport for Mesh {
         }
         // SAFETY: the same promise.
         unsafe { self.monitor.post(p2p) }
+    }
+
+    fn drive(&self) -> Option<Weak<dyn Drive>> {
+        let monitor: Weak<Monitor> = Arc::downgrade(&self.monitor);
+        Some(monitor)
     }
 
     fn fail(&self, cause: &str) {

@@ -1,9 +1,10 @@
 //! Ranks as processes, connected by TCP, and on one host by shared memory.
 //!
 //! In a group of up to 16 ranks every pair is connected from the start, in a larger one when it first has something to say;
-//! its neighbours in the ring tell a rank of deaths, and it passes aborts on. Three connections per pair: one for collectives, used by whoever runs one, one for point-to-point messages and one for
-//! goodbyes and aborts, both served by a monitor thread. On one host the bytes of collectives go through memory instead,
-//! and their connection only wakes sleepers. So a dead or failing rank is known at once, whatever the others
+//! its neighbours in the ring tell a rank of deaths, and it passes aborts on. Three connections per pair: one for collectives,
+//! used by whoever runs one, one for point-to-point messages (`mail`), served by a monitor thread and in shared memory by whoever
+//! waits for one, and one for goodbyes and aborts, served by the monitor. On one host the bytes of collectives and messages go
+//! through memory instead, and their connections only wake sleepers. So a dead or failing rank is known at once, whatever the others
 //! are doing. Both ends of a connection prove that they know the job's secret, and where the job says so each is encrypted (`tls`).
 //! A rank listens only where the store is reached, and without a secret or certificates only on loopback.
 
@@ -11,10 +12,12 @@ mod connections;
 mod form;
 mod greeting;
 mod lane;
+mod mail;
 mod mesh;
 mod monitor;
 mod pulse;
 mod shm;
+mod spin;
 
 use std::sync::Arc;
 use std::time::Duration;

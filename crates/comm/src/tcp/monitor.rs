@@ -1,6 +1,5 @@
 //! One thread per group that listens while nobody else does: point-to-point messages, goodbyes, aborts, deaths, silence.
 
-use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +12,20 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::connections::Connections;
 use super::greeting::Door;
+use super::lane::Lane;
+use super::mail::{Mail, foul_play};
 use super::pulse::Pulse;
+use super::spin::Spin;
 use crate::flight;
-use crate::p2p::{Inbox, Outcome, fits, gone};
-use crate::request::{ANY_RANK, Header, Kind};
+use crate::interrupt;
+use crate::p2p::Outcome;
+use crate::request::ANY_RANK;
 use crate::sockets::timespec;
 use crate::stream::Stream;
-use crate::tls::Fault;
 use crate::transport::PointToPoint;
 use crate::waits::{self, Ask, Key, Question};
+use crate::work::{Drive, Work};
 
-/// Unasked messages of one peer are kept up to this size together; a longer one waits in the sender's socket.
-const MAX_EARLY: usize = 64 << 20;
 /// How long a lost connection waits for its reason, which comes on another one.
 const REASON: Duration = Duration::from_secs(2);
 
@@ -39,7 +40,7 @@ const WAITS: u8 = 5;
 const MAX_TEXT: usize = 8 << 10;
 
 pub(super) struct Link {
-    pub p2p: Stream,
+    pub p2p: Lane,
     pub control: Stream,
 }
 
@@ -49,6 +50,8 @@ pub(super) struct Monitor {
     connections: Connections,
     state: Mutex<State>,
     changed: Condvar,
+    /// How long threads look for messages in shared memory.
+    spin: Spin,
     /// Set once, with `State::failure`; read on every exchange.
     failed: AtomicBool,
     /// Wakes the monitor's own thread.
@@ -63,7 +66,7 @@ struct State {
     /// The rank that ended the group, and why, where that was heard of.
     heard: Option<(usize, String)>,
     closing: bool,
-    inbox: Inbox,
+    mail: Mail,
     peers: Vec<Peer>,
 }
 
@@ -74,39 +77,6 @@ struct Peer {
     /// It said goodbye.
     left: bool,
     control_open: bool,
-    p2p_open: bool,
-    outgoing: VecDeque<Outgoing>,
-    incoming: Incoming,
-}
-
-struct Outgoing {
-    header: [u8; Header::LEN],
-    at: usize,
-    p2p: PointToPoint,
-}
-
-/// The message that is being received.
-struct Incoming {
-    header: [u8; Header::LEN],
-    at: usize,
-    sink: Sink,
-}
-
-#[derive(Default)]
-enum Sink {
-    /// The header is not complete.
-    #[default]
-    Header,
-    Posted(PointToPoint),
-    Early(Header, Vec<u8>),
-    /// Too long to be kept: its receive must come first.
-    Held(Header),
-}
-
-impl Default for Incoming {
-    fn default() -> Self {
-        Incoming { header: [0; Header::LEN], at: 0, sink: Sink::Header }
-    }
 }
 
 impl Monitor {
@@ -119,23 +89,17 @@ impl Monitor {
         let pulse = Pulse::of(rank, n)?;
         // Nothing is known against a rank that is not connected yet.
         let may_come = |peer: usize| peer != rank && (connections.is_on_demand() || connections.link(peer).is_some());
-        let open = |peer: usize| Peer {
-            control_input: Vec::new(),
-            heard: None,
-            left: false,
-            control_open: may_come(peer),
-            p2p_open: may_come(peer),
-            outgoing: VecDeque::new(),
-            incoming: Incoming::default(),
-        };
+        let open =
+            |peer: usize| Peer { control_input: Vec::new(), heard: None, left: false, control_open: may_come(peer) };
         let peers = (0..n).map(open).collect();
-        let state = State { failure: None, heard: None, closing: false, inbox: Inbox::new(n), peers };
+        let state = State { failure: None, heard: None, closing: false, mail: Mail::new(rank, n, may_come), peers };
         let monitor = Arc::new(Monitor {
             rank,
             key,
             connections,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            spin: Spin::default(),
             failed: AtomicBool::new(false),
             wake: event()?,
             lane_wake: event()?,
@@ -241,7 +205,7 @@ impl Monitor {
             let _ = thread.join();
         }
         for (_, link) in self.connections.links() {
-            link.p2p.shutdown_write();
+            link.p2p.stream.shutdown_write();
             link.control.shutdown_write();
         }
     }
@@ -251,24 +215,30 @@ impl Monitor {
     /// # Safety
     /// The span stays valid until the work is complete.
     pub unsafe fn post(&self, p2p: PointToPoint) {
-        let peer = p2p.peer;
         let mut state = self.state();
         let mut done = Vec::new();
+        let mut rest = false;
         if let Some(cause) = state.failure.clone() {
             done.push((p2p, Err(cause)));
-        } else if p2p.stamp.kind == Kind::Send {
-            let header = Header { stamp: p2p.stamp, bytes: p2p.span.len as u64 }.encode();
-            state.peers[peer].outgoing.push_back(Outgoing { header, at: 0, p2p });
-            // What fits the socket's buffer leaves from here; the monitor sends the rest.
-            self.send_queued(&mut state, peer, &mut done);
-        } else if !state.is_open(peer) && state.inbox.lacks(&p2p) {
-            done.push((p2p, Err(gone(peer))));
         } else {
-            done.extend(state.inbox.post(p2p));
+            // SAFETY: the same promise.
+            let posted = unsafe { state.mail.post(p2p, &self.connections, &mut done) };
+            rest = self.or_fail(&mut state, posted, &mut done);
         }
         drop(state);
-        ring(&self.wake);
+        if rest {
+            ring(&self.wake);
+        }
         announce(done);
+    }
+
+    /// What a step of the messages has found, or the end of the group.
+    fn or_fail(&self, state: &mut State, found: Result<bool, String>, done: &mut Vec<Outcome>) -> bool {
+        found.unwrap_or_else(|cause| {
+            self.tell_abort(state, self.rank, &cause);
+            done.extend(self.set_failure(state, cause));
+            false
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -308,17 +278,13 @@ impl Monitor {
 
     /// Takes back every pending point-to-point operation: after this no span of theirs is used.
     fn withdraw(&self, state: &mut State, cause: &str) -> Vec<Outcome> {
-        let mut taken = state.inbox.drain();
-        for peer in &mut state.peers {
-            taken.extend(peer.outgoing.drain(..).map(|out| out.p2p));
-            if let Sink::Posted(p2p) = std::mem::take(&mut peer.incoming).sink {
-                taken.push(p2p);
-            }
-        }
+        let taken = state.mail.withdraw();
         taken.into_iter().map(|p2p| (p2p, Err(cause.to_owned()))).collect()
     }
 
     fn run(&self, mut pulse: Option<Pulse>, mut door: Option<Door>) {
+        // Since when nothing has moved in shared memory, while this thread looks there.
+        let mut quiet: Option<Instant> = None;
         loop {
             let state = self.state();
             if state.closing {
@@ -327,16 +293,23 @@ impl Monitor {
             let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
             // A failed group has nothing to listen for but its end.
             let failed = state.failure.is_some();
-            // Something has come that a poll does not tell of.
-            let mut unread = false;
-            for (peer, link) in self.connections.links().filter(|_| !failed) {
-                let peer = &state.peers[peer];
+            // Something has come that a poll does not tell of, or may in a moment.
+            let looks = quiet.is_some_and(|since| since.elapsed() < self.spin.window());
+            let mut unread = looks;
+            let mut rings = Vec::new();
+            for (place, link) in self.connections.links().filter(|_| !failed) {
+                let peer = &state.peers[place];
                 let (mut p2p, mut control) = (PollFlags::empty(), PollFlags::empty());
-                p2p.set(PollFlags::IN, peer.p2p_open && !matches!(peer.incoming.sink, Sink::Held(_)));
-                p2p.set(PollFlags::OUT, !peer.outgoing.is_empty());
+                let (hears, sends) = state.mail.listens(place, &link.p2p);
+                p2p.set(PollFlags::IN, hears);
+                p2p.set(PollFlags::OUT, sends);
+                unread |= !looks && state.mail.arm(place, &link.p2p);
+                if hears && link.p2p.shm.is_some() {
+                    rings.push((fds.len(), &link.p2p));
+                }
                 control.set(PollFlags::IN, peer.control_open);
                 control.set(PollFlags::OUT, peer.control_open && link.control.wants_write());
-                for (stream, flags) in [(&link.p2p, p2p), (&link.control, control)] {
+                for (stream, flags) in [(&link.p2p.stream, p2p), (&link.control, control)] {
                     if !flags.is_empty() {
                         unread |= flags.contains(PollFlags::IN) && stream.has_unread();
                         fds.push(PollFd::new(stream, flags));
@@ -354,6 +327,9 @@ impl Monitor {
                 Err(e) => self.fail(&format!("poll: {e}")),
             }
             let ready: Vec<bool> = fds[n_watched..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            let rung =
+                rings.into_iter().filter(|(at, lane)| !fds[*at].revents().is_empty() || lane.stream.has_unread());
+            let ended: Vec<&Lane> = rung.map(|(_, lane)| lane).filter(|lane| !lane.take_rings()).collect();
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             if let Some(door) = door.as_mut().filter(|_| !ready.is_empty()) {
                 self.let_in(door, &ready);
@@ -368,10 +344,22 @@ impl Monitor {
                 if let Some(pulse) = &mut pulse {
                     self.beat(&mut state, pulse, &mut done);
                 }
-                for peer in 0..self.connections.size() {
-                    self.send_queued(&mut state, peer, &mut done);
-                    self.receive(&mut state, peer, &mut done);
+                if state.failure.is_none() {
+                    // Whoever closed them for a reason has said it before, and it is heard by now.
+                    ended.into_iter().for_each(Lane::close);
                 }
+                let mut moved = false;
+                for (peer, link) in self.connections.links() {
+                    let found = state.mail.progress(peer, &link.p2p, &mut done);
+                    moved |= self.or_fail(&mut state, found, &mut done) && link.p2p.shm.is_some();
+                    if state.failure.is_some() {
+                        break;
+                    }
+                }
+                quiet = match moved {
+                    true => Some(Instant::now()),
+                    false => quiet.filter(|since| since.elapsed() < self.spin.window()),
+                };
                 drop(state);
                 announce(done);
                 questions.into_iter().for_each(|question| waits::heard(self.key, question));
@@ -496,128 +484,55 @@ impl Monitor {
             done.extend(self.set_failure(state, cause));
         }
     }
+}
 
-    fn send_queued(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
-        let (Some(link), target) = (self.connections.link(peer), &mut state.peers[peer]) else { return };
-        while let Some(out) = target.outgoing.front_mut() {
-            // SAFETY: the span is valid until the work is complete, and it is not while it stands in this queue.
-            let data = unsafe { out.p2p.span.bytes() };
-            match link.p2p.send_message(&out.header, data, out.at) {
-                Ok(n) => out.at += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    // If the peer died, the control connection tells it to the whole group.
-                    let gone = format!("the connection to rank {peer} is closed");
-                    done.extend(target.outgoing.drain(..).map(|out| (out.p2p, Err(gone.clone()))));
-                    return;
-                }
-            }
-            if out.at == Header::LEN + data.len() {
-                done.extend(target.outgoing.pop_front().map(|out| (out.p2p, Ok(()))));
-            }
-        }
-    }
-
-    fn receive(&self, state: &mut State, peer: usize, done: &mut Vec<Outcome>) {
-        let Some(link) = self.connections.link(peer) else { return };
-        while state.failure.is_none() && state.peers[peer].p2p_open {
-            if let Sink::Held(header) = state.peers[peer].incoming.sink {
-                match state.inbox.take(peer, &header) {
-                    Some(recv) => self.begin(state, peer, header, recv, done),
-                    // What is wanted may lie behind it.
-                    None if state.inbox.is_wanted(peer) => self.keep(state, peer, header, done),
-                    None => return,
-                }
-                continue;
-            }
-            let incoming = &mut state.peers[peer].incoming;
-            let target = match &mut incoming.sink {
-                Sink::Header => &mut incoming.header[incoming.at..],
-                // SAFETY: the span is valid until the work is complete, and it is not while it stands here.
-                Sink::Posted(p2p) => unsafe { &mut p2p.span.bytes_mut()[incoming.at..] },
-                Sink::Early(_, data) => &mut data[incoming.at..],
-                Sink::Held(_) => return,
-            };
-            let wanted = target.len();
-            let n = match wanted {
-                0 => 0,
-                _ => match link.p2p.read(target) {
-                    Ok(n) if n > 0 => n,
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                    other => {
-                        if let Some(cause) = other.err().and_then(|e| foul_play(peer, &e)) {
-                            self.tell_abort(state, self.rank, &cause);
-                            done.extend(self.set_failure(state, cause));
-                        }
-                        state.peers[peer].p2p_open = false;
-                        if let Sink::Posted(recv) = std::mem::take(&mut state.peers[peer].incoming).sink {
-                            done.push((recv, Err(gone(peer))));
-                        }
-                        done.extend(state.inbox.drain_from(peer).into_iter().map(|recv| (recv, Err(gone(peer)))));
-                        if !state.is_open(ANY_RANK) {
-                            done.extend(state.inbox.drain_any().into_iter().map(|recv| (recv, Err(gone(ANY_RANK)))));
-                        }
-                        return;
-                    }
-                },
-            };
-            incoming.at += n;
-            if n < wanted {
-                continue;
-            }
-            match std::mem::take(incoming) {
-                Incoming { sink: Sink::Posted(recv), .. } => done.push((recv, Ok(()))),
-                Incoming { sink: Sink::Early(header, data), .. } => {
-                    done.extend(state.inbox.deliver(peer, header, data))
-                }
-                Incoming { header, .. } => self.classify(state, peer, &header, done),
-            }
-        }
-    }
-
-    /// Decides where the message goes whose header has just come.
-    fn classify(&self, state: &mut State, peer: usize, raw: &[u8; Header::LEN], done: &mut Vec<Outcome>) {
-        let Some(header) = Header::decode(raw).filter(|header| header.stamp.kind == Kind::Send) else {
-            let cause = format!("rank {peer} sends something that is no message");
-            self.tell_abort(state, self.rank, &cause);
-            done.extend(self.set_failure(state, cause));
-            return;
+impl Drive for Monitor {
+    /// Looks into the memory shared with a rank, or with all, until the work is complete or nothing has come for a while.
+    fn drive(&self, peer: usize, work: &Work) {
+        let lanes = || {
+            let links = self.connections.links().filter(|(from, _)| peer == ANY_RANK || peer == *from);
+            links.filter(|(_, link)| link.p2p.shm.is_some()).map(|(from, link)| (from, &link.p2p))
         };
-        if let Some(recv) = state.inbox.take(peer, &header) {
-            self.begin(state, peer, header, recv, done);
+        if work.is_complete() || lanes().next().is_none() {
             return;
         }
-        let bytes = usize::try_from(header.bytes).unwrap_or(usize::MAX);
-        let fits = bytes <= MAX_EARLY.saturating_sub(state.inbox.early_bytes(peer));
-        let sink = if fits { Sink::Early(header, vec![0; bytes]) } else { Sink::Held(header) };
-        state.peers[peer].incoming = Incoming { sink, ..Incoming::default() };
-    }
-
-    /// Keeps a long message that nobody has asked for yet, as far as there is memory.
-    fn keep(&self, state: &mut State, peer: usize, header: Header, done: &mut Vec<Outcome>) {
-        let mut data = Vec::new();
-        let bytes = usize::try_from(header.bytes).unwrap_or(usize::MAX);
-        if data.try_reserve_exact(bytes).is_err() {
-            let cause = format!("on rank {}: no memory for {bytes} bytes of rank {peer}: {}", self.rank, header.stamp);
-            self.tell_abort(state, self.rank, &cause);
-            done.extend(self.set_failure(state, cause));
-            return;
-        }
-        data.resize(bytes, 0);
-        state.peers[peer].incoming = Incoming { sink: Sink::Early(header, data), ..Incoming::default() };
-    }
-
-    /// The payload goes straight to where it is wanted.
-    fn begin(&self, state: &mut State, peer: usize, header: Header, recv: PointToPoint, done: &mut Vec<Outcome>) {
-        match fits(&recv, &header) {
-            Ok(()) => state.peers[peer].incoming = Incoming { sink: Sink::Posted(recv), ..Incoming::default() },
-            Err(cause) => {
-                let cause = format!("on rank {}: {cause}", self.rank);
-                self.tell_abort(state, self.rank, &cause);
-                done.push((recv, Err(cause.clone())));
-                done.extend(self.set_failure(state, cause));
+        // Connections that are made from now on are the monitor's.
+        let lanes: Vec<(usize, &Lane)> = lanes().collect();
+        let mut state = self.state();
+        lanes.iter().for_each(|(peer, lane)| state.mail.watch(*peer, lane));
+        drop(state);
+        let (begun, mut quiet): (_, Option<Instant>) = (Instant::now(), None);
+        while !work.is_complete() {
+            let (mut moved, mut done) = (false, Vec::new());
+            let mut state = self.state();
+            for (peer, lane) in &lanes {
+                if state.failure.is_none() && !state.closing {
+                    let found = state.mail.progress(*peer, lane, &mut done);
+                    moved |= self.or_fail(&mut state, found, &mut done);
+                }
             }
+            drop(state);
+            announce(done);
+            let now = Instant::now();
+            if now.duration_since(begun) > interrupt::PERIOD {
+                break;
+            }
+            if moved {
+                if quiet.take().is_some() {
+                    self.spin.paid_off();
+                }
+            } else if now.duration_since(*quiet.get_or_insert(now)) >= self.spin.window() {
+                self.spin.was_in_vain();
+                break;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        let mut state = self.state();
+        let rest = lanes.iter().fold(false, |rest, (peer, lane)| state.mail.leave(*peer, lane) || rest);
+        drop(state);
+        if rest {
+            ring(&self.wake);
         }
     }
 }
@@ -631,16 +546,6 @@ impl Ask for Monitor {
 
     fn give_up(&self, cause: &str) {
         self.fail(cause);
-    }
-}
-
-impl State {
-    /// Whether messages of this rank, or of any, may still come.
-    fn is_open(&self, peer: usize) -> bool {
-        match peer {
-            ANY_RANK => self.peers.iter().any(|peer| peer.p2p_open),
-            peer => self.peers[peer].p2p_open,
-        }
     }
 }
 
@@ -660,11 +565,6 @@ fn ring(event: &OwnedFd) {
 fn frame(kind: u8, text: &str) -> Vec<u8> {
     let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
     [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat()
-}
-
-/// What is wrong with the bytes that a rank sends, where TLS has found that.
-fn foul_play(peer: usize, e: &std::io::Error) -> Option<String> {
-    Fault::of(e).map(|fault| format!("rank {peer} {fault}"))
 }
 
 /// Who ended the group, and why, in an abort that `from` sends.

@@ -1,14 +1,16 @@
-//! The collective lane between two ranks of one host: two rings of bytes in memory that both have mapped.
+//! The lanes between two ranks of one host, one for collectives and one for messages: each has two rings of bytes in memory
+//! that both have mapped.
 //!
 //! A ring carries the byte stream that a socket would. A thread that finds nothing to do spins for a
-//! moment and then sleeps on the lane's socket, into which the other side rings. The memory has no name: it is gone when
-//! both processes are, however they ended. Its size is sealed and every position in it is checked, so that a broken peer
-//! is an error here and no fault.
+//! moment and then sleeps on the lane's socket, into which the other side rings if what it did is what the sleeper waits for. The
+//! memory has no name: it is gone when both processes are, however they ended. Its size is sealed and every position in it is
+//! checked, so that a broken peer is an error here and no fault. Pages that no message has touched take no memory.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
@@ -25,29 +27,37 @@ struct Ring {
     tail: Apart<AtomicU64>,
 }
 
-/// The header before the bytes of the two rings.
+/// The header before the bytes of a lane's two rings.
 #[repr(C)]
 struct Head {
-    /// Known to those two ranks alone.
+    /// Known to those two ranks alone. Of the first lane.
     secret: AtomicU64,
     /// Written by side 0 and by side 1.
     rings: [Ring; 2],
-    /// A side that sleeps until the other has rung.
+    /// What a side that sleeps waits for.
     asleep: [Apart<AtomicU32>; 2],
 }
+
+/// A sleeper waits for bytes that it may read.
+pub(super) const DATA: u32 = 1;
+/// A sleeper waits for room to write.
+pub(super) const ROOM: u32 = 2;
+/// A sleeper takes bytes that it does not wait for, where the other side has no room left.
+pub(super) const PRESSURE: u32 = 4;
 
 const HEAD: usize = size_of::<Head>().next_multiple_of(4096);
 /// Bytes that become visible to the other side at once: it copies the first while the next are written.
 const STRIDE: usize = 64 << 10;
-/// Bytes of the rings of all pairs together that one rank of a group touches.
+/// Bytes of the rings of all pairs together that one rank of a group touches, of collectives and again of messages.
 const BUDGET: usize = 32 << 20;
 const NAME: &str = "oneflow lane";
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// One rank's end of a lane.
 pub(super) struct Shm {
+    /// Keeps the memory mapped.
+    _memory: Arc<Memory>,
     head: NonNull<Head>,
-    bytes: usize,
     /// 0 created the memory, 1 was offered it.
     side: usize,
     capacity: usize,
@@ -56,12 +66,36 @@ pub(super) struct Shm {
 // SAFETY: the memory stays mapped as long as the value lives; all words in it are atomics, and bytes of a ring are touched
 // by the one side that the positions give them to.
 unsafe impl Send for Shm {}
-// SAFETY: as above. One exchange at a time uses a lane: the group's collective turn.
+// SAFETY: as above. One thread at a time reads or writes a lane: the one in the group's collective turn, or the one that holds
+// the lock of its messages.
 unsafe impl Sync for Shm {}
+
+/// The lanes of two ranks.
+pub(super) struct Lanes {
+    pub collectives: Shm,
+    pub messages: Shm,
+}
+
+struct Memory {
+    at: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address and a length; who uses the memory says why it may.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the very mapping that `map` made; all lanes in it are gone.
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
 
 /// Memory that a peer may map, with the parameters it needs for that.
 pub(super) struct Offer {
-    pub lane: Shm,
+    pub lanes: Lanes,
     pub fd: OwnedFd,
     pub secret: u64,
 }
@@ -70,24 +104,29 @@ fn capacity(n_ranks: usize) -> usize {
     (BUDGET / (2 * n_ranks)).clamp(STRIDE, 1 << 20).next_power_of_two()
 }
 
+/// Bytes of one lane: its header and two rings.
+fn lane_bytes(capacity: usize) -> usize {
+    HEAD + 2 * capacity
+}
+
 fn broken(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-impl Shm {
-    /// Makes a lane for a peer in a group of `n_ranks`.
+impl Lanes {
+    /// Makes the lanes with a peer in a group of `n_ranks`.
     pub fn offer(n_ranks: usize, secret: u64) -> Result<Offer> {
         let capacity = capacity(n_ranks);
         let fd = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, (HEAD + 2 * capacity) as u64)?;
+        ftruncate(&fd, 2 * lane_bytes(capacity) as u64)?;
         fcntl_add_seals(&fd, SEALS)?;
-        let lane = Shm::map(&fd, capacity, 0)?;
-        lane.head().secret.store(secret, Ordering::Release);
-        Ok(Offer { lane, fd, secret })
+        let lanes = Lanes::map(&fd, capacity, 0)?;
+        lanes.collectives.head().secret.store(secret, Ordering::Release);
+        Ok(Offer { lanes, fd, secret })
     }
 
-    /// The other end of what the process `pid` offers under its descriptor `fd`.
-    pub fn accept(pid: u32, fd: u32, n_ranks: usize, secret: u64) -> Result<Shm> {
+    /// The other ends of what the process `pid` offers under its descriptor `fd`.
+    pub fn accept(pid: u32, fd: u32, n_ranks: usize, secret: u64) -> Result<Lanes> {
         let path = format!("/proc/{pid}/fd/{fd}");
         // In another namespace the number may be that of anything: nothing else is opened.
         if !std::fs::read_link(&path)?.to_string_lossy().contains(NAME) {
@@ -95,27 +134,35 @@ impl Shm {
         }
         let file = File::options().read(true).write(true).open(&path)?;
         let capacity = capacity(n_ranks);
-        let whole = (HEAD + 2 * capacity) as u64;
+        let whole = 2 * lane_bytes(capacity) as u64;
         if file.metadata()?.len() != whole || !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(broken("a lane of another size"));
         }
-        let lane = Shm::map(&file, capacity, 1)?;
-        match lane.head().secret.load(Ordering::Acquire) == secret {
-            true => Ok(lane),
+        let lanes = Lanes::map(&file, capacity, 1)?;
+        match lanes.collectives.head().secret.load(Ordering::Acquire) == secret {
+            true => Ok(lanes),
             false => Err(broken("another group's lane")),
         }
     }
 
-    fn map(fd: &impl std::os::fd::AsFd, capacity: usize, side: usize) -> Result<Shm> {
-        let bytes = HEAD + 2 * capacity;
+    fn map(fd: &impl std::os::fd::AsFd, capacity: usize, side: usize) -> Result<Lanes> {
+        let bytes = 2 * lane_bytes(capacity);
         // SAFETY: a fresh mapping at an address of the system's choice; the file's size is sealed, so every byte exists.
         let at = unsafe {
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd.as_fd(), 0)
         }?;
-        let head = NonNull::new(at.cast::<Head>()).ok_or_else(|| broken("no memory"))?;
-        Ok(Shm { head, bytes, side, capacity })
+        let at = NonNull::new(at.cast::<u8>()).ok_or_else(|| broken("no memory"))?;
+        let memory = Arc::new(Memory { at, bytes });
+        let lane = |place: usize| {
+            // SAFETY: inside the mapping, which has room for two lanes; their bytes are whole pages, so a header is aligned.
+            let head = unsafe { at.add(place * lane_bytes(capacity)) }.cast::<Head>();
+            Shm { _memory: memory.clone(), head, side, capacity }
+        };
+        Ok(Lanes { collectives: lane(0), messages: lane(1) })
     }
+}
 
+impl Shm {
     fn head(&self) -> &Head {
         // SAFETY: mapped, zeroed or written as a `Head`, whose fields are atomics: any bytes are valid values.
         unsafe { self.head.as_ref() }
@@ -168,9 +215,28 @@ impl Shm {
         Ok(n)
     }
 
-    /// This side is about to sleep. Between this and the sleep it looks once more whether there is something to do.
-    pub fn fall_asleep(&self) {
-        self.head().asleep[self.side].0.store(1, Ordering::SeqCst);
+    /// Bytes that the other side has written and this one has not read. More than a ring holds: nonsense, which a read finds.
+    pub fn unread(&self) -> usize {
+        let ring = &self.head().rings[1 - self.side];
+        ring.head.0.load(Ordering::Acquire).wrapping_sub(ring.tail.0.load(Ordering::Relaxed)) as usize
+    }
+
+    /// Bytes that this side may write.
+    pub fn room(&self) -> usize {
+        let ring = &self.head().rings[self.side];
+        let filled = ring.head.0.load(Ordering::Relaxed).wrapping_sub(ring.tail.0.load(Ordering::Acquire)) as usize;
+        self.capacity.saturating_sub(filled)
+    }
+
+    /// Bytes that a ring holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// This side is about to sleep until one of `events`. Between this and the sleep it looks once more whether there is something
+    /// to do.
+    pub fn fall_asleep(&self, events: u32) {
+        self.head().asleep[self.side].0.store(events, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
@@ -178,12 +244,12 @@ impl Shm {
         self.head().asleep[self.side].0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns true if the other side must be woken after a read or write of this one.
-    pub fn must_ring(&self) -> bool {
+    /// Returns true if the other side sleeps and waits for one of `events`, which this one has caused.
+    pub fn must_ring(&self, events: u32) -> bool {
         // Either this sees that the other sleeps, or the other, which looks after it has said so, sees what was done.
         fence(Ordering::SeqCst);
         let asleep = &self.head().asleep[1 - self.side].0;
-        asleep.load(Ordering::Relaxed) != 0 && asleep.swap(0, Ordering::SeqCst) != 0
+        asleep.load(Ordering::Relaxed) & events != 0 && asleep.swap(0, Ordering::SeqCst) & events != 0
     }
 }
 
@@ -194,25 +260,23 @@ impl Offer {
     }
 }
 
-impl Drop for Shm {
-    fn drop(&mut self) {
-        // SAFETY: the very mapping that `map` made; nobody holds a reference into it.
-        let _ = unsafe { munmap(self.head.as_ptr().cast(), self.bytes) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn pair() -> (Shm, Shm) {
-        let offer = Shm::offer(2, 77).unwrap();
+        let (one, other) = lanes();
+        (one.collectives, other.collectives)
+    }
+
+    fn lanes() -> (Lanes, Lanes) {
+        let offer = Lanes::offer(2, 77).unwrap();
         let (pid, fd) = offer.place();
-        assert!(Shm::accept(pid, fd, 2, 78).is_err(), "another secret");
-        assert!(Shm::accept(pid, fd, 64, 77).is_err(), "another size");
-        assert!(Shm::accept(pid, 0, 2, 77).is_err(), "no lane");
-        let other = Shm::accept(pid, fd, 2, 77).unwrap();
-        (offer.lane, other)
+        assert!(Lanes::accept(pid, fd, 2, 78).is_err(), "another secret");
+        assert!(Lanes::accept(pid, fd, 64, 77).is_err(), "another size");
+        assert!(Lanes::accept(pid, 0, 2, 77).is_err(), "no lane");
+        let other = Lanes::accept(pid, fd, 2, 77).unwrap();
+        (offer.lanes, other)
     }
 
     #[test]
@@ -239,12 +303,35 @@ mod tests {
     #[test]
     fn a_sleeper_is_rung_for_once_and_nonsense_is_an_error() {
         let (a, b) = pair();
-        assert!(!a.must_ring());
-        b.fall_asleep();
-        assert!(a.must_ring() && !a.must_ring());
+        assert!(!a.must_ring(DATA | ROOM));
+        b.fall_asleep(DATA | ROOM);
+        assert!(a.must_ring(DATA) && !a.must_ring(DATA));
+        b.fall_asleep(DATA | PRESSURE);
+        assert!(!a.must_ring(ROOM) && a.must_ring(PRESSURE) && !a.must_ring(DATA));
         assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
         a.head().rings[0].head.0.store(u64::MAX / 2, Ordering::Release);
         assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(a.write(&[0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn the_two_lanes_of_a_pair_share_no_byte() {
+        let (one, other) = lanes();
+        for (lane, byte) in [(&one.collectives, 1), (&other.collectives, 2), (&one.messages, 3), (&other.messages, 4)] {
+            let mut at = 0;
+            while let Ok(n) = lane.write(&vec![byte; lane.capacity()]) {
+                at += n;
+            }
+            assert_eq!((at, lane.room()), (lane.capacity(), 0));
+        }
+        let sides = [(&other.collectives, 1), (&one.collectives, 2), (&other.messages, 3), (&one.messages, 4)];
+        for (lane, byte) in sides {
+            assert_eq!(lane.unread(), lane.capacity());
+            let (mut got, mut at) = (vec![0; lane.capacity()], 0);
+            while let Ok(n) = lane.read(&mut got[at..]) {
+                at += n;
+            }
+            assert!(at == got.len() && got.iter().all(|&b| b == byte), "{byte}");
+        }
     }
 }
