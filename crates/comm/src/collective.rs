@@ -3,7 +3,8 @@
 //! Up to 16 ranks data go straight from the rank that has them to the rank that needs them. A reduction is then
 //! always "everybody sends me the pieces I own, I fold them in rank order": as many bytes per rank as a ring, without the
 //! ring's dependence of the order on the position, and with one rounding for half types. Short messages go to all peers
-//! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. Larger groups take the ways of
+//! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. Where all are on one host, long
+//! all-reduces go in pieces that stay in cache. Larger groups take the ways of
 //! `hypercube`, all-to-all apart, and so do long all-reduces of several hosts with equally many ranks.
 
 use std::ops::Range;
@@ -22,7 +23,7 @@ pub(crate) const DIRECT: usize = 16;
 const SHORT: usize = 256 << 10;
 /// Up to this many bytes two ranks reduce redundantly instead of in halves: one step instead of two, same bytes.
 const TINY: usize = 32 << 10;
-/// Bytes per peer of one reduction step: bounds the scratch memory and stays in cache.
+/// Bytes per peer of one reduction step: bounds the scratch memory and stays in cache. A whole number of elements of every dtype.
 const REDUCE_CHUNK: usize = 512 << 10;
 /// Bytes of one link of a pipelined broadcast chain.
 const CHAIN_CHUNK: usize = 512 << 10;
@@ -160,6 +161,11 @@ fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, o
         reduce::in_rank_order(data, turn.rank(), &parts, dtype, op);
         return Ok(());
     }
+    let piece = n * REDUCE_CHUNK;
+    if data.len() > piece && turn.transport.is_one_host() {
+        // What was sent and what takes its place are in cache one after the other, and ranks of one host wait for nothing long.
+        return data.chunks_mut(piece).try_for_each(|piece| all_reduce(turn, piece, dtype, op));
+    }
     let blocks = blocks(&even(data.len() / dtype.size(), n), dtype);
     let mine = blocks[turn.rank()].clone();
     let (before, rest) = data.split_at_mut(mine.start);
@@ -284,7 +290,7 @@ fn broadcast<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], root: usize) -> 
     if data.len() <= SHORT && n > DIRECT {
         return hypercube::broadcast(turn, data, root);
     }
-    if data.len() <= SHORT {
+    if data.len() <= SHORT || n == 2 {
         // Binomial tree: in the round of distance d, the first d places feed the next d.
         let mut distance = 1;
         while distance < n {

@@ -24,6 +24,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
         deadline: Instant,
     ) -> Result<(), String>;
 
+    /// Whether all ranks of the group are on one host; the same on all ranks.
+    fn is_one_host(&self) -> bool {
+        false
+    }
+
     /// How many ranks each host has, where there are several hosts with equally many consecutive ranks; the same on all ranks.
     fn ranks_per_host(&self) -> Option<usize> {
         None

@@ -23,6 +23,7 @@ pub(super) struct Connections {
     book: Mutex<Book>,
     changed: Condvar,
     ranks_per_host: Option<usize>,
+    is_one_host: bool,
 }
 
 /// Where the ranks of a large group are.
@@ -68,7 +69,8 @@ impl Connections {
     /// All that a group will ever have. Nothing stands at this rank's own place but its host.
     pub fn complete(found: Vec<Found>) -> Result<Connections, String> {
         let hosts: Vec<u64> = found.iter().map(|found| found.host).collect();
-        let all = Connections { ranks_per_host: per_host(&hosts), ..Connections::new(found.len(), None) };
+        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
+        let all = Connections { ranks_per_host: per_host(&hosts), is_one_host, ..Connections::new(found.len(), None) };
         for (peer, found) in found.into_iter().enumerate() {
             if found.streams.iter().all(Option::is_some) {
                 all.adopt(peer, found)?;
@@ -90,7 +92,7 @@ impl Connections {
     fn new(n: usize, directory: Option<Directory>) -> Connections {
         let (lanes, links) = ((0..n).map(|_| OnceLock::new()).collect(), (0..n).map(|_| OnceLock::new()).collect());
         let (book, changed) = (Mutex::default(), Condvar::new());
-        Connections { lanes, links, directory, book, changed, ranks_per_host: None }
+        Connections { lanes, links, directory, book, changed, ranks_per_host: None, is_one_host: false }
     }
 
     pub fn size(&self) -> usize {
@@ -99,6 +101,10 @@ impl Connections {
 
     pub fn ranks_per_host(&self) -> Option<usize> {
         self.ranks_per_host
+    }
+
+    pub fn is_one_host(&self) -> bool {
+        self.is_one_host
     }
 
     pub fn is_on_demand(&self) -> bool {

@@ -283,6 +283,10 @@ impl Transport for Mesh {
         }
     }
 
+    fn is_one_host(&self) -> bool {
+        self.monitor.connections().is_one_host()
+    }
+
     fn ranks_per_host(&self) -> Option<usize> {
         self.monitor.connections().ranks_per_host()
     }

@@ -50,6 +50,8 @@ const HEAD: usize = size_of::<Head>().next_multiple_of(4096);
 const STRIDE: usize = 64 << 10;
 /// Bytes of the rings of all pairs together that one rank of a group touches, of collectives and again of messages.
 const BUDGET: usize = 32 << 20;
+/// Where at least this many bytes are still to come, they go to memory past the cache, which would not hold them until they are used.
+const UNCACHED: usize = 2 << 20;
 const NAME: &str = "oneflow lane";
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -210,7 +212,10 @@ impl Shm {
             return Err(ErrorKind::WouldBlock.into());
         }
         // SAFETY: `head` says that the other side has written these bytes, and until `tail` says so it writes no others there.
-        unsafe { std::ptr::copy_nonoverlapping(self.data(other).add(at), data.as_mut_ptr(), n) };
+        unsafe {
+            let (src, dst) = (self.data(other).add(at), data.as_mut_ptr());
+            if data.len() >= UNCACHED { copy_past_cache(src, dst, n) } else { src.copy_to_nonoverlapping(dst, n) }
+        };
         ring.tail.0.store(tail.wrapping_add(n as u64), Ordering::Release);
         Ok(n)
     }
@@ -250,6 +255,38 @@ impl Shm {
         fence(Ordering::SeqCst);
         let asleep = &self.head().asleep[1 - self.side].0;
         asleep.load(Ordering::Relaxed) & events != 0 && asleep.swap(0, Ordering::SeqCst) & events != 0
+    }
+}
+
+/// Copies to memory past the cache, where the processor can: what is written need not be read first.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+unsafe fn copy_past_cache(src: *const u8, dst: *mut u8, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        const LINE: usize = 64;
+        let head = dst.align_offset(LINE).min(n);
+        let end = head + (n - head) / LINE * LINE;
+        // SAFETY: the caller's promise; from `head` to `end` the target is aligned, and every processor of this kind has SSE2.
+        unsafe {
+            src.copy_to_nonoverlapping(dst, head);
+            for line in (head..end).step_by(LINE) {
+                let (from, to) = (src.add(line).cast::<__m128i>(), dst.add(line).cast::<__m128i>());
+                for word in 0..LINE / size_of::<__m128i>() {
+                    _mm_stream_si128(to.add(word), _mm_loadu_si128(from.add(word)));
+                }
+            }
+            src.add(end).copy_to_nonoverlapping(dst.add(end), n - end);
+            // Whoever is told of the bytes sees them.
+            _mm_sfence();
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        src.copy_to_nonoverlapping(dst, n);
     }
 }
 
@@ -312,6 +349,20 @@ mod tests {
         a.head().rings[0].head.0.store(u64::MAX / 2, Ordering::Release);
         assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(a.write(&[0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn copies_past_the_cache_write_their_bytes_and_no_others() {
+        let from: Vec<u8> = (0..400).map(|i| i as u8 | 1).collect();
+        for (src, dst, n) in
+            (0..17).flat_map(|src| (0..70).flat_map(move |dst| [0, 1, 63, 64, 200].map(|n| (src, dst, n))))
+        {
+            let mut to = vec![0; 400];
+            // SAFETY: both ranges lie in their vectors.
+            unsafe { copy_past_cache(from[src..].as_ptr(), to[dst..].as_mut_ptr(), n) };
+            assert!(to[dst..dst + n] == from[src..src + n], "{src} {dst} {n}");
+            assert!(to[..dst].iter().chain(&to[dst + n..]).all(|&b| b == 0), "{src} {dst} {n}");
+        }
     }
 
     #[test]
