@@ -99,7 +99,7 @@ impl Monitor {
             connections,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            spin: Spin::default(),
+            spin: Spin::for_messages(),
             failed: AtomicBool::new(false),
             wake: event()?,
             lane_wake: event()?,
