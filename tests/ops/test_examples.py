@@ -36,7 +36,7 @@ def test_op_example(name):
 
 
 @pytest.mark.filterwarnings("ignore:Error detected in")  # The error that an example of anomaly detection raises.
-@pytest.mark.filterwarnings("ignore:.* is deprecated in favor of:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.* is deprecated:FutureWarning")
 @pytest.mark.parametrize("module", ["oneflow", *_modules()])
 def test_package_examples(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # Examples may save files.

@@ -145,7 +145,7 @@ def find(
             problem = Problem(graph, args, kwargs, fixed, count)
         tight = False
         for k in pipelines or (_divisors(n) if count > 1 else [1]):
-            if pipelines is None and k > len(problem.units):
+            if pipelines is None and k > max(1, len(problem.units)):
                 break
             for mesh in meshes:
                 if _product(mesh) * k == n:
