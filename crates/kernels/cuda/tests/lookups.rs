@@ -163,9 +163,9 @@ fn resampling() {
     }
 }
 
-/// Operands of any layout go to the host and back; what lies between the elements of results stays.
+/// Operands of any layout, by a library where there is one, else on the host; what lies between the elements of results stays.
 #[test]
-fn rare_ones_run_on_the_host() {
+fn decompositions_of_any_layout() {
     if !emulator::start() {
         return;
     }
@@ -176,7 +176,7 @@ fn rare_ones_run_on_the_host() {
             Arr::empty(DType::I32, &[2, 4], Lay::Stepped),
             Arr::empty(DType::I32, &[2], Lay::Rows),
         ];
-        Case::new(&prim::LU_FACTOR, outs, vec![x], &[w(true), w(0u64)]).named(format!("{lay:?}")).check();
+        Case::new(&prim::LU_FACTOR, outs, vec![x], &[w(true), w(0u64)]).named(format!("{lay:?}")).within(1e-12).check();
     }
     let empty = Case::new(
         &prim::MATRIX_EXP,

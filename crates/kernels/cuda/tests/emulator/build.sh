@@ -8,8 +8,8 @@ from=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=$1
 mkdir -p "$to"
 build() {
-    # Other processes see a whole library or none.
-    g++ -std=c++17 -O1 -shared -fPIC "-DEMULATOR_SHIM=\"$from/shim.h\"" "${@:3}" "-Wl,-soname,$2" -o "$to/$2.$$" "$from/$1.cpp" -ldl -pthread
+    # Other processes see a whole library or none. Each library uses its own types, also where another has one of the same name.
+    g++ -std=c++17 -O1 -shared -fPIC -fno-gnu-unique -Wl,-Bsymbolic "-DEMULATOR_SHIM=\"$from/shim.h\"" "${@:3}" "-Wl,-soname,$2" -o "$to/$2.$$" "$from/$1.cpp" -ldl -pthread
     mv "$to/$2.$$" "$to/$2"
 }
 build cuda libcuda.so.1
