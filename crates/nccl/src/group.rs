@@ -135,8 +135,10 @@ impl Guarded for Shared {
     }
 
     fn fail_everywhere(&self, cause: &str) {
+        // Held from here on: whoever hears of the failure may let go of the group before the other ranks are told.
+        let host = self.host.upgrade();
         self.fail(cause);
-        if let Some(host) = self.host.upgrade() {
+        if let Some(host) = host {
             host.abort(cause);
         }
     }
