@@ -9,6 +9,7 @@ mod conventions;
 mod default_dtype;
 mod generator;
 mod grad;
+pub mod half_operands;
 mod interceptors;
 mod layers;
 mod limited;

@@ -2,6 +2,7 @@
 //!
 //! Knows families of kernels, not ops. What has no kernel for a device or dtype runs its composition.
 
+use crate::half_operands;
 use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
 use crate::outs::Outs;
@@ -486,6 +487,11 @@ fn launch(c: &Call<'_>, outs: &Outs) -> Result<()> {
 fn launch_ready(c: &Call<'_>, outs: &Outs) -> Result<()> {
     match c.op.kernel {
         Kernel::Elementwise(lower) => {
+            if let Some(cast) = half_operands::cast_inputs(c, converted)? {
+                let ins: SmallVec<[Option<&Tensor>; 4]> =
+                    c.ins.iter().zip(&cast).map(|(t, n)| n.as_ref().or(*t)).collect();
+                return launch_ready(&Call { ins: &ins, ..*c }, outs);
+            }
             let mut words = Params::new();
             let expr = lower(c, outs, &mut words)?;
             elementwise(c, expr, &words, &outs[0])
@@ -651,7 +657,12 @@ pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
 }
 
 fn contiguous(t: &Tensor) -> Result<Tensor> {
-    let n = Tensor::empty(t.dtype(), t.device(), t.sizes())?;
+    converted(t, t.dtype())
+}
+
+/// A copy in another dtype (dense, contiguous).
+fn converted(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    let n = Tensor::empty(dtype, t.device(), t.sizes())?;
     copy_into(&n, t)?;
     Ok(n)
 }

@@ -6,7 +6,8 @@
 use crate::trace::{note_line, value_of, with_trace};
 use oneflow_base::{Error, Result};
 use oneflow_core::{
-    Call, Dest, In, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, redispatch, register_layer, tls, with_tls,
+    Call, Dest, In, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, half_operands, redispatch, register_layer, tls,
+    with_tls,
 };
 use oneflow_ops::TensorOps;
 use oneflow_runtime::can_lower;
@@ -75,6 +76,16 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
             within_call(|| c.ins.iter().map(|t| t.map(|t| t.contiguous()).transpose()).collect::<Result<_>>())?;
         let ins: SmallVec<[Option<&Tensor>; 4]> = ins.iter().map(Option::as_ref).collect();
         return node(&Call { ins: &ins, ..*c }, call, outs);
+    }
+    if matches!(c.op.kernel, Kernel::Elementwise(_)) {
+        let cast = half_operands::cast_inputs(c, |t, to| {
+            let _guard = with_tls(this_and_below());
+            within_call(|| t.to_copy_with(Some(to), None))
+        })?;
+        if let Some(cast) = cast {
+            let ins: SmallVec<[Option<&Tensor>; 4]> = c.ins.iter().zip(&cast).map(|(t, n)| n.as_ref().or(*t)).collect();
+            return node(&Call { ins: &ins, ..*c }, call, outs);
+        }
     }
     node(c, call, outs)
 }

@@ -60,6 +60,8 @@ pub trait Num: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Sel
     /// `m ? a : b`, lane by lane.
     fn select(m: Self::Mask, a: Self, b: Self) -> Self;
     fn abs(self) -> Self;
+    /// `self * a + b`; of floats rounded once.
+    fn mul_add(self, a: Self, b: Self) -> Self;
     /// The greater of both; NaN if either is NaN.
     fn maximum(self, o: Self) -> Self;
     /// The smaller of both; NaN if either is NaN.

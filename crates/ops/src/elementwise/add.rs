@@ -3,10 +3,14 @@
 use super::binary;
 use crate::named::add as at;
 use crate::prelude::*;
+use oneflow_core::half_operands;
 
 static TENSOR: Expr = expr!(num "add", |x, y| x + y).complex(complex!(|x, y| x + y));
 static SCALAR: Expr = expr!(num "add_scalar", |x; p| x + p[0]).complex(complex!(|x; p| x + p[0]));
-static TENSOR_ALPHA: Expr = expr!(num "add_alpha", |x, y; p| x + p[0] * y).complex(complex!(|x, y; p| x + p[0] * y));
+static TENSOR_ALPHA: Expr =
+    expr!(num "add_alpha", |x, y; p| p[0].mul_add(y, x)).complex(complex!(|x, y; p| x + p[0] * y));
+static SCALAR_ALPHA: Expr =
+    expr!(num "add_scalar_alpha", |x; p| p[0].mul_add(p[1], x)).complex(complex!(|x; p| x + p[0] * p[1]));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("add(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
@@ -23,17 +27,7 @@ Example::
         if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
-        p.push(compute.into());
-        match super::scalar_arg(c, at::OTHER_SCALAR) {
-            None => {
-                super::push_scalar(p, compute, alpha);
-                Ok(&TENSOR_ALPHA)
-            }
-            Some(s) => {
-                super::push_scalar(p, compute, product(s, alpha));
-                Ok(&SCALAR)
-            }
-        }
+        with_alpha(c, compute, p, alpha, &TENSOR_ALPHA, &SCALAR_ALPHA)
     }),
     grad: Grad::Rule {
         save: &[],
@@ -50,14 +44,23 @@ Example::
     ..binary::ARITH
 };
 
-pub(super) fn product(a: Scalar, b: Scalar) -> Scalar {
-    match (a, b) {
-        (Scalar::Complex(..), _) | (_, Scalar::Complex(..)) => {
-            let ((ar, ai), (br, bi)) = (a.parts(), b.parts());
-            Scalar::Complex(ar * br - ai * bi, ar * bi + ai * br)
+/// Chooses between the expression of two tensors and that with a number, which comes after `alpha`.
+pub(super) fn with_alpha(
+    c: &Call<'_>,
+    compute: DType,
+    p: &mut Params,
+    alpha: Scalar,
+    tensor: &'static Expr,
+    scalar: &'static Expr,
+) -> Result<&'static Expr> {
+    p.push(compute.into());
+    super::push_scalar(p, compute, half_operands::number(c.t(at::INPUT)?, alpha));
+    match binary::number(c)? {
+        None => Ok(tensor),
+        Some(s) => {
+            super::push_scalar(p, compute, s);
+            Ok(scalar)
         }
-        (Scalar::Float(_), _) | (_, Scalar::Float(_)) => Scalar::Float(a.to_f64() * b.to_f64()),
-        _ => Scalar::Int(a.to_i64().wrapping_mul(b.to_i64())),
     }
 }
 

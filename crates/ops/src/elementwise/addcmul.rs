@@ -5,7 +5,7 @@ use crate::named::{addcdiv, addcmul};
 use crate::prelude::*;
 
 static ADDCMUL_EXPR: Expr =
-    expr!(num "addcmul", |x, a, b; p| x + p[0] * a * b).complex(complex!(|x, a, b; p| x + p[0] * a * b));
+    expr!(num "addcmul", |x, a, b; p| (p[0] * a).mul_add(b, x)).complex(complex!(|x, a, b; p| x + p[0] * a * b));
 
 static ADDCDIV_EXPR: Expr =
     expr!(float "addcdiv", |x, a, b; p| x + p[0] * a / b).complex(complex!(|x, a, b; p| x + p[0] * a / b));

@@ -1,7 +1,7 @@
 //! What ops of two operands share: which dtypes they take, and calls whose first operand is a number.
 
 use super::{binary, unary};
-use crate::named::{xlogy, xlogy_scalar_self};
+use crate::named::{xlogy, xlogy_pair, xlogy_scalar_self};
 use crate::prelude::*;
 
 /// The promoted dtype, which must be a float (or none of those refused).
@@ -41,6 +41,22 @@ pub(super) fn number_as_tensor(c: &Call<'_>, like: &Tensor, number: At<Scalar>, 
         Some(s) => like.new_full_with(&[], s, Some(promote::to_float(dtype)), None, false),
         None => Ok(c.t(xlogy::OTHER)?.clone()),
     }
+}
+
+/// Leaves half types to the composition: the logarithm is rounded to the half type before the product.
+pub(super) fn refuse_half(c: &Call<'_>, outs: &Outs) -> Result<()> {
+    let d = outs[xlogy_pair::RESULT].dtype();
+    if matches!(d, DType::BF16 | DType::F16) { Err(unary::not_implemented(c, d)) } else { Ok(()) }
+}
+
+/// `input * log(other)` by ops that round each: zero where the input is zero, NaN where `other` is NaN.
+pub(super) fn times_logarithm(c: &Call<'_>, outs: &mut Outs, log: impl Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+    let d = promote::to_float(binary::common(c)?);
+    let as_result = |t: &Tensor| if t.dtype() == d { Ok(t.clone()) } else { t.to_copy_with(Some(d), None) };
+    let (x, y) = (as_result(c.t(xlogy_pair::INPUT)?)?, as_result(c.t(xlogy_pair::OTHER)?)?);
+    let product = x.eq(0.0)?.r#where(0.0, &x.mul(&log(&y)?)?)?;
+    outs.give(y.isnan()?.r#where(&y, &product)?);
+    Ok(())
 }
 
 /// The number of argument 0 in the dtype it has with the tensor.

@@ -64,13 +64,13 @@ Example::
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[div::RESULT].dtype().compute();
         match rounding(c.arg(div::ROUNDING_MODE))? {
-            Rounding::None => binary::lower(c, compute, p, &TENSOR, &SCALAR),
-            Rounding::Floor => binary::lower(c, compute, p, &FLOOR, &FLOOR_SCALAR),
+            Rounding::None => binary::lower_wide(c, compute, p, &TENSOR, &SCALAR),
+            Rounding::Floor => binary::lower_wide(c, compute, p, &FLOOR, &FLOOR_SCALAR),
             // The quotient is rounded to a half type before it is truncated.
             Rounding::Trunc if outs[div::RESULT].dtype() != compute && outs[div::RESULT].dtype().is_float() => {
                 Err(Error::not_implemented("div: of half types, truncated by the composition"))
             }
-            Rounding::Trunc => binary::lower(c, compute, p, &TRUNC, &TRUNC_SCALAR),
+            Rounding::Trunc => binary::lower_wide(c, compute, p, &TRUNC, &TRUNC_SCALAR),
         }
     }),
     compose: Some(|c, outs| {
@@ -108,7 +108,7 @@ Example::
             })
         },
     },
-    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS).or(Traits::WIDE_NUMBER),
     // A rounded quotient is not linear.
     sbp: SbpRule::of(Rows::By(|c| match rounding(c.arg(div::ROUNDING_MODE)) {
         Ok(Rounding::None) => Rows::Elementwise { linear: const { &[InMask::of(&[div::INPUT])] } },

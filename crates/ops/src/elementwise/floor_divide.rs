@@ -17,9 +17,15 @@ Example::
         binary::infer(c, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[floor_divide::RESULT].dtype().compute(), p, &super::div::FLOOR, &super::div::FLOOR_SCALAR)
+        binary::lower_wide(
+            c,
+            o[floor_divide::RESULT].dtype().compute(),
+            p,
+            &super::div::FLOOR,
+            &super::div::FLOOR_SCALAR,
+        )
     }),
-    traits: Traits::ALIAS_OK.or(Traits::NUMBERS),
+    traits: Traits::ALIAS_OK.or(Traits::NUMBERS).or(Traits::WIDE_NUMBER),
     samples: || {
         vec![
             Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::range(&[4], 0.5, 2.0)]),

@@ -4,10 +4,17 @@ use super::{binary, dual};
 use crate::named::{addcmul, lerp};
 use crate::prelude::*;
 
-static TENSOR: Expr = expr!(float "lerp", |x, y, w| x + w * (y - x)).complex(complex!(|x, y, w| x + w * (y - x)));
+/// `x + w * (y - x)`, counted from the end that is nearer: at a weight of one it is `y`.
+#[inline(always)]
+fn from_nearer<L: Lanes>(x: L, y: L, w: L) -> L {
+    let near = w.abs().lt(L::splat(0.5));
+    L::select(near, w, w - L::splat(1.0)).mul_add(y - x, L::select(near, x, y))
+}
+
+static TENSOR: Expr = expr!(float "lerp", |x, y, w| from_nearer(x, y, w)).complex(complex!(|x, y, w| x + w * (y - x)));
 
 static SCALAR: Expr =
-    expr!(float "lerp_scalar", |x, y; p| x + p[0] * (y - x)).complex(complex!(|x, y; p| x + p[0] * (y - x)));
+    expr!(float "lerp_scalar", |x, y; p| from_nearer(x, y, p[0])).complex(complex!(|x, y; p| x + p[0] * (y - x)));
 
 pub(super) fn three() -> Vec<Sample> {
     let t =
@@ -34,7 +41,9 @@ Example::
         }
         super::push_broadcast(c, x.dtype(), outs)
     },
-    kernel: Kernel::Elementwise(|c, o, p| binary::lower(c, o[lerp::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        binary::lower_wide(c, o[lerp::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)
+    }),
     grad: Grad::Rule {
         save: &[
             Save::of(lerp::WEIGHT, &[lerp::INPUT, lerp::END]),

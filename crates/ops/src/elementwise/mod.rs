@@ -120,6 +120,7 @@ pub mod zeta;
 
 use crate::named::{add as binary_at, exp as unary_at, gelu_backward as backward_at};
 use crate::prelude::*;
+use oneflow_core::half_operands;
 
 /// Layout of an elementwise result: broadcast sizes, and the memory order of the first operand that fixes one.
 pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
@@ -455,13 +456,43 @@ pub mod binary {
         tensor: &'static Expr,
         scalar: &'static Expr,
     ) -> Result<&'static Expr> {
+        let number = number(c)?;
+        lower_with(compute, p, tensor, scalar, number)
+    }
+    /// As `lower`, of an op that reads a number beside half floats as it is (`Traits::WIDE_NUMBER`).
+    #[inline]
+    pub fn lower_wide(
+        c: &Call<'_>,
+        compute: DType,
+        p: &mut Params,
+        tensor: &'static Expr,
+        scalar: &'static Expr,
+    ) -> Result<&'static Expr> {
+        lower_with(compute, p, tensor, scalar, scalar_arg(c, binary_at::OTHER_SCALAR))
+    }
+    #[inline]
+    fn lower_with(
+        compute: DType,
+        p: &mut Params,
+        tensor: &'static Expr,
+        scalar: &'static Expr,
+        number: Option<Scalar>,
+    ) -> Result<&'static Expr> {
         p.push(compute.into());
-        match scalar_arg(c, binary_at::OTHER_SCALAR) {
+        match number {
             None => Ok(tensor),
             Some(s) => {
                 push_scalar(p, compute, s);
                 Ok(scalar)
             }
+        }
+    }
+    /// The number in the place of the second operand, as the op reads it beside the input.
+    #[inline]
+    pub fn number(c: &Call<'_>) -> Result<Option<Scalar>> {
+        match scalar_arg(c, binary_at::OTHER_SCALAR) {
+            Some(s) => Ok(Some(half_operands::number(c.t(binary_at::INPUT)?, s))),
+            None => Ok(None),
         }
     }
     /// Tensor with tensor, broadcasting both ways, tensor with number, 0-dim, empty.

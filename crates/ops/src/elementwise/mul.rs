@@ -15,7 +15,9 @@ Example::
 
     >>> oneflow.mul(oneflow.tensor([1., 2.]), oneflow.tensor([3., 4.]))
     tensor([3., 8.])",
-    kernel: Kernel::Elementwise(|c, outs, p| binary::lower(c, outs[at::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)),
+    kernel: Kernel::Elementwise(|c, outs, p| {
+        binary::lower_wide(c, outs[at::RESULT].dtype().compute(), p, &TENSOR, &SCALAR)
+    }),
     grad: Grad::Rule {
         save: &[Save::of(at::OTHER, &[at::INPUT]), Save::of(at::INPUT, &[at::OTHER])],
         fix: Fix::Broadcast,
@@ -28,7 +30,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT]), InMask::of(&[at::OTHER])] }),
-    traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS),
+    traits: Traits::ALIAS_OK.or(Traits::COMMUTES).or(Traits::NUMBERS).or(Traits::WIDE_NUMBER),
     limited: Limited::ALL,
     sparse: Sparse::Product,
     ..binary::ARITH

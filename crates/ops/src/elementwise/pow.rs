@@ -3,6 +3,7 @@
 use super::{binary, dual};
 use crate::named::{pow, pow_scalar};
 use crate::prelude::*;
+use oneflow_core::half_operands;
 
 static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y)).complex(complex!(|x, y| x.pow(y)));
 static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0])).complex(complex!(|x; p| x.pow(p[0])));
@@ -106,7 +107,8 @@ Example::
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[pow_scalar::RESULT].dtype().compute();
         p.push(compute.into());
-        super::push_scalar(p, compute, c.arg(pow_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1)));
+        let base = c.arg(pow_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1));
+        super::push_scalar(p, compute, half_operands::number(c.t(pow_scalar::EXPONENT)?, base));
         Ok(&BASE_SCALAR)
     }),
     grad: Grad::Rule {

@@ -4,8 +4,9 @@ use super::binary;
 use crate::named::rsub as at;
 use crate::prelude::*;
 
-static SCALAR: Expr = expr!(num "rsub_scalar", |x; p| p[0] - p[1] * x).complex(complex!(|x; p| p[0] - p[1] * x));
-static TENSOR: Expr = expr!(num "rsub", |x, y; p| y - p[0] * x).complex(complex!(|x, y; p| y - p[0] * x));
+static SCALAR: Expr =
+    expr!(num "rsub_scalar", |x; p| (-p[0]).mul_add(x, p[1])).complex(complex!(|x; p| p[1] - p[0] * x));
+static TENSOR: Expr = expr!(num "rsub", |x, y; p| (-p[0]).mul_add(x, y)).complex(complex!(|x, y; p| y - p[0] * x));
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
@@ -22,9 +23,8 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[at::RESULT].dtype().compute();
-        let expr = binary::lower(c, compute, p, &TENSOR, &SCALAR)?;
-        super::push_scalar(p, compute, c.arg(at::ALPHA).scalar().unwrap_or(Scalar::Int(1)));
-        Ok(expr)
+        let alpha = c.arg(at::ALPHA).scalar().unwrap_or(Scalar::Int(1));
+        super::add::with_alpha(c, compute, p, alpha, &TENSOR, &SCALAR)
     }),
     grad: Grad::Rule {
         save: &[],

@@ -6,7 +6,10 @@ use crate::prelude::*;
 
 static TENSOR: Expr = expr!(num "sub", |x, y| x - y).complex(complex!(|x, y| x - y));
 static SCALAR: Expr = expr!(num "sub_scalar", |x; p| x - p[0]).complex(complex!(|x; p| x - p[0]));
-static TENSOR_ALPHA: Expr = expr!(num "sub_alpha", |x, y; p| x - p[0] * y).complex(complex!(|x, y; p| x - p[0] * y));
+static TENSOR_ALPHA: Expr =
+    expr!(num "sub_alpha", |x, y; p| (-p[0]).mul_add(y, x)).complex(complex!(|x, y; p| x - p[0] * y));
+static SCALAR_ALPHA: Expr =
+    expr!(num "sub_scalar_alpha", |x; p| (-p[0]).mul_add(p[1], x)).complex(complex!(|x; p| x - p[0] * p[1]));
 
 /// Masks are no numbers here.
 pub(super) fn refuse_masks(c: &Call<'_>) -> Result<()> {
@@ -43,17 +46,7 @@ Example::
         if alpha.is_one() {
             return binary::lower(c, compute, p, &TENSOR, &SCALAR);
         }
-        p.push(compute.into());
-        match super::scalar_arg(c, at::OTHER_SCALAR) {
-            None => {
-                super::push_scalar(p, compute, alpha);
-                Ok(&TENSOR_ALPHA)
-            }
-            Some(s) => {
-                super::push_scalar(p, compute, super::add::product(s, alpha));
-                Ok(&SCALAR)
-            }
-        }
+        super::add::with_alpha(c, compute, p, alpha, &TENSOR_ALPHA, &SCALAR_ALPHA)
     }),
     grad: Grad::Rule {
         save: &[],

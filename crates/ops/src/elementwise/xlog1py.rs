@@ -55,7 +55,11 @@ pub static XLOG1PY_PAIR: OpDef = OpDef {
     doc: "xlog1py of two tensors.",
     faces: Faces::PRIVATE,
     infer: super::binary_rules::to_real_float,
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOG1PY_EXPR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        super::binary_rules::refuse_half(c, o)?;
+        unary::by_output(o, p, &XLOG1PY_EXPR)
+    }),
+    compose: Some(|c, outs| super::binary_rules::times_logarithm(c, outs, |y| y.log1p())),
     grad: Grad::Rule {
         save: &[
             Save::of(xlog1py_pair::INPUT, &[xlog1py_pair::INPUT, xlog1py_pair::OTHER]),

@@ -51,7 +51,11 @@ pub static XLOGY_PAIR: OpDef = OpDef {
     doc: "xlogy of two tensors.",
     faces: Faces::PRIVATE,
     infer: super::binary_rules::to_real_float,
-    kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &XLOGY_EXPR)),
+    kernel: Kernel::Elementwise(|c, o, p| {
+        super::binary_rules::refuse_half(c, o)?;
+        unary::by_output(o, p, &XLOGY_EXPR)
+    }),
+    compose: Some(|c, outs| super::binary_rules::times_logarithm(c, outs, |y| y.log())),
     grad: Grad::Rule {
         save: &[
             Save::of(xlogy_pair::INPUT, &[xlogy_pair::INPUT, xlogy_pair::OTHER]),

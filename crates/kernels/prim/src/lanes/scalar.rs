@@ -89,6 +89,10 @@ macro_rules! int_scalar {
                 if m { a } else { b }
             }
             #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                self * a + b
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 if self.is_negative() { -self } else { self }
             }
@@ -231,6 +235,10 @@ macro_rules! float_scalar {
                 if m { a } else { b }
             }
             #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                $t::mul_add(self, a, b)
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 $t::abs(self)
             }
@@ -267,7 +275,7 @@ macro_rules! float_scalar {
         impl Lanes for $t {
             #[inline(always)]
             fn fma(self, a: Self, b: Self) -> Self {
-                self.mul_add(a, b)
+                $t::mul_add(self, a, b)
             }
             #[inline(always)]
             fn sqrt(self) -> Self {

@@ -246,6 +246,9 @@ impl Num for Sym {
     fn abs(self) -> Self {
         Sym(term(by_dtype("fabsf({0})", "fabs({0})", "({0} < 0 ? -{0} : {0})"), &[self.0]))
     }
+    fn mul_add(self, a: Self, b: Self) -> Self {
+        Sym(term(by_dtype("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})", "({0} * {1} + {2})"), &[self.0, a.0, b.0]))
+    }
     fn maximum(self, o: Self) -> Self {
         let float = "({0} > {1} || {0} != {0} ? {0} : {1})";
         Sym(term(by_dtype(float, float, "({0} > {1} ? {0} : {1})"), &[self.0, o.0]))
@@ -327,7 +330,7 @@ impl Lanes for Sym {
         cosh, tanh, asinh, acosh, atanh, erf, erfc, lgamma
     );
     fn fma(self, a: Self, b: Self) -> Self {
-        Sym(term(by_dtype("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})", ""), &[self.0, a.0, b.0]))
+        self.mul_add(a, b)
     }
     fn next_after(self, o: Self) -> Self {
         Sym(term(by_dtype("nextafterf({0}, {1})", "nextafter({0}, {1})", ""), &[self.0, o.0]))

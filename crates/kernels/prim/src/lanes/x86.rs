@@ -106,6 +106,10 @@ macro_rules! x86_float {
                 self.without_bits(Self::all_of(-0.0))
             }
             #[inline(always)]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                self.fma(a, b)
+            }
+            #[inline(always)]
             fn maximum(self, o: Self) -> Self {
                 // Right for a NaN in `o`.
                 Self::select(self.is_nan(), self, self.max_or_second(o))
