@@ -40,8 +40,9 @@ pub trait OnDevice: Send + Sync {
 
 /// What a thread that waits for a message can do for it.
 pub(crate) trait Drive: Send + Sync {
-    /// Moves messages to and from this rank of the group until the work is complete or there is nothing to do for a while.
-    fn drive(&self, peer: usize, work: &Work);
+    /// Moves messages to and from this rank of the group until the work is complete, or until `limit`. It may give up sooner,
+    /// where another thread hears of what comes.
+    fn drive(&self, peer: usize, work: &Work, limit: Instant);
 }
 
 /// Of a work that is a message: who moves it, and the other rank.
@@ -196,18 +197,20 @@ impl Work {
         let deadline = Instant::now().checked_add(left);
         let _waits = self.0.key.map(waits::enter);
         let text = loop {
+            // Nobody wakes this thread when a device has done its work: it asks.
+            let nap = if self.test().is_none() && self.is_on_device() { DEVICE_PERIOD } else { interrupt::PERIOD };
+            let until = Instant::now() + nap;
+            let until = deadline.map_or(until, |deadline| deadline.min(until));
             if let Some((driver, peer)) = &self.0.driver
                 && let Some(driver) = driver.upgrade()
             {
-                driver.drive(*peer, self);
+                driver.drive(*peer, self, until);
             }
             self.say_if_late();
-            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
-            // Nobody wakes this thread when a device has done its work: it asks.
-            let nap = if self.test().is_none() && self.is_on_device() { DEVICE_PERIOD } else { interrupt::PERIOD };
-            if let Some(result) = self.wait_for(left.min(nap)) {
+            if let Some(result) = self.wait_for(until.saturating_duration_since(Instant::now())) {
                 return result;
             }
+            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
             if interrupt::interrupted() {
                 break format!("{} was {}", self.0.what, interrupt::CAUSE);
             }

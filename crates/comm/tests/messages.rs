@@ -276,6 +276,62 @@ fn messages_of_other_sizes_and_dtypes_end_the_group_on_both_sides() {
     }
 }
 
+/// Several threads of a rank wait for the same one: each hears of its own message, whoever moved it.
+#[test]
+fn threads_that_wait_for_one_rank_wake_each_other() {
+    for (case, hosts) in (0..4).flat_map(|case| [[HERE, HERE], [HERE, THERE]].map(|hosts| (case, hosts))) {
+        let results = on_hosts(&hosts, LONG, |group| {
+            let n_threads = 4;
+            for round in 0..50u8 {
+                if group.rank() == 0 {
+                    // In an order that is not the threads'; some come while all sleep.
+                    for tag in [2, 0, 3, 1] {
+                        if (round + tag) % 8 == case {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        group.send(&[round + tag; 2000], DType::U8, 1, tag.into())?;
+                    }
+                    group.recv(&mut [0; 1], DType::U8, 1, 9)?;
+                    continue;
+                }
+                std::thread::scope(|scope| {
+                    for tag in 0..n_threads {
+                        let group = &group;
+                        scope.spawn(move || {
+                            let mut data = [0; 2000];
+                            group.recv(&mut data, DType::U8, 0, tag).unwrap();
+                            assert_eq!(data, [round + tag as u8; 2000]);
+                        });
+                    }
+                });
+                group.send(&[0], DType::U8, 0, 9)?;
+            }
+            Ok(())
+        });
+        results.into_iter().for_each(|result| result.unwrap());
+    }
+}
+
+/// A wait sleeps: it takes next to no time of the processor.
+#[test]
+fn a_rank_that_waits_for_a_message_sleeps() {
+    let processor = || {
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
+    };
+    let results = on_hosts(&[HERE, HERE], LONG, |group| {
+        if group.rank() == 0 {
+            std::thread::sleep(Duration::from_secs(1));
+            return group.send(&[1], DType::U8, 1, 0);
+        }
+        let before = processor();
+        group.recv(&mut [0], DType::U8, 0, 0)?;
+        assert!(processor() - before < Duration::from_millis(250), "{:?}", processor() - before);
+        Ok(())
+    });
+    results.into_iter().for_each(|result| result.unwrap());
+}
+
 /// Sends and receives long messages until that fails.
 fn until_it_fails(group: &dyn ProcessGroup, peer: usize, sends: bool) -> oneflow_base::Error {
     let (mut data, start) = (vec![7; 8 << 20], Instant::now());

@@ -26,7 +26,7 @@ impl Lane {
     /// Sends what fits now of header and payload from position `at` on.
     pub fn send(&self, header: &[u8; Header::LEN], data: &[u8], at: usize) -> std::io::Result<usize> {
         let Some(shm) = &self.shm else { return self.stream.send_message(header, data, at) };
-        let n = if at < Header::LEN { shm.write(&header[at..])? } else { shm.write(&data[at - Header::LEN..])? };
+        let n = shm.write([&header[at.min(Header::LEN)..], &data[at.saturating_sub(Header::LEN)..]])?;
         self.ring(DATA);
         Ok(n)
     }

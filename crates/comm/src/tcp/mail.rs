@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 
 use super::connections::Connections;
 use super::lane::Lane;
-use super::shm::{DATA, PRESSURE, ROOM, Shm};
+use super::shm::{DATA, FUTEX, PRESSURE, ROOM, Shm};
 use crate::p2p::{Inbox, Outcome, fits, gone};
 use crate::request::{ANY_RANK, Header, Kind};
 use crate::tls::Fault;
@@ -38,8 +38,10 @@ struct Peer {
     ending: bool,
     outgoing: VecDeque<Outgoing>,
     incoming: Incoming,
-    /// Threads that look into the shared memory all the time.
+    /// Threads that look into the shared memory, or sleep in it.
     watchers: usize,
+    /// Those that sleep.
+    sleepers: usize,
 }
 
 struct Outgoing {
@@ -80,6 +82,7 @@ impl Mail {
             outgoing: VecDeque::new(),
             incoming: Incoming::default(),
             watchers: 0,
+            sleepers: 0,
         };
         Mail { rank, inbox: Inbox::new(n), peers: (0..n).map(peer).collect(), turn: 0 }
     }
@@ -152,7 +155,35 @@ impl Mail {
     /// A thread begins to look into the memory, and nobody needs to be woken.
     pub fn watch(&mut self, peer: usize, lane: &Lane) {
         self.peers[peer].watchers += 1;
-        lane.shm.iter().for_each(Shm::wake_up);
+        self.look(peer, lane);
+    }
+
+    /// Some thread is awake that looks into the memory. Those that sleep in it still hear of what this process does.
+    fn look(&self, peer: usize, lane: &Lane) {
+        let here = if self.peers[peer].sleepers > 0 { FUTEX } else { 0 };
+        lane.shm.iter().for_each(|shm| shm.fall_asleep(here));
+    }
+
+    /// A thread that looks into the memory is about to sleep in it: what it is to say there, or `None` if there is something to do.
+    pub fn doze(&mut self, peer: usize, lane: &Lane) -> Option<u32> {
+        self.peers[peer].sleepers += 1;
+        if self.peers[peer].sleepers < self.peers[peer].watchers {
+            self.look(peer, lane);
+            return Some(FUTEX);
+        }
+        let said = self.events(peer) | FUTEX;
+        lane.shm.as_ref()?.fall_asleep(said);
+        if !self.finds(peer, lane) {
+            return Some(said);
+        }
+        self.rise(peer, lane);
+        None
+    }
+
+    /// After a sleep: the thread looks into the memory again.
+    pub fn rise(&mut self, peer: usize, lane: &Lane) {
+        self.peers[peer].sleepers -= 1;
+        self.look(peer, lane);
     }
 
     /// A thread looks no more. True where the monitor must see to the rest.
@@ -164,17 +195,32 @@ impl Mail {
     /// Has the other side wake this one for what is to be done; true if there is something to be done now.
     pub fn arm(&self, peer: usize, lane: &Lane) -> bool {
         let (Some(shm), here) = (&lane.shm, &self.peers[peer]) else { return false };
-        if here.watchers > 0 {
+        if here.watchers > here.sleepers {
             return false;
         }
+        shm.fall_asleep(self.events(peer) | if here.sleepers > 0 { FUTEX } else { 0 });
+        let found = self.finds(peer, lane);
+        if found && here.sleepers > 0 {
+            shm.rouse();
+            return false;
+        }
+        found
+    }
+
+    /// What the other side is to wake this one for.
+    fn events(&self, peer: usize) -> u32 {
+        let here = &self.peers[peer];
         let held = matches!(here.incoming.sink, Sink::Held(_));
-        let mut events = if held { 0 } else { PRESSURE };
-        let (wants, sends) = (self.wants(peer), !here.outgoing.is_empty());
-        events |= if wants { DATA } else { 0 };
-        events |= if sends { ROOM } else { 0 };
-        shm.fall_asleep(events);
+        let when = |is_so: bool, event: u32| if is_so { event } else { 0 };
+        when(!held, PRESSURE) | when(self.wants(peer), DATA) | when(!here.outgoing.is_empty(), ROOM)
+    }
+
+    /// Whether there is something to be done.
+    fn finds(&self, peer: usize, lane: &Lane) -> bool {
+        let (Some(shm), here, events) = (&lane.shm, &self.peers[peer], self.events(peer)) else { return false };
         let unread = shm.unread();
-        (here.open && unread > 0 && (wants || (unread >= shm.capacity() && !held))) || (sends && shm.room() > 0)
+        let full = unread >= shm.capacity() && events & PRESSURE != 0;
+        (here.open && unread > 0 && (events & DATA != 0 || full)) || (events & ROOM != 0 && shm.room() > 0)
     }
 
     /// Whether bytes of this peer are waited for.

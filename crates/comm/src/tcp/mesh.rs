@@ -54,7 +54,7 @@ impl Mesh {
         let ring = door.is_some().then(|| [(rank + 1) % size, (rank + size - 1) % size]);
         let monitor = Monitor::start(name, key, connections, door)?;
         let members = Members { name: name.to_owned(), rank, ranks };
-        let (spin, is_world) = (Spin::for_collectives(), name == "world");
+        let (spin, is_world) = (Spin::default(), name == "world");
         let mesh = Mesh { rank, members, key, spin, monitor, site, is_world, patience: timeout };
         // The neighbours show each other that they run.
         if let Some(ring) = ring

@@ -15,9 +15,9 @@ use super::greeting::Door;
 use super::lane::Lane;
 use super::mail::{Mail, foul_play};
 use super::pulse::Pulse;
-use super::spin::Spin;
+use super::shm::Shm;
+use super::spin::Answers;
 use crate::flight;
-use crate::interrupt;
 use crate::p2p::Outcome;
 use crate::request::ANY_RANK;
 use crate::sockets::timespec;
@@ -51,7 +51,7 @@ pub(super) struct Monitor {
     state: Mutex<State>,
     changed: Condvar,
     /// How long threads look for messages in shared memory.
-    spin: Spin,
+    answers: Answers,
     /// Set once, with `State::failure`; read on every exchange.
     failed: AtomicBool,
     /// Wakes the monitor's own thread.
@@ -99,7 +99,7 @@ impl Monitor {
             connections,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            spin: Spin::for_messages(),
+            answers: Answers::default(),
             failed: AtomicBool::new(false),
             wake: event()?,
             lane_wake: event()?,
@@ -182,7 +182,7 @@ impl Monitor {
         self.tell_abort(&state, self.rank, cause);
         let done = self.set_failure(&mut state, cause.to_owned());
         drop(state);
-        announce(done);
+        self.announce(done);
     }
 
     /// Says goodbye and stops the thread.
@@ -196,7 +196,7 @@ impl Monitor {
         let cause = "the group was destroyed while the operation was pending".to_owned();
         let done = self.withdraw(&mut state, &cause);
         drop(state);
-        announce(done);
+        self.announce(done);
         ring(&self.wake);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
@@ -229,7 +229,36 @@ impl Monitor {
         if rest {
             ring(&self.wake);
         }
-        announce(done);
+        self.announce(done);
+    }
+
+    /// Sleeps in the memory shared with a rank until there may be something to do for `work`. False if there is something already.
+    fn doze(&self, peer: usize, lane: &Lane, work: &Work, limit: Duration) -> bool {
+        let Some(shm) = &lane.shm else { return false };
+        let mut state = self.state();
+        if state.failure.is_some() || state.closing {
+            // The work is being completed.
+            return false;
+        }
+        let Some(said) = state.mail.doze(peer, lane) else { return false };
+        drop(state);
+        if !work.is_complete() {
+            shm.sleep(said, limit);
+        }
+        self.state().mail.rise(peer, lane);
+        true
+    }
+
+    /// Completes works, with no lock held: their owners may be anything. Who sleeps in shared memory may wait for one.
+    fn announce(&self, done: Vec<Outcome>) {
+        if done.is_empty() {
+            return;
+        }
+        for (p2p, result) in done {
+            let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
+            p2p.work.complete(result);
+        }
+        self.connections.links().filter_map(|(_, link)| link.p2p.shm.as_ref()).for_each(Shm::rouse);
     }
 
     /// What a step of the messages has found, or the end of the group.
@@ -294,7 +323,7 @@ impl Monitor {
             // A failed group has nothing to listen for but its end.
             let failed = state.failure.is_some();
             // Something has come that a poll does not tell of, or may in a moment.
-            let looks = quiet.is_some_and(|since| since.elapsed() < self.spin.window());
+            let looks = quiet.is_some_and(|since| since.elapsed() < self.answers.window());
             let mut unread = looks;
             let mut rings = Vec::new();
             for (place, link) in self.connections.links().filter(|_| !failed) {
@@ -358,10 +387,10 @@ impl Monitor {
                 }
                 quiet = match moved {
                     true => Some(Instant::now()),
-                    false => quiet.filter(|since| since.elapsed() < self.spin.window()),
+                    false => quiet.filter(|since| since.elapsed() < self.answers.window()),
                 };
                 drop(state);
-                announce(done);
+                self.announce(done);
                 questions.into_iter().for_each(|question| waits::heard(self.key, question));
             }
         }
@@ -487,8 +516,9 @@ impl Monitor {
 }
 
 impl Drive for Monitor {
-    /// Looks into the memory shared with a rank, or with all, until the work is complete or nothing has come for a while.
-    fn drive(&self, peer: usize, work: &Work) {
+    /// Looks into the memory shared with a rank, or with all. When nothing has come for a while, it sleeps there if only one rank can
+    /// send what is waited for, else the group's thread waits for all of them.
+    fn drive(&self, peer: usize, work: &Work, limit: Instant) {
         let lanes = || {
             let links = self.connections.links().filter(|(from, _)| peer == ANY_RANK || peer == *from);
             links.filter(|(_, link)| link.p2p.shm.is_some()).map(|(from, link)| (from, &link.p2p))
@@ -498,10 +528,11 @@ impl Drive for Monitor {
         }
         // Connections that are made from now on are the monitor's.
         let lanes: Vec<(usize, &Lane)> = lanes().collect();
+        let only = (peer != ANY_RANK || self.connections.size() == 2).then(|| lanes[0]);
         let mut state = self.state();
         lanes.iter().for_each(|(peer, lane)| state.mail.watch(*peer, lane));
         drop(state);
-        let (begun, mut quiet): (_, Option<Instant>) = (Instant::now(), None);
+        let mut quiet: Option<Instant> = None;
         while !work.is_complete() {
             let (mut moved, mut done) = (false, Vec::new());
             let mut state = self.state();
@@ -512,20 +543,27 @@ impl Drive for Monitor {
                 }
             }
             drop(state);
-            announce(done);
+            self.announce(done);
             let now = Instant::now();
-            if now.duration_since(begun) > interrupt::PERIOD {
+            if now >= limit {
                 break;
             }
             if moved {
                 if quiet.take().is_some() {
-                    self.spin.paid_off();
+                    self.answers.paid_off();
                 }
-            } else if now.duration_since(*quiet.get_or_insert(now)) >= self.spin.window() {
-                self.spin.was_in_vain();
-                break;
-            } else {
+                continue;
+            }
+            let since = *quiet.get_or_insert(now);
+            if now.duration_since(since) < self.answers.window() {
                 std::hint::spin_loop();
+                continue;
+            }
+            self.answers.was_in_vain();
+            let Some((peer, lane)) = only else { break };
+            if self.doze(peer, lane, work, limit.duration_since(now)) {
+                self.answers.slept(since.elapsed());
+                quiet = None;
             }
         }
         let mut state = self.state();
@@ -546,14 +584,6 @@ impl Ask for Monitor {
 
     fn give_up(&self, cause: &str) {
         self.fail(cause);
-    }
-}
-
-/// Completes works, with no lock held: their owners may be anything.
-fn announce(done: Vec<Outcome>) {
-    for (p2p, result) in done {
-        let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
-        p2p.work.complete(result);
     }
 }
 

@@ -2,7 +2,8 @@
 //! that both have mapped.
 //!
 //! A ring carries the byte stream that a socket would. A thread that finds nothing to do spins for a
-//! moment and then sleeps on the lane's socket, into which the other side rings if what it did is what the sleeper waits for. The
+//! moment and then sleeps, either on a word of this memory (a futex) or on the lane's socket. It says which and what it waits for, and
+//! the other side wakes it there when it has done that. The
 //! memory has no name: it is gone when both processes are, however they ended. Its size is sealed and every position in it is
 //! checked, so that a broken peer is an error here and no fault. Pages that no message has touched take no memory.
 
@@ -12,9 +13,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::futex;
+
+use crate::sockets::timespec;
 
 /// Separates the words that two ranks write.
 #[repr(C, align(128))]
@@ -34,7 +39,7 @@ struct Head {
     secret: AtomicU64,
     /// Written by side 0 and by side 1.
     rings: [Ring; 2],
-    /// What a side that sleeps waits for.
+    /// What a side that sleeps waits for, and where.
     asleep: [Apart<AtomicU32>; 2],
 }
 
@@ -44,6 +49,8 @@ pub(super) const DATA: u32 = 1;
 pub(super) const ROOM: u32 = 2;
 /// A sleeper takes bytes that it does not wait for, where the other side has no room left.
 pub(super) const PRESSURE: u32 = 4;
+/// Sleepers are woken through the memory and not through the socket.
+pub(super) const FUTEX: u32 = 8;
 
 const HEAD: usize = size_of::<Head>().next_multiple_of(4096);
 /// Bytes that become visible to the other side at once: it copies the first while the next are written.
@@ -184,20 +191,28 @@ impl Shm {
         }
     }
 
-    /// Writes as much as fits now, up to a stride.
-    pub fn write(&self, data: &[u8]) -> Result<usize> {
+    /// Writes as much as fits now, up to a stride after the first part, which is a header or empty. The other side sees all of it
+    /// at once: it does not wake up for the header of a short message.
+    pub fn write(&self, parts: [&[u8]; 2]) -> Result<usize> {
         let ring = &self.head().rings[self.side];
         let head = ring.head.0.load(Ordering::Relaxed);
         let room = self.capacity - self.filled(head, ring.tail.0.load(Ordering::Acquire))?;
-        let at = head as usize & (self.capacity - 1);
-        let n = data.len().min(room).min(STRIDE).min(self.capacity - at);
-        if n == 0 {
+        let room = room.min(parts[0].len().min(STRIDE) + STRIDE);
+        let mut written = 0;
+        for mut part in parts {
+            while written < room && !part.is_empty() {
+                let at = (head as usize).wrapping_add(written) & (self.capacity - 1);
+                let n = part.len().min(room - written).min(self.capacity - at);
+                // SAFETY: `n` bytes from `at` on lie in the ring, and until `head` says so the other side does not touch them.
+                unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), self.data(self.side).add(at), n) };
+                (part, written) = (&part[n..], written + n);
+            }
+        }
+        if written == 0 {
             return Err(ErrorKind::WouldBlock.into());
         }
-        // SAFETY: `n` bytes from `at` on lie in the ring, and until `head` says so the other side does not touch them.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.data(self.side).add(at), n) };
-        ring.head.0.store(head.wrapping_add(n as u64), Ordering::Release);
-        Ok(n)
+        ring.head.0.store(head.wrapping_add(written as u64), Ordering::Release);
+        Ok(written)
     }
 
     /// Reads what has come, up to a stride.
@@ -249,12 +264,38 @@ impl Shm {
         self.head().asleep[self.side].0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns true if the other side sleeps and waits for one of `events`, which this one has caused.
+    /// Sleeps in the memory for as long as what this side has said of its sleep is `said`, and a signal or `limit` may end it.
+    pub fn sleep(&self, said: u32, limit: Duration) {
+        // However it ends, the caller looks what there is to do.
+        let _ = futex::wait(&self.head().asleep[self.side].0, futex::Flags::empty(), said, Some(&timespec(limit)));
+    }
+
+    /// Wakes the other side if it sleeps in the memory and waits for one of `events`, which this one has caused. Returns true if it
+    /// sleeps on its socket instead, for the caller to ring.
     pub fn must_ring(&self, events: u32) -> bool {
-        // Either this sees that the other sleeps, or the other, which looks after it has said so, sees what was done.
+        self.wake(1 - self.side, events) == Some(false)
+    }
+
+    /// Wakes the threads of this side that sleep in the memory.
+    pub fn rouse(&self) {
+        self.wake(self.side, FUTEX);
+    }
+
+    /// `None` where nobody of a side sleeps for one of `events`, else whether its sleepers were in the memory and are awake.
+    fn wake(&self, side: usize, events: u32) -> Option<bool> {
+        // Either this sees that somebody sleeps, or the sleeper, who looks after having said so, sees what was done.
         fence(Ordering::SeqCst);
-        let asleep = &self.head().asleep[1 - self.side].0;
-        asleep.load(Ordering::Relaxed) & events != 0 && asleep.swap(0, Ordering::SeqCst) & events != 0
+        let asleep = &self.head().asleep[side].0;
+        if asleep.load(Ordering::Relaxed) & events == 0 {
+            return None;
+        }
+        let said = asleep.swap(0, Ordering::SeqCst);
+        if said & FUTEX != 0 {
+            // Fails for no word that is mapped.
+            let _ = futex::wake(asleep, futex::Flags::empty(), i32::MAX as u32);
+        }
+        // What it waits for may have changed meanwhile: it looks again.
+        (said != 0).then_some(said & FUTEX != 0)
     }
 }
 
@@ -325,7 +366,8 @@ mod tests {
             let mut at = 0;
             while out < sent.len() || at < got.len() {
                 // Odd lengths, so that pieces wrap around the ring's end anywhere.
-                out += lane.write(&sent[out..(out + 70_001).min(sent.len())]).unwrap_or(0);
+                let (next, end) = ((out + 48).min(sent.len()), (out + 70_001).min(sent.len()));
+                out += lane.write([&sent[out..next], &sent[next..end]]).unwrap_or(0);
                 let end = (at + 33_333).min(got.len());
                 at += lane.read(&mut got[at..end]).unwrap_or(0);
             }
@@ -348,7 +390,42 @@ mod tests {
         assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
         a.head().rings[0].head.0.store(u64::MAX / 2, Ordering::Release);
         assert_eq!(b.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
-        assert_eq!(a.write(&[0; 4]).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(a.write([&[0; 4], &[]]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn sleepers_in_the_memory_are_woken_by_either_side() {
+        let (a, b) = pair();
+        let long = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let start = std::time::Instant::now();
+                for said in [DATA | FUTEX, FUTEX] {
+                    b.fall_asleep(said);
+                    while b.head().asleep[b.side].0.load(Ordering::SeqCst) == said {
+                        b.sleep(said, long);
+                    }
+                }
+                assert!(start.elapsed() < long);
+            });
+            let says = |said: u32| {
+                while b.head().asleep[b.side].0.load(Ordering::SeqCst) != said {
+                    std::thread::yield_now();
+                }
+            };
+            says(DATA | FUTEX);
+            assert!(!a.must_ring(ROOM));
+            a.write([&[1], &[]]).unwrap();
+            assert!(!a.must_ring(DATA), "no socket");
+            // What the other side does is no reason for a thread that waits for one of its own.
+            says(FUTEX);
+            assert!(!a.must_ring(DATA | ROOM | PRESSURE));
+            assert!(!sleeper.is_finished());
+            b.rouse();
+        });
+        // Who says that something else is waited for meanwhile sleeps no more.
+        b.fall_asleep(ROOM | FUTEX);
+        b.sleep(DATA | FUTEX, long);
     }
 
     #[test]
@@ -370,7 +447,7 @@ mod tests {
         let (one, other) = lanes();
         for (lane, byte) in [(&one.collectives, 1), (&other.collectives, 2), (&one.messages, 3), (&other.messages, 4)] {
             let mut at = 0;
-            while let Ok(n) = lane.write(&vec![byte; lane.capacity()]) {
+            while let Ok(n) = lane.write([&vec![byte; lane.capacity()], &[]]) {
                 at += n;
             }
             assert_eq!((at, lane.room()), (lane.capacity(), 0));

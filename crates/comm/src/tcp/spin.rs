@@ -3,37 +3,137 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Less where the others were not so quick lately, since who spins on a core that they need makes both wait.
-pub(super) struct Spin {
-    /// Nanoseconds.
-    window: AtomicU32,
-    shortest: u32,
+/// A little more than waking a sleeper takes.
+const WAKE: Duration = Duration::from_micros(32);
+
+/// Of collectives. Less where the others were not so quick lately, since who spins on a core that they need makes both wait.
+pub(super) struct Spin(AtomicU32);
+
+/// Nanoseconds.
+const RANGE: std::ops::Range<u32> = 1_000..WAKE.as_nanos() as u32;
+
+impl Default for Spin {
+    fn default() -> Spin {
+        Spin(AtomicU32::new(RANGE.end))
+    }
 }
 
-/// A little more than waking a sleeper takes.
-const LONGEST: u32 = 32_000;
-
 impl Spin {
-    /// For ranks that come to the same exchange at about the same time.
-    pub fn for_collectives() -> Spin {
-        Spin { window: AtomicU32::new(LONGEST), shortest: 1_000 }
-    }
-
-    /// For an answer, which is never there at once: a shorter look than the other side needs to give it would find none, ever.
-    pub fn for_messages() -> Spin {
-        Spin { window: AtomicU32::new(LONGEST), shortest: LONGEST / 2 }
-    }
-
     pub fn window(&self) -> Duration {
-        Duration::from_nanos(self.window.load(Ordering::Relaxed).into())
+        Duration::from_nanos(self.0.load(Ordering::Relaxed).into())
     }
 
     /// What was looked for came in time.
     pub fn paid_off(&self) {
-        self.window.store((self.window.load(Ordering::Relaxed) * 2).min(LONGEST), Ordering::Relaxed);
+        self.0.store((self.0.load(Ordering::Relaxed) * 2).min(RANGE.end), Ordering::Relaxed);
     }
 
     pub fn was_in_vain(&self) {
-        self.window.store((self.window.load(Ordering::Relaxed) / 2).max(self.shortest), Ordering::Relaxed);
+        self.0.store((self.0.load(Ordering::Relaxed) / 2).max(RANGE.start), Ordering::Relaxed);
+    }
+}
+
+/// Of messages, which are answers: never there at once, and late where the other side had to be woken. If both sides slept each time,
+/// each would find the other one late, for ever. So where waits were short although this side slept, it looks for long, and goes on so
+/// while that pays off; after each long look in vain it takes twice as many such waits until the next one.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// Waits that have to be short before the next long look; none while this side looks for long.
+    tries: AtomicU32,
+    /// Long looks in vain since one paid off.
+    in_vain: AtomicU32,
+}
+
+const SHORT: Duration = Duration::from_micros(1);
+/// More than it takes to wake the other side and to have its answer.
+const LONG: Duration = Duration::from_micros(100);
+/// At most this many short waits, as a power of two, until the next long look.
+const RAREST: u32 = 10;
+
+impl Answers {
+    pub fn window(&self) -> Duration {
+        if self.tries.load(Ordering::Relaxed) == 0 { LONG } else { SHORT }
+    }
+
+    /// Something came while this side looked.
+    pub fn paid_off(&self) {
+        if self.tries.load(Ordering::Relaxed) == 0 {
+            self.in_vain.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing came while this side looked: it sleeps now.
+    pub fn was_in_vain(&self) {
+        if self.tries.load(Ordering::Relaxed) == 0 {
+            let in_vain = self.in_vain.load(Ordering::Relaxed);
+            self.tries.store(1 << in_vain, Ordering::Relaxed);
+            self.in_vain.store((in_vain + 1).min(RAREST), Ordering::Relaxed);
+        }
+    }
+
+    /// This side slept until something came, so long after it began to look.
+    pub fn slept(&self, waited: Duration) {
+        let tries = self.tries.load(Ordering::Relaxed);
+        if waited < LONG && tries > 0 {
+            self.tries.store(tries - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wait for something that comes so long after the wait began, where it takes `wake` to wake this side.
+    fn wait(answers: &Answers, comes: Duration, wake: Duration) -> Duration {
+        let window = answers.window();
+        if comes <= window {
+            answers.paid_off();
+            return comes;
+        }
+        answers.was_in_vain();
+        answers.slept(comes + wake);
+        comes + wake
+    }
+
+    #[test]
+    fn two_sides_that_answer_soon_stop_sleeping() {
+        let (sides, wake, work) =
+            ([Answers::default(), Answers::default()], Duration::from_micros(30), Duration::from_micros(2));
+        for side in &sides {
+            // Each has seen many long waits.
+            for _ in 0..100 {
+                wait(side, Duration::from_millis(5), wake);
+            }
+            assert_eq!(side.window(), SHORT);
+        }
+        let (mut slept, mut waited) = (0, wake);
+        for turn in 0..10_000 {
+            let side = &sides[turn % 2];
+            let comes = work + if waited > side.window() { wake } else { Duration::ZERO };
+            slept += u32::from(comes > side.window());
+            waited = wait(side, comes, wake);
+        }
+        assert!(slept < 4_000, "{slept}");
+        assert!(sides.iter().all(|side| side.window() == LONG));
+    }
+
+    #[test]
+    fn long_looks_in_vain_become_rare() {
+        let answers = Answers::default();
+        let mut long = 0;
+        // As on one core: nothing comes while this side looks, and at once when it sleeps.
+        for _ in 0..10_000 {
+            long += u32::from(answers.window() == LONG);
+            answers.was_in_vain();
+            answers.slept(answers.window() + Duration::from_micros(5));
+        }
+        assert!(long < 25, "{long}");
+        // A rank that has nothing to do looks for a moment.
+        for _ in 0..100 {
+            answers.was_in_vain();
+            answers.slept(Duration::from_millis(1));
+        }
+        assert_eq!(answers.window(), SHORT);
     }
 }
