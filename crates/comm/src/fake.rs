@@ -12,7 +12,7 @@ use oneflow_base::{Error, Result};
 use crate::engine::{Group, comm_id};
 use crate::group::ProcessGroup;
 use crate::interrupt;
-use crate::p2p::{Inbox, gone};
+use crate::p2p::{Inbox, Outcome, gone};
 use crate::registry::set_thread_group;
 use crate::request::{ANY_RANK, Header, Kind, Span, Stamp};
 use crate::transport::{PointToPoint, Transport};
@@ -145,8 +145,18 @@ impl Comm {
         })
     }
 
+    /// A receive of `rank` has met its message, or one that is not its own, which ends the group.
+    fn received(&mut self, rank: usize, met: Option<Outcome>, done: &mut Vec<Outcome>) {
+        let Some((recv, result)) = met else { return };
+        let result = result.map_err(|cause| format!("on rank {rank}: {cause}"));
+        if let Err(cause) = &result {
+            done.extend(self.fail(rank, cause));
+        }
+        done.push((recv, result));
+    }
+
     /// Fails this group for all of its ranks, unless it has failed before. The receives that end with it.
-    fn fail(&mut self, origin: usize, cause: &str) -> Vec<(PointToPoint, Result<(), String>)> {
+    fn fail(&mut self, origin: usize, cause: &str) -> Vec<Outcome> {
         let mut done = Vec::new();
         if self.failed.is_none() {
             self.failed = Some((origin, cause.to_owned()));
@@ -341,13 +351,16 @@ impl Transport for Member {
                 // SAFETY: the issuer's promise: the span is valid until the work is complete.
                 let data = unsafe { p2p.span.bytes() }.to_vec();
                 let header = Header { stamp: p2p.stamp, bytes: data.len() as u64 };
-                done.extend(comm.inboxes[p2p.peer].deliver(self.rank, header, data));
+                let met = comm.inboxes[p2p.peer].deliver(self.rank, header, data);
+                comm.received(p2p.peer, met, &mut done);
                 done.push((p2p, Ok(())));
             } else {
-                done.extend(comm.inboxes[self.rank].post(p2p));
+                let met = comm.inboxes[self.rank].post(p2p);
+                comm.received(self.rank, met, &mut done);
             }
         }
         drop(comms);
+        self.hub.changed.notify_all();
         self.finish(done);
     }
 
@@ -409,7 +422,7 @@ impl Transport for Member {
 
 impl Member {
     /// Completes works outside the lock: their owners may be anything.
-    fn finish(&self, done: Vec<(PointToPoint, Result<(), String>)>) {
+    fn finish(&self, done: Vec<Outcome>) {
         for (p2p, result) in done {
             let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
             p2p.work.complete(result);

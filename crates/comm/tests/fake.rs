@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
 use oneflow_base::{DType, Error};
 use oneflow_comm::fake::{groups, run_ranks, single};
-use oneflow_comm::{ReduceOp, Request, Span, world};
+use oneflow_comm::{ANY_RANK, ReduceOp, Request, Span, world};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -104,6 +104,51 @@ fn ranks_out_of_step_name_both_operations() {
         assert!(text.contains("desync"), "{text}");
         assert!(text.contains("#0 all_reduce(float32, 2 elements, sum)"), "{text}");
         assert!(text.contains("#0 all_reduce(int64, 1 elements, max)"), "{text}");
+    }
+}
+
+/// Whether the receive or the message is there first, and whomever it is from.
+#[test]
+fn messages_of_other_sizes_and_dtypes_end_the_group_on_both_sides() {
+    for case in 0..8 {
+        let (message_first, any, dtype) = (case & 1 == 0, case & 2 == 0, case & 4 == 0);
+        let (turn, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let rank = |group: std::sync::Arc<dyn oneflow_comm::ProcessGroup>| {
+            let result = if group.rank() == 0 {
+                if !message_first {
+                    turn.wait();
+                }
+                group.send(&[0; 4], if dtype { DType::I32 } else { DType::F32 }, 1, 0).unwrap();
+                if message_first {
+                    turn.wait();
+                }
+                // Who only sends learns of it later.
+                group.recv(&mut [0; 4], DType::F32, 1, 0)
+            } else {
+                if message_first {
+                    turn.wait();
+                }
+                let (mut data, src) = (vec![0; if dtype { 4 } else { 8 }], if any { ANY_RANK } else { 0 });
+                let (data, dtype) = (Span::of_mut(&mut data), DType::F32);
+                // SAFETY: the data outlive the wait.
+                let work = unsafe { group.issue(Request::Recv { data, dtype, src, tag: 0 }) }.unwrap();
+                if !message_first {
+                    turn.wait();
+                }
+                work.wait(None)
+            };
+            // Nobody leaves before both know.
+            over.wait();
+            result.unwrap_err().to_string()
+        };
+        let texts: Vec<String> = std::thread::scope(|scope| {
+            let rank = &rank;
+            let threads: Vec<_> =
+                groups(2, LONG / 3).into_iter().map(|group| scope.spawn(move || rank(group))).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(texts[1].contains("desync") && texts[1].contains("rank 0 is in #0 send("), "case {case}: {texts:?}");
+        assert!(texts[0].contains("rank 1 aborted") && texts[0].contains("desync"), "case {case}: {texts:?}");
     }
 }
 
