@@ -7,6 +7,7 @@
 //! all-reduces go in pieces that stay in cache. Larger groups take the ways of
 //! `hypercube`, all-to-all apart, and so do long all-reduces of several hosts with equally many ranks.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use oneflow_base::{DType, Result};
@@ -178,6 +179,28 @@ fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, o
     all_gather(turn, data, &blocks)
 }
 
+/// Memory of a thread for what comes before it is reduced. The pages of fresh memory would cost more than a step that fits the cache.
+struct Scratch(Vec<u8>);
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Scratch {
+    fn take(len: usize) -> Scratch {
+        let mut data = SCRATCH.take();
+        data.resize(len, 0);
+        Scratch(data)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A thread that ends has no place for it any more.
+        let _ = SCRATCH.try_with(|place| place.set(std::mem::take(&mut self.0)));
+    }
+}
+
 /// `own` holds this rank's contribution to its own block and receives the reduction; `piece` reads the contributions to
 /// the blocks of others.
 fn reduce_scatter<'a, T: Transport>(
@@ -198,14 +221,15 @@ fn reduce_scatter<'a, T: Transport>(
     }
     // A whole number of elements of every dtype.
     let chunk = REDUCE_CHUNK.min(longest(blocks)).max(1);
-    let mut scratch = vec![0; chunk.min(own.len()) * (n - 1)];
+    let mut scratch = Scratch::take(chunk.min(own.len()) * (n - 1));
+    let scratch = &mut scratch.0[..];
     for start in (0..longest(blocks)).step_by(chunk) {
         let cut = |r: usize| {
             let block = &blocks[r];
             (block.start + start).min(block.end)..(block.start + start + chunk).min(block.end)
         };
         let part = own.len().min(start)..own.len().min(start + chunk);
-        let mut rest = &mut scratch[..];
+        let mut rest = &mut *scratch;
         let mut recvs = Vec::with_capacity(n - 1);
         for peer in turn.peers() {
             let (head, tail) = std::mem::take(&mut rest).split_at_mut(part.len());

@@ -11,7 +11,7 @@ use super::connections::Connections;
 use super::form::{self, Site};
 use super::lane::{In, Lane, Out, Trouble};
 use super::monitor::Monitor;
-use super::shm::{DATA, ROOM};
+use super::shm::{DATA, FUTEX, ROOM};
 use super::spin::Spin;
 use crate::engine::comm_id;
 use crate::flight::Members;
@@ -149,6 +149,14 @@ impl Mesh {
         blocked.key = Some(self.key);
     }
 
+    /// After a sleep of an exchange that had looked into shared memory since `quiet`.
+    fn awake(&self, dozing: &mut bool, quiet: &mut Option<Instant>) {
+        *dozing = false;
+        if let Some(since) = quiet.take() {
+            self.spin.slept(since.elapsed());
+        }
+    }
+
     fn why(&self, peer: usize, trouble: Trouble) -> String {
         match trouble {
             Trouble::Lost => self.monitor.why_lost(peer),
@@ -159,6 +167,12 @@ impl Mesh {
     fn lane(&self, peer: usize) -> Result<&Lane, String> {
         self.monitor.connections().lane(peer).ok_or_else(|| format!("no connection to rank {peer}"))
     }
+}
+
+/// The lane that all of these are.
+fn only<'a>(mut lanes: impl Iterator<Item = &'a Lane>) -> Option<&'a Lane> {
+    let first = lanes.next()?;
+    lanes.all(|lane| std::ptr::eq(lane, first)).then_some(first)
 }
 
 /// What a long wait has done about it.
@@ -254,10 +268,26 @@ impl Transport for Mesh {
                     std::hint::spin_loop();
                     continue;
                 }
+                // A single lane is slept on in its memory. What else may come, wakes there or is found after a while.
+                let shm = only(waiting().map(|(_, lane, _)| lane)).and_then(|lane| lane.shm.as_ref());
+                let said = DATA | ROOM | if shm.is_some() { FUTEX } else { 0 };
                 if !std::mem::replace(&mut dozing, true) {
                     self.spin.was_in_vain();
                     let shared = waiting().filter_map(|(_, lane, _)| lane.shm.as_ref());
-                    shared.for_each(|shm| shm.fall_asleep(DATA | ROOM));
+                    shared.for_each(|shm| shm.fall_asleep(said));
+                    continue;
+                }
+                if let Some(shm) = shm {
+                    let since = Instant::now();
+                    shm.sleep(said, left.min(interrupt::PERIOD));
+                    self.awake(&mut dozing, &mut quiet_since);
+                    waiting().for_each(|(_, lane, _)| lane.wake_up());
+                    if since.elapsed() >= interrupt::PERIOD {
+                        self.waits(stamp, missing(), blocked.get_or_insert_with(Blocked::new));
+                    }
+                    if interrupt::interrupted() {
+                        return Err(interrupt::CAUSE.to_owned());
+                    }
                     continue;
                 }
             }
@@ -278,7 +308,7 @@ impl Transport for Mesh {
                 }
                 Err(e) => return Err(format!("poll: {e}")),
             }
-            dozing = false;
+            self.awake(&mut dozing, &mut quiet_since);
             waiting().for_each(|(_, lane, _)| lane.wake_up());
         }
     }

@@ -16,7 +16,7 @@ use super::lane::Lane;
 use super::mail::{Mail, foul_play};
 use super::pulse::Pulse;
 use super::shm::Shm;
-use super::spin::Answers;
+use super::spin::Spin;
 use crate::flight;
 use crate::p2p::Outcome;
 use crate::request::ANY_RANK;
@@ -51,7 +51,7 @@ pub(super) struct Monitor {
     state: Mutex<State>,
     changed: Condvar,
     /// How long threads look for messages in shared memory.
-    answers: Answers,
+    spin: Spin,
     /// Set once, with `State::failure`; read on every exchange.
     failed: AtomicBool,
     /// Wakes the monitor's own thread.
@@ -99,7 +99,7 @@ impl Monitor {
             connections,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            answers: Answers::default(),
+            spin: Spin::default(),
             failed: AtomicBool::new(false),
             wake: event()?,
             lane_wake: event()?,
@@ -301,6 +301,7 @@ impl Monitor {
         self.failed.store(true, Ordering::Release);
         self.changed.notify_all();
         ring(&self.lane_wake);
+        self.connections.lanes().filter_map(|lane| lane.shm.as_ref()).for_each(Shm::rouse);
         ring(&self.wake);
         done
     }
@@ -323,7 +324,7 @@ impl Monitor {
             // A failed group has nothing to listen for but its end.
             let failed = state.failure.is_some();
             // Something has come that a poll does not tell of, or may in a moment.
-            let looks = quiet.is_some_and(|since| since.elapsed() < self.answers.window());
+            let looks = quiet.is_some_and(|since| since.elapsed() < self.spin.window());
             let mut unread = looks;
             let mut rings = Vec::new();
             for (place, link) in self.connections.links().filter(|_| !failed) {
@@ -387,7 +388,7 @@ impl Monitor {
                 }
                 quiet = match moved {
                     true => Some(Instant::now()),
-                    false => quiet.filter(|since| since.elapsed() < self.answers.window()),
+                    false => quiet.filter(|since| since.elapsed() < self.spin.window()),
                 };
                 drop(state);
                 self.announce(done);
@@ -550,19 +551,19 @@ impl Drive for Monitor {
             }
             if moved {
                 if quiet.take().is_some() {
-                    self.answers.paid_off();
+                    self.spin.paid_off();
                 }
                 continue;
             }
             let since = *quiet.get_or_insert(now);
-            if now.duration_since(since) < self.answers.window() {
+            if now.duration_since(since) < self.spin.window() {
                 std::hint::spin_loop();
                 continue;
             }
-            self.answers.was_in_vain();
+            self.spin.was_in_vain();
             let Some((peer, lane)) = only else { break };
             if self.doze(peer, lane, work, limit.duration_since(now)) {
-                self.answers.slept(since.elapsed());
+                self.spin.slept(since.elapsed());
                 quiet = None;
             }
         }

@@ -3,54 +3,25 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A little more than waking a sleeper takes.
-const WAKE: Duration = Duration::from_micros(32);
-
-/// Of collectives. Less where the others were not so quick lately, since who spins on a core that they need makes both wait.
-pub(super) struct Spin(AtomicU32);
-
-/// Nanoseconds.
-const RANGE: std::ops::Range<u32> = 1_000..WAKE.as_nanos() as u32;
-
-impl Default for Spin {
-    fn default() -> Spin {
-        Spin(AtomicU32::new(RANGE.end))
-    }
-}
-
-impl Spin {
-    pub fn window(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed).into())
-    }
-
-    /// What was looked for came in time.
-    pub fn paid_off(&self) {
-        self.0.store((self.0.load(Ordering::Relaxed) * 2).min(RANGE.end), Ordering::Relaxed);
-    }
-
-    pub fn was_in_vain(&self) {
-        self.0.store((self.0.load(Ordering::Relaxed) / 2).max(RANGE.start), Ordering::Relaxed);
-    }
-}
-
-/// Of messages, which are answers: never there at once, and late where the other side had to be woken. If both sides slept each time,
-/// each would find the other one late, for ever. So where waits were short although this side slept, it looks for long, and goes on so
-/// while that pays off; after each long look in vain it takes twice as many such waits until the next one.
+/// What is waited for is late where the other side had to be woken. If both sides slept each time, each would find the other one late,
+/// for ever. So where waits were short although this side slept, it looks for long, and goes on so while that pays off. Who looks on
+/// a core that the other side needs makes both wait: after each long look in vain it takes twice as many short waits until the next.
 #[derive(Default)]
-pub(super) struct Answers {
+pub(super) struct Spin {
     /// Waits that have to be short before the next long look; none while this side looks for long.
     tries: AtomicU32,
     /// Long looks in vain since one paid off.
     in_vain: AtomicU32,
 }
 
+/// What comes so soon needs no sleep in any case.
 const SHORT: Duration = Duration::from_micros(1);
 /// More than it takes to wake the other side and to have its answer.
 const LONG: Duration = Duration::from_micros(100);
 /// At most this many short waits, as a power of two, until the next long look.
 const RAREST: u32 = 10;
 
-impl Answers {
+impl Spin {
     pub fn window(&self) -> Duration {
         if self.tries.load(Ordering::Relaxed) == 0 { LONG } else { SHORT }
     }
@@ -85,21 +56,21 @@ mod tests {
     use super::*;
 
     /// A wait for something that comes so long after the wait began, where it takes `wake` to wake this side.
-    fn wait(answers: &Answers, comes: Duration, wake: Duration) -> Duration {
-        let window = answers.window();
+    fn wait(spin: &Spin, comes: Duration, wake: Duration) -> Duration {
+        let window = spin.window();
         if comes <= window {
-            answers.paid_off();
+            spin.paid_off();
             return comes;
         }
-        answers.was_in_vain();
-        answers.slept(comes + wake);
+        spin.was_in_vain();
+        spin.slept(comes + wake);
         comes + wake
     }
 
     #[test]
     fn two_sides_that_answer_soon_stop_sleeping() {
         let (sides, wake, work) =
-            ([Answers::default(), Answers::default()], Duration::from_micros(30), Duration::from_micros(2));
+            ([Spin::default(), Spin::default()], Duration::from_micros(30), Duration::from_micros(2));
         for side in &sides {
             // Each has seen many long waits.
             for _ in 0..100 {
@@ -120,20 +91,20 @@ mod tests {
 
     #[test]
     fn long_looks_in_vain_become_rare() {
-        let answers = Answers::default();
+        let spin = Spin::default();
         let mut long = 0;
         // As on one core: nothing comes while this side looks, and at once when it sleeps.
         for _ in 0..10_000 {
-            long += u32::from(answers.window() == LONG);
-            answers.was_in_vain();
-            answers.slept(answers.window() + Duration::from_micros(5));
+            long += u32::from(spin.window() == LONG);
+            spin.was_in_vain();
+            spin.slept(spin.window() + Duration::from_micros(5));
         }
         assert!(long < 25, "{long}");
         // A rank that has nothing to do looks for a moment.
         for _ in 0..100 {
-            answers.was_in_vain();
-            answers.slept(Duration::from_millis(1));
+            spin.was_in_vain();
+            spin.slept(Duration::from_millis(1));
         }
-        assert_eq!(answers.window(), SHORT);
+        assert_eq!(spin.window(), SHORT);
     }
 }
