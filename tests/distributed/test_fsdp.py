@@ -391,3 +391,57 @@ def test_a_layer_is_gathered_while_the_one_before_it_runs() -> None:
     alike = [[], [on, off, on], [off, on, on], [off, on, off]]
     for seen in run_ranks(2, rank):
         assert seen == first + second + skipped + changed + alike
+
+
+# Dimensions that two and three ranks do not divide, or that are shorter than they are many.
+UNEVEN = [(1, 16), (3,), (1,), (5, 3), (2, 1), (4, 1, 3)]
+OPTIMIZERS = {
+    "Adadelta": {},
+    "Adagrad": {"initial_accumulator_value": 0.1},
+    "Adam": {},
+    "Adam amsgrad": {"amsgrad": True},
+    "AdamW": {},
+    "Adamax": {},
+    "ASGD": {},
+    "NAdam": {},
+    "RAdam": {},
+    "RMSprop": {"momentum": 0.9, "centered": True},
+    "Rprop": {},
+    "SGD": {},
+    "SGD momentum": {"momentum": 0.9, "dampening": 0.1},
+}
+
+
+class Uneven(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        draw = [torch.randn(*shape, dtype=torch.float64, generator=generator) for shape in UNEVEN]
+        self.weights = nn.ParameterList([nn.Parameter(w) for w in draw])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return sum(((w * x).sin() * (i + 1)).square().sum() for i, w in enumerate(self.weights))
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_keep_state_of_uneven_and_empty_slices(name: str, dim: int) -> None:
+    def rank(shards: bool) -> list[Any]:
+        model = Uneven()
+        if shards:
+            fully_shard(model, shard_placement_fn=lambda p: Shard(dim % p.dim()))
+        optimizer = getattr(torch.optim, name.split()[0])(model.parameters(), lr=0.01, **OPTIMIZERS[name])
+        for step in range(3):
+            model(torch.tensor(0.5 + step, dtype=torch.float64)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        for p in model.parameters() if shards else ():
+            states = [s for s in optimizer.state[p].values() if isinstance(s, torch.Tensor) and s.shape == p.shape]
+            assert all(s.sbp == p.sbp for s in states if s.dim())
+        return [(p.full_tensor() if shards else p).flatten().tolist() for p in model.parameters()]
+
+    expected = rank(False)
+    for n in (2, 3):
+        for found in run_ranks(n, rank, True):
+            for own, right in zip(found, expected, strict=True):
+                assert own == pytest.approx(right, rel=1e-9, abs=1e-12)

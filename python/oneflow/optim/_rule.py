@@ -10,7 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.optim import _differentiable
-from oneflow.optim.optimizer import SHARED, Group, Optimizer, local_device
+from oneflow.optim.optimizer import SHARED, Group, Optimizer, like, local_device
 
 State = dict[str, Tensor]
 
@@ -37,7 +37,7 @@ class RuleOptimizer(Optimizer):
 
     def _own(self, param: Tensor, group: Group) -> State:
         """State of one parameter."""
-        return {name: oneflow.zeros_like(param) for name in self._names(group)}
+        return {name: like(param) for name in self._names(group)}
 
     def _numbers(self, group: Group, lr: Tensor, state: State) -> tuple[Tensor | None, ...]:
         """The rule's numbers: lr, step and two more."""

@@ -7,7 +7,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.optim._options import check_lr
-from oneflow.optim.optimizer import Group, Optimizer
+from oneflow.optim.optimizer import Group, Optimizer, like
 
 
 class Adafactor(Optimizer):
@@ -79,7 +79,7 @@ class Adafactor(Optimizer):
             state["row_var"] = oneflow.zeros_like(param[..., :1])
             state["col_var"] = oneflow.zeros_like(param[..., :1, :])
         else:
-            state["variance"] = oneflow.zeros_like(param)
+            state["variance"] = like(param)
         self.state[param] = state
         return state
 

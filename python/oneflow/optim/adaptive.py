@@ -9,7 +9,7 @@ from oneflow import Tensor
 from oneflow._base import conventions
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State, zero_step
-from oneflow.optim.optimizer import Group
+from oneflow.optim.optimizer import Group, like
 
 
 class Adadelta(RuleOptimizer):
@@ -124,7 +124,7 @@ class Adagrad(RuleOptimizer):
 
     def _own(self, param: Tensor, group: Group) -> State:
         start = group["initial_accumulator_value"]
-        return {"sum": oneflow.full_like(param, complex(start, start) if param.is_complex() else start)}
+        return {"sum": like(param, complex(start, start) if param.is_complex() else start)}
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         return "adagrad", [group["lr_decay"], group["eps"], group["weight_decay"]]
@@ -281,8 +281,8 @@ class Rprop(RuleOptimizer):
 
     def _own(self, param: Tensor, group: Group) -> State:
         first = float(group["lr"])
-        size = oneflow.full_like(param, complex(first, first) if param.is_complex() else first)
-        return {"prev": oneflow.zeros_like(param), "step_size": size}
+        size = like(param, complex(first, first) if param.is_complex() else first)
+        return {"prev": like(param), "step_size": size}
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         return "rprop", [float(v) for v in (*group["etas"], *group["step_sizes"])]

@@ -8,7 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.optim._options import check_lr
-from oneflow.optim.optimizer import Group, Optimizer
+from oneflow.optim.optimizer import Group, Optimizer, like
 
 _ADJUST = {
     "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
@@ -81,7 +81,7 @@ class Muon(Optimizer):
     def _init_state(self, group: Group) -> None:
         for param in group["params"]:
             if param.requires_grad and not self.state.get(param):
-                self.state[param] = {"momentum_buffer": oneflow.zeros_like(param)}
+                self.state[param] = {"momentum_buffer": like(param)}
 
     def _update(self, group: Group, lr: Tensor) -> None:
         momentum = group["momentum"]
@@ -95,7 +95,7 @@ class Muon(Optimizer):
                 raise RuntimeError("Muon does not support sparse gradients")
             state = self.state[param]
             if not state:
-                state["momentum_buffer"] = oneflow.zeros_like(grad)
+                state["momentum_buffer"] = like(grad)
             buffer = state["momentum_buffer"].lerp_(grad, 1 - momentum)
             update = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
             update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])

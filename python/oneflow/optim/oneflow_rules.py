@@ -8,7 +8,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State
-from oneflow.optim.optimizer import Group
+from oneflow.optim.optimizer import Group, like
 
 
 class LAMB(RuleOptimizer):
@@ -75,7 +75,7 @@ class LAMB(RuleOptimizer):
         # decay from memory, where it may change.
         live = options["live"]
         decay = group["weight_decay"] if live is None else live[3]
-        directions = [oneflow.zeros_like(param) for param in params]
+        directions = [like(param) for param in params]
         inputs: list[Any] = [params, *lists[1:4], directions, lr, state["step"], None, None]
         _oneflow._C._fused_update_(*inputs, **options)
         for param, direction in zip(params, directions, strict=True):
@@ -132,8 +132,8 @@ class Ftrl(RuleOptimizer):
         return ("accumulate", "z")
 
     def _own(self, param: Tensor, group: Group) -> State:
-        squares = oneflow.full_like(param, group["initial_accumulator_value"])
-        return {"accumulate": squares, "z": oneflow.zeros_like(param)}
+        squares = like(param, group["initial_accumulator_value"])
+        return {"accumulate": squares, "z": like(param)}
 
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         return "ftrl", [group[name] for name in ("weight_decay", "lr_power", "lambda1", "lambda2", "beta")]

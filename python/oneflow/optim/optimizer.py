@@ -443,6 +443,17 @@ def local_device(param: Tensor) -> oneflow.device:
     return param.device
 
 
+def like(param: Tensor, value: complex | None = 0.0) -> Tensor:
+    """State of a parameter, filled with a number if one is given, in the layout of a global parameter.
+
+    ``full_like`` makes no empty shards, which a parameter may have: it chooses another layout then.
+    """
+    made = oneflow.empty_like(param) if value is None else oneflow.full_like(param, value)
+    if param.is_global and made.sbp != param.sbp:
+        made = made.to_global(param.placement, param.sbp)
+    return made
+
+
 def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
     """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
     if isinstance(value, dict):

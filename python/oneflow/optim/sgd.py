@@ -9,7 +9,7 @@ from oneflow import Tensor, _oneflow
 from oneflow._base import conventions
 from oneflow.optim import _differentiable
 from oneflow.optim._options import options
-from oneflow.optim.optimizer import Group, Optimizer
+from oneflow.optim.optimizer import Group, Optimizer, like
 
 
 class SGD(Optimizer):
@@ -89,7 +89,7 @@ class SGD(Optimizer):
             return
         for param in group["params"]:
             if param.requires_grad and self.state[param].get("momentum_buffer") is None:
-                self.state[param]["momentum_buffer"] = oneflow.zeros_like(param)
+                self.state[param]["momentum_buffer"] = like(param)
 
     def _update(self, group: Group, lr: Tensor) -> None:
         momentum = group["momentum"]
@@ -107,9 +107,9 @@ class SGD(Optimizer):
                 state = self.state[param]
                 buffer = state.get("momentum_buffer")
                 if buffer is None and conventions.are_oneflows():
-                    buffer = state["momentum_buffer"] = oneflow.zeros_like(param)
+                    buffer = state["momentum_buffer"] = like(param)
                 elif buffer is None:
-                    buffer = state["momentum_buffer"] = oneflow.empty_like(param)
+                    buffer = state["momentum_buffer"] = like(param, None)
                     chosen = first
                 chosen[2].append(buffer if not param.is_complex() else oneflow.view_as_real(buffer))
             if param.is_complex():
