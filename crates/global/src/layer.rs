@@ -4,6 +4,7 @@ use crate::boxing::boxed;
 use crate::boxing::bytes::local_only;
 use crate::boxing::traced::below;
 use crate::choose::{Choice, choose};
+use crate::fingerprints;
 use crate::mesh::{my_coords, part};
 use crate::tensor::{GlobalTensor, Spread, expect_global, global_of, make, wrap};
 use oneflow_base::{Arg, Attrs, Dims, Error, NdSbpId, Placement, Result, Sbp};
@@ -24,9 +25,11 @@ fn global(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
         return f(c, outs);
     }
     if c.op.traits.has(Traits::MUTATES) {
+        c.ins.iter().flatten().find_map(|t| global_of(t)).into_iter().for_each(|g| fingerprints::call(c, g.spread));
         return crate::update::update(c);
     }
     let (spreads, home) = inputs(c)?;
+    fingerprints::call(c, home);
     if matches!(c.op.sbp.rows, Rows::Compose) || matches!(c.op.kernel, Kernel::None) {
         return compose(c, outs);
     }

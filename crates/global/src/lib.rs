@@ -8,6 +8,7 @@ mod agreement;
 pub mod boxing;
 mod choose;
 mod create;
+pub mod fingerprints;
 mod generated;
 mod host;
 mod layer;

@@ -272,6 +272,18 @@ fn _adopt_axis_groups(placement: &PyPlacement, groups: Vec<Option<PyRef<'_, PyGr
     gate::run(|| oneflow_global::adopt_axis_groups(placement.0, p, groups))
 }
 
+/// Records the calls on global tensors that this thread traces from now on, or drops what was recorded.
+#[pyfunction]
+fn _record_global_calls(on: bool) {
+    oneflow_global::fingerprints::record(on);
+}
+
+/// Compares what was recorded with the other ranks, and raises on all of them if they differ.
+#[pyfunction]
+fn _compare_global_calls(py: Python<'_>, program: &str) -> PyResult<()> {
+    gate::run(|| gate::detach(py, || oneflow_global::fingerprints::compare(program)))
+}
+
 #[pyfunction]
 fn _reset_wire_counters() {
     oneflow_global::reset_wire_counters();
@@ -282,6 +294,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<PyPlacement>()?;
     m.add("_sbp", m.py().get_type::<PySbp>())?;
     m.add_function(wrap_pyfunction!(_wire_counters, m)?)?;
+    m.add_function(wrap_pyfunction!(_record_global_calls, m)?)?;
+    m.add_function(wrap_pyfunction!(_compare_global_calls, m)?)?;
     m.add_function(wrap_pyfunction!(_axis_groups, m)?)?;
     m.add_function(wrap_pyfunction!(_adopt_axis_groups, m)?)?;
     m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)

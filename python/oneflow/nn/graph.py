@@ -490,7 +490,15 @@ class Graph:
             zero = slices(self)
             with _COMPILING:
                 self._tell_why(inputs)
-                program = self._compile(args, kwargs, tensors, zero, dims)
+                _oneflow._record_global_calls(True)
+                try:
+                    program = self._compile(args, kwargs, tensors, zero, dims)
+                except BaseException:
+                    _oneflow._record_global_calls(False)
+                    raise
+            # Ranks may be threads that share the lock.
+            _oneflow._compare_global_calls(self._name)
+            with _COMPILING:
                 # Tracing may have met other modules and optimizers.
                 inputs = (*inputs[:3], self._settings())
                 self._compiled[inputs, self._flat.key()] = program

@@ -34,6 +34,7 @@ pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let to = to.check(t.sizes(), "boxing")?;
+    crate::fingerprints::boxing(t, g.spread, to);
     let local = if g.spread.placement_id == to.placement_id {
         within(g.local.as_ref(), t, g.spread, to.sbp)?
     } else {
