@@ -144,6 +144,13 @@ impl Launch {
         read(&var, &launcher_process)
     }
 
+    /// Whether the environment says anything of ranks: if not, `from_env` finds a process on its own and has nothing to note. For
+    /// those who ask often.
+    pub fn is_told() -> bool {
+        let names = [CHOICE, TORCHRUN.rank, TORCHRUN.size].into_iter().chain(ENGINES.iter().map(|c| c.rank));
+        names.into_iter().any(|name| std::env::var_os(name).is_some())
+    }
+
     /// From any source of variables. No launcher's: a process on its own. Some of those that belong together: an error.
     pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Launch> {
         read(&var, &|_| None)

@@ -454,6 +454,12 @@ fn _launch() -> PyResult<(usize, usize, usize, usize, &'static str)> {
     Ok((l.rank, l.world_size, l.local_rank, l.local_world_size, l.source))
 }
 
+/// Whether the environment says anything of ranks.
+#[pyfunction]
+fn _is_launched() -> bool {
+    rendezvous::Launch::is_told()
+}
+
 /// What a user should hear of the environment who expected a job.
 #[pyfunction]
 fn _launch_note() -> PyResult<Option<&'static str>> {
@@ -578,6 +584,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_world_group, m)?)?;
     m.add_function(wrap_pyfunction!(_launch, m)?)?;
     m.add_function(wrap_pyfunction!(_launch_note, m)?)?;
+    m.add_function(wrap_pyfunction!(_is_launched, m)?)?;
     m.add_function(wrap_pyfunction!(_flight_record, m)?)?;
     m.add_function(wrap_pyfunction!(_init_over_store, m)?)?;
     m.add_function(wrap_pyfunction!(_group_over_store, m)?)?;

@@ -380,7 +380,7 @@ def _join_launched() -> None:
             "placements and graphs need a backend of this package; the job was joined with "
             f"{_backends.world.backend()!r}"
         )
-    if _initialized or _has_left or _oneflow._world_group().size() > 1:
+    if _initialized or _has_left or not _oneflow._is_launched() or _oneflow._world_group().size() > 1:
         return
     if _oneflow._launch()[1] > 1:
         pid, _, words = os.environ.get(_TAKEN, "").partition(" ")
