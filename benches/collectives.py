@@ -1,16 +1,13 @@
 """`python -m benches.collectives`: collectives of two processes on one host beside PyTorch's gloo, in one run.
 
 Each row is our time over gloo's, medians of interleaved samples of wall time. A second table is taken beside a process
-that keeps one core busy; the last line says what a matched global op costs beside the local one. `--wire` (needs root,
-iproute2 and tbf) shapes a link of 1 Gbit/s between two network namespaces with two ranks each, and compares an
-all-reduce of 16 MiB with the wire's time.
+that keeps one core busy; the last line says what a matched global op costs beside the local one.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import multiprocessing
 import os
 import socket
@@ -171,68 +168,11 @@ def rank_of_two(rank: int, budget: float, names: tuple[str, ...]) -> None:
     torch.distributed.destroy_process_group()
 
 
-WIRE = """
-import json, sys, time, oneflow as flow, oneflow.distributed as dist
-data = flow.ones(4 << 20)
-dist.all_reduce(data)
-times = []
-for _ in range(8):
-    dist.barrier()
-    start = time.perf_counter()
-    dist.all_reduce(data, op=dist.ReduceOp.MAX)
-    times.append(time.perf_counter() - start)
-if dist.get_rank() == 0:
-    print(json.dumps(sorted(times)[len(times) // 2]))
-"""
-
-
-def wire() -> None:
-    """16 MiB between two hosts with two ranks each: what each host sends is at least that much."""
-    names, links = ["bench-a", "bench-b"], ["benchva", "benchvb"]
-
-    def ip(*command: str) -> None:
-        subprocess.run(["ip", *command], check=True)
-
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        ip("link", "add", links[0], "type", "veth", "peer", "name", links[1])
-        for place, (name, link) in enumerate(zip(names, links, strict=True)):
-            ip("link", "set", link, "netns", name)
-            ip("-n", name, "addr", "add", f"10.78.0.{place + 1}/24", "dev", link)
-            for device in (link, "lo"):
-                ip("-n", name, "link", "set", device, "up")
-            shape = ["tbf", "rate", "1gbit", "burst", "256kb", "latency", "50ms"]
-            subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", link, "root", *shape], check=True)
-        jobs = []
-        for node, name in enumerate(names):
-            launch = ["--nnodes", "2", "--nproc-per-node", "2", "--node-rank", str(node), "--master-addr", "10.78.0.1"]
-            launch += ["--master-port", "29611"]
-            command = [sys.executable, "-m", "oneflow.distributed.launch", *launch, "--no-python"]
-            command += [sys.executable, "-c", WIRE]
-            env = {**os.environ, "ONEFLOW_JOB_SECRET": "a secret of the bench", "OMP_NUM_THREADS": "1"}
-            jobs.append(
-                subprocess.Popen(["ip", "netns", "exec", name, *command], env=env, stdout=subprocess.PIPE, text=True)
-            )
-        said = [job.communicate(timeout=120)[0] for job in jobs]
-        took = json.loads(next(line for line in said[0].splitlines() if line[:1].isdigit()))
-        bound = (16 << 20) * 8 / 1e9
-        ratio = f"{took * 1e3:.0f} ms, {took / bound:.2f} of the wire's time"
-        print(f"four ranks, 1 Gbit/s between two hosts, 16 MiB: {ratio}")
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *NAMES], help="operations; all by default")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each number")
-    parser.add_argument("--wire", action="store_true", help="two namespaces and a shaped link")
     args = parser.parse_args()
-    if args.wire:
-        wire()
-        return
     if "BENCH_STORE" in os.environ:
         rank_of_two(int(os.environ["RANK"]), args.seconds, tuple(args.names) or NAMES)
         return
