@@ -511,7 +511,8 @@ pub fn fit(g: Tensor, meta: &Meta) -> Result<Tensor> {
             .map(|i| i as i64)
             .collect();
         if !dims.is_empty() {
-            g = g.sum(dims.as_slice(), true)?;
+            // Leading dimensions go at once: a view of the sum would not be the gradient's own memory.
+            g = g.sum(dims.as_slice(), dims.len() != lead)?;
         }
         if g.sizes() != meta.sizes.as_slice() {
             g = g.reshape(&meta.sizes)?;

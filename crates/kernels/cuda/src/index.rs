@@ -1,4 +1,4 @@
-//! INDEX_SELECT, GATHER, SCATTER, INDEX, INDEX_PUT and CONCAT.
+//! INDEX_SELECT, GATHER, SCATTER, INDEX and INDEX_PUT.
 //!
 //! Moves are direct. Updates that fold (add, mul, max, min) are sorted by destination first and folded in index order, so
 //! that results do not depend on the order of threads.
@@ -267,21 +267,4 @@ pub unsafe fn index_put(l: &Launch<'_>) -> Result<()> {
     }
     // SAFETY: destinations are offsets of the output, sources of the value.
     unsafe { fold_at(l.queue, ScatterKind::Add, geo.n(), destinations, &value, &out) }
-}
-
-pub unsafe fn concat(l: &Launch<'_>) -> Result<()> {
-    let (out, DimParams { dim }) = (l.output(0)?, l.read()?);
-    let mut start = 0;
-    for x in l.ins.iter().flatten() {
-        // An empty input takes no room and may have any rank.
-        if x.numel() == 0 {
-            continue;
-        }
-        let offset = start * out.strides[dim] as isize * out.dtype.size() as isize;
-        let part = View { ptr: out.ptr.wrapping_offset(offset), sizes: x.sizes, ..out };
-        start += x.sizes[dim] as isize;
-        // SAFETY: the output's dimension is the sum of the inputs', so the part lies inside it.
-        unsafe { crate::elementwise::copy_views(l.queue, &part, x)? };
-    }
-    Ok(())
 }

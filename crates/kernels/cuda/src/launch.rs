@@ -4,8 +4,10 @@ use oneflow_base::{DType, Error, Result};
 use oneflow_ep::cuda::{self, Cuda, Fault, Grid, Text};
 use oneflow_ep::{Block, Queue};
 use oneflow_kernels_prim::View;
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::{LazyLock, Mutex};
 
 /// Which template a kernel comes from.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ pub enum Family {
     Random,
     Optimizer,
     Unscale,
+    Norms,
+    Concat,
     Matmul,
     Epilogue,
     Chain,
@@ -210,5 +214,44 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         self.cuda.free_on(self.queue, self.block);
+    }
+}
+
+/// Counters of arrivals (32 bits each), for kernels in which the last part finishes the work of all: zero, and zero again after a launch.
+pub struct Tickets {
+    ptr: *mut u8,
+    _own: Option<Scratch>,
+}
+
+impl Tickets {
+    /// Tickets that a queue keeps; more than these are made for the launch.
+    const KEPT: i64 = 1 << 15;
+
+    pub fn new(queue: Queue, n: i64) -> Result<Tickets> {
+        /// By device and stream: work of a stream runs in order.
+        static KEPT: LazyLock<Mutex<HashMap<(u16, usize), usize>>> = LazyLock::new(Default::default);
+        let cuda = cuda()?;
+        let size = size_of::<u32>();
+        // A graph may run on another stream beside this one's work.
+        if n > Tickets::KEPT || cuda.is_capturing(queue) {
+            let own = Scratch::new(queue, n, size)?;
+            // SAFETY: the memory was just made for this queue.
+            unsafe { cuda.memset(queue, own.ptr(), 0, n as usize * size)? };
+            return Ok(Tickets { ptr: own.ptr(), _own: Some(own) });
+        }
+        let mut kept = KEPT.lock().unwrap_or_else(|e| e.into_inner());
+        let key = (queue.device.index, queue.raw as usize);
+        if let Some(ptr) = kept.get(&key) {
+            return Ok(Tickets { ptr: *ptr as *mut u8, _own: None });
+        }
+        let bytes = Tickets::KEPT as usize * size;
+        let block = cuda.alloc_on(queue, bytes)?;
+        // SAFETY: as above; the block is never given back.
+        unsafe { cuda.memset(queue, block.ptr, 0, bytes)? };
+        kept.insert(key, block.ptr as usize);
+        Ok(Tickets { ptr: block.ptr, _own: None })
+    }
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
     }
 }

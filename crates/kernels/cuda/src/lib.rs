@@ -9,6 +9,8 @@ mod attention_mma;
 mod attention_problem;
 mod chain;
 mod channel_norm;
+mod chunks;
+mod concat;
 mod conv;
 mod conv_geometry;
 mod conv_mma;
@@ -21,6 +23,7 @@ mod launch;
 mod matmul;
 mod nest;
 mod nn;
+mod norms;
 mod optimizer;
 mod pool;
 mod random;
@@ -97,7 +100,7 @@ pub fn register() {
         slot!(SCATTER, index::scatter),
         slot!(INDEX, index::index),
         slot!(INDEX_PUT, index::index_put),
-        slot!(CONCAT, index::concat),
+        slot!(CONCAT, concat::concat),
         slot!(SORT, sort::sort),
         slot!(TOPK, sort::topk),
         slot!(COUNT_NONZERO, reduce::count_nonzero),
@@ -105,6 +108,7 @@ pub fn register() {
         slot!(TRIANGLE, elementwise::triangle),
         slot!(UPDATE, optimizer::update),
         slot!(UNSCALE, optimizer::unscale),
+        slot!(NORMS, norms::norms),
         slot!(CONV, conv::conv),
         slot!(CONV_BACKWARD_INPUT, conv::conv_backward_input),
         slot!(CONV_BACKWARD_WEIGHT, conv::conv_backward_weight),

@@ -1,7 +1,7 @@
 //! SOFTMAX, LAYER_NORM, CROSS_ENTROPY, EMBEDDING and their backwards.
 
 use crate::index::sorted_updates;
-use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, faults, linear, rows, run};
+use crate::launch::{Family, Key, Number, Scratch, Tickets, address, args, ceil_div, faults, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
 use crate::row::{RowKind, Rows, is_aligned};
@@ -157,36 +157,28 @@ pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
     if n == 0 {
         return Ok(());
     }
-    // Parts of the rows are summed side by side and then together, in order.
-    let parts = reduce::parts(l.queue, n, outer.n(), false)?;
-    let columns = |v: &Option<View<'_>>| v.map(|_| Scratch::new(l.queue, parts * n, compute.size())).transpose();
-    let (w, b) = (columns(&grad_weight)?, columns(&grad_bias)?);
-    let pointer = |s: &Option<Scratch>| s.as_ref().map_or(std::ptr::null_mut(), Scratch::ptr);
-    let (mut grid, _) = rows(n, ceil_div(outer.n(), parts), false);
-    grid.blocks[0] = (grid.blocks[0] as i64 * parts).min(1 << 30) as u32;
-    let key = norm_key(2, x.dtype, x.dtype, rms);
-    // SAFETY: the arguments are the template's; the scratches hold a number a part and column.
-    unsafe {
-        run(
-            l.queue,
-            key,
-            || norm_text(2, x.dtype, x.dtype, rms),
-            grid,
-            args![grad.ptr, x.ptr, mean, rstd.ptr, pointer(&w), pointer(&b), parts, outer, inner],
-        )?
-    };
-    for (scratch, out) in [(&w, grad_weight), (&b, grad_bias)] {
-        let (Some(scratch), Some(out)) = (scratch, out) else { continue };
-        let (flat, one) = ([1, n], contiguous_strides(out.sizes));
-        if out.strides != one.as_slice() {
+    for out in [grad_weight, grad_bias].iter().flatten() {
+        if out.strides != contiguous_strides(out.sizes).as_slice() {
             return Err(Error::runtime("layer_norm_backward: gradients of weight and bias must be contiguous"));
         }
-        let x = View { ptr: scratch.ptr(), dtype: compute, sizes: &[parts, n], strides: &[n, 1] };
-        let out = View { sizes: &flat, strides: &[n, 1], ..out };
-        // SAFETY: the scratch lives until after the launch was issued, on this queue.
-        unsafe { reduce::fold(l.queue, ReduceKind::Sum as u64, compute, &x, &out)? };
     }
-    Ok(())
+    let w = weight_dtype("layer_norm_backward", grad_weight, grad_bias, x.dtype)?;
+    // Parts of the rows are summed side by side and then together, in order.
+    let parts = reduce::parts(l.queue, n, outer.n(), false)?;
+    let split = match parts {
+        1 => None,
+        _ => Some((Scratch::new(l.queue, 2 * parts * n, compute.size())?, Tickets::new(l.queue, n)?)),
+    };
+    let (partial, tickets) =
+        split.as_ref().map_or((std::ptr::null_mut(), std::ptr::null_mut()), |(s, t)| (s.ptr(), t.ptr()));
+    let second = partial.wrapping_add((parts * n) as usize * compute.size());
+    let (mut grid, _) = rows(n, ceil_div(outer.n(), parts), false);
+    grid.blocks[0] = (grid.blocks[0] as i64 * parts).min(1 << 30) as u32;
+    let (to_weight, to_bias) = (address(grad_weight), address(grad_bias));
+    let args =
+        args![grad.ptr, x.ptr, mean, rstd.ptr, to_weight, to_bias, partial, second, tickets, parts, outer, inner];
+    // SAFETY: the arguments are the template's; the scratch holds two numbers a part and column, there is a ticket a column.
+    unsafe { run(l.queue, norm_key(2, x.dtype, w, rms), || norm_text(2, x.dtype, w, rms), grid, args) }
 }
 
 /// The gradient of a norm's input. `at`: the first dimension of a row.

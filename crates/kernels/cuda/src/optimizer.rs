@@ -1,25 +1,20 @@
 //! Optimizer steps over many tensors: a table of pointers a launch, numbers that change each step read on the device.
 
+use crate::chunks::{CHUNK, CHUNKS, Chunks, MAX_TENSORS, Runs, is_dense};
 use crate::elementwise::copy_views;
-use crate::launch::{Argument, Family, Key, Scratch, args, ceil_div, run};
+use crate::launch::{Argument, Family, Key, Scratch, args, run};
 use crate::text::{Builder, float};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
-use oneflow_ep::cuda::{Grid, Text};
+use oneflow_ep::cuda::Text;
 use oneflow_kernels_prim::{
     Launch, MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UnscaleParams, UpdateParams, View,
 };
 
-/// Tensors a launch takes: its tables stay below the four kilobytes of parameters.
-const MAX_TENSORS: usize = 64;
-/// Elements of a block. What a block prepares costs little beside them, and a step of a large model has blocks for every device.
-const CHUNK: i64 = 8192;
 /// Parameter, gradient and states.
 const OPERANDS: usize = MAX_STATES + 2;
 
 /// A tensor's operands in that order.
 type Operands<'a> = [Option<View<'a>>; OPERANDS];
-
-const CHUNKS: &str = include_str!("text/chunks.cu");
 
 pub fn text(rule: &Rule, param: DType, state: DType, grad: DType) -> Result<Text> {
     let compute = float("optimizer update", param)?.compute();
@@ -45,45 +40,6 @@ struct Table {
     chunks: Chunks,
 }
 impl Argument for Table {}
-
-/// Every tensor's first block, and behind the last tensor the number of blocks.
-#[repr(C)]
-struct Chunks {
-    first: [u32; MAX_TENSORS + 1],
-    n_tensors: i32,
-}
-
-impl Chunks {
-    fn new(sizes: impl Iterator<Item = i64>) -> Result<Chunks> {
-        let mut chunks = Chunks { first: [0; MAX_TENSORS + 1], n_tensors: 0 };
-        for n in sizes {
-            let k = chunks.n_tensors as usize;
-            // A grid has at most 2^31 - 1 blocks.
-            let next = chunks.first[k] as i64 + ceil_div(n, CHUNK);
-            if next > i32::MAX as i64 {
-                return Err(Error::not_implemented(
-                    "optimizer update: CUDA kernels take at most 2^44 elements at once",
-                ));
-            }
-            chunks.first[k + 1] = next as u32;
-            chunks.n_tensors += 1;
-        }
-        Ok(chunks)
-    }
-
-    fn grid(&self) -> Grid {
-        Grid::linear(self.first[self.n_tensors as usize], 256)
-    }
-}
-
-/// What the template of `unscale` reads beside its numbers.
-#[repr(C)]
-struct Runs {
-    p: [*mut u8; MAX_TENSORS],
-    n: [i64; MAX_TENSORS],
-    chunks: Chunks,
-}
-impl Argument for Runs {}
 
 /// A 0-dim number on the device; null where it is absent.
 #[repr(C)]
@@ -112,14 +68,6 @@ struct Step {
     maximize: i64,
 }
 impl Argument for Step {}
-
-/// Whether a view fills one run of memory without gaps or overlaps.
-fn is_dense(v: &View<'_>) -> bool {
-    let mut dims: Vec<(i64, i64)> =
-        v.strides.iter().copied().zip(v.sizes.iter().copied()).filter(|d| d.1 != 1).collect();
-    dims.sort_unstable();
-    dims.iter().try_fold(1, |next, (stride, size)| (*stride == next).then_some(next * size)).is_some()
-}
 
 fn same_strides(a: &View<'_>, b: &View<'_>) -> bool {
     (0..a.ndim()).all(|d| a.sizes[d] == 1 || a.strides[d] == b.strides[d])
@@ -278,11 +226,7 @@ pub unsafe fn unscale(l: &Launch<'_>) -> Result<()> {
 /// Dense views of one dtype.
 unsafe fn unscale_runs(l: &Launch<'_>, views: &[View<'_>], factor: &View<'_>, flag: &View<'_>) -> Result<()> {
     let Some(dtype) = views.first().map(|v| v.dtype) else { return Ok(()) };
-    let chunks = Chunks::new(views.iter().map(|v| v.numel() as i64))?;
-    let mut table = Runs { p: [std::ptr::null_mut(); MAX_TENSORS], n: [0; MAX_TENSORS], chunks };
-    for (i, v) in views.iter().enumerate() {
-        (table.p[i], table.n[i]) = (v.ptr, v.numel() as i64);
-    }
+    let table = Runs::of(views)?;
     let key = Key::new(Family::Unscale).dtype(dtype).dtype(factor.dtype);
     let (grid, of) = (table.chunks.grid(), factor.dtype);
     // SAFETY: the arguments are the template's.

@@ -1,6 +1,6 @@
 //! REDUCE, ARG_REDUCE, SCAN and LOGCUMSUMEXP, and COUNT_NONZERO, which is a reduction.
 
-use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, rows, rows_shape, run};
+use crate::launch::{Family, Key, Number, Scratch, Tickets, address, args, ceil_div, cuda, rows, rows_shape, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float, unsupported};
 use oneflow_base::{DType, Result};
@@ -10,7 +10,6 @@ use oneflow_kernels_prim::{ArgReduceParams, DimParams, Launch, ReduceKind, Reduc
 
 /// The kernel's number of COUNT_NONZERO; the others are `ReduceKind`'s.
 pub const COUNT: u64 = 8;
-const SUM: u64 = ReduceKind::Sum as u64;
 
 pub fn text(kind: u64, from: DType, acc: DType, to: DType) -> Result<Text> {
     let limit = if kind == ReduceKind::Max as u64 { "LOWEST" } else { "HIGHEST" };
@@ -63,44 +62,20 @@ pub unsafe fn fold(queue: Queue, kind: u64, acc: DType, x: &View<'_>, out: &View
     }
     let by_x = n_out == 1 || reduced.inner_stride(0).unsigned_abs() <= kept.inner_stride(1).unsigned_abs().max(1);
     let parts = parts(queue, n_out, length, by_x)?;
-    let key = |kind, from: DType, to: DType| Key::new(Family::Reduce).small(kind).dtype(acc).dtype(from).dtype(to);
     let divisor = Number::new(acc, length as f64);
     let (kept_geo, reduced_geo) = (kept.geo_unmerged("reduce")?, reduced.geo_unmerged("reduce")?);
-    let (k, from, to) = (key(kind, x.dtype, out.dtype), x.dtype, out.dtype);
-    let text_of = || text(kind, from, acc, to);
-    if parts == 1 {
-        let (grid, by_x) = rows(n_out, length, by_x);
-        // SAFETY: the arguments are the template's.
-        return unsafe {
-            run(queue, k, text_of, grid, args![by_x, parts, divisor, x.ptr, out.ptr, kept_geo, reduced_geo])
-        };
-    }
-    let partial = Scratch::new(queue, n_out * parts, acc.size())?;
+    let (from, to) = (x.dtype, out.dtype);
+    let key = Key::new(Family::Reduce).small(kind).dtype(acc).dtype(from).dtype(to);
+    let split = match parts {
+        1 => None,
+        _ => Some((Scratch::new(queue, n_out * parts, acc.size())?, Tickets::new(queue, n_out)?)),
+    };
+    let (partial, tickets) =
+        split.as_ref().map_or((std::ptr::null_mut(), std::ptr::null_mut()), |(s, t)| (s.ptr(), t.ptr()));
     let (grid, by_x) = rows(n_out * parts, ceil_div(length, parts), by_x);
-    // SAFETY: the arguments are the template's; the scratch holds one accumulator a unit.
-    unsafe {
-        run(queue, k, text_of, grid, args![by_x, parts, divisor, x.ptr, partial.ptr(), kept_geo, reduced_geo])?;
-    }
-    let second = if kind == COUNT { SUM } else { kind };
-    // The partial results: as many rows as outputs, in the outputs' order.
-    let mut kept = kept;
-    let strides = oneflow_base::contiguous_strides(&kept.sizes);
-    kept.strides[1] = strides.iter().map(|s| s * parts).collect();
-    let kept_geo = kept.geo_unmerged("reduce")?;
-    let reduced_geo = Nest::new(&[parts], &[&[1]]).geo_unmerged("reduce")?;
-    let (grid, by_x) = rows(n_out, parts, true);
-    let k = key(second, acc, to);
-    let one = 1i64;
-    // SAFETY: as above.
-    unsafe {
-        run(
-            queue,
-            k,
-            || text(second, acc, acc, to),
-            grid,
-            args![by_x, one, divisor, partial.ptr(), out.ptr, kept_geo, reduced_geo],
-        )
-    }
+    let args = args![by_x, parts, divisor, x.ptr, out.ptr, partial, tickets, kept_geo, reduced_geo];
+    // SAFETY: the arguments are the template's; the scratch holds an accumulator a part, there is a ticket an output.
+    unsafe { run(queue, key, || text(kind, from, acc, to), grid, args) }
 }
 
 /// Parts of every output's elements, so that few long reductions fill the device too.

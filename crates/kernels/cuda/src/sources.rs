@@ -2,8 +2,8 @@
 
 use crate::row::{self, RowKind, Share};
 use crate::{
-    attention, attention_mma, channel_norm, conv, conv_mma, elementwise, fft, index, matmul, nn, optimizer, pool,
-    random, reduce, resample, rnn, rows, solver, sort,
+    attention, attention_mma, channel_norm, concat, conv, conv_mma, elementwise, fft, index, matmul, nn, norms,
+    optimizer, pool, random, reduce, resample, rnn, rows, solver, sort,
 };
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
@@ -31,6 +31,7 @@ pub fn all_sources() -> Result<Vec<Text>> {
     let mut all = vec![index::keys_text(), sort::rows_text()];
     all.extend((0..3).map(sort::radix_text));
     all.extend((0..4).map(solver::text));
+    all.extend([1, 2, 4, 8, 16].map(concat::text));
     for from in REAL {
         for to in REAL {
             all.push(elementwise::copy_text(from, to)?);
@@ -89,6 +90,9 @@ pub fn all_sources() -> Result<Vec<Text>> {
             all.extend([optimizer::text(rule, d, d, d)?, optimizer::text(rule, d, d.compute(), d)?]);
         }
         all.push(optimizer::unscale_text(d, DType::F32)?);
+        for kind in 0..3 {
+            all.push(norms::text(kind, d)?);
+        }
         for part in [0, 1, 4, 5] {
             all.push(random::text(part, d)?);
         }

@@ -14,20 +14,6 @@ fn w<T: Into<Word>>(v: T) -> Word {
     v.into()
 }
 
-/// An array with strides of its own, its first element `offset` elements into its storage.
-fn strided(dtype: DType, sizes: &[i64], strides: &[i64], offset: i64, seed: u64) -> Arr {
-    let reach: i64 = sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum::<i64>() + 1 + offset;
-    let mut r = Rng::new(seed);
-    let a = Arr {
-        dtype,
-        sizes: sizes.into(),
-        strides: strides.into(),
-        offset,
-        bytes: vec![0; reach as usize * dtype.size()],
-    };
-    a.fill(|_| r.real())
-}
-
 #[test]
 fn elementwise_and_chains_of_broadcast_operands() {
     let Some(_alone) = emulator::alone() else { return };

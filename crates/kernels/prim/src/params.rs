@@ -409,6 +409,8 @@ params! {
     }
     /// Of `UNSCALE`: how many tensors there are.
     UnscaleParams { n: usize }
+    /// Of `NORMS`.
+    NormsParams { order: f64 }
     /// Of `CHOLESKY`: a failure that is checked is an error.
     CholeskyParams { upper: bool, check: bool }
     /// Of `LU_FACTOR`.

@@ -226,6 +226,9 @@ primitives! {
     /// `outs`: n tensors, multiplied in place by `ins[0]` (0-dim), then found_inf (0-dim F32), which becomes one where some element is
     /// not finite and else keeps its value. params: n.
     UNSCALE = "unscale";
+    /// Norms of many tensors at once. ins: n tensors of one float dtype, of any sizes. outs: [n] of that dtype, each tensor's norm over
+    /// all of its elements, summed in the compute dtype. params: the order (f64): 1, 2 or infinity.
+    NORMS = "norms";
     /// Cholesky factor of symmetric (Hermitian) matrices, of which one triangle is read. ins: a [..., n, n]. outs: the factor, zeros
     /// in the other triangle, info I32 [...] (0, or the order of the first minor that is not positive). params: upper, check (bools: a
     /// failure is a LinAlgError).

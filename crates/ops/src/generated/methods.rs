@@ -8582,6 +8582,22 @@ pub mod functions {
         none(&call)
     }
 
+    /// `_stacked_norms(Tensor[] tensors, float ord=2.0) -> Tensor`
+    #[inline]
+    pub fn _stacked_norms<'a>(tensors: impl IntoIterator<Item = &'a Tensor>, ord: f64) -> Result<Tensor> {
+        let mut ins: SmallVec<[Option<&Tensor>; 8]> = SmallVec::new();
+        let n_tensors = ins.len();
+        ins.extend(tensors.into_iter().map(Some));
+        let n_tensors = ins.len() - n_tensors;
+        let call = Call {
+            op: &crate::optim::stacked_norms::OP,
+            ins: &ins,
+            args: &[Arg::Len(n_tensors as u32), Arg::Float(ord)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
     /// `arange(Scalar end, *, DType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor`
     #[inline]
     pub fn arange(end: impl Into<Scalar>) -> Result<Tensor> {

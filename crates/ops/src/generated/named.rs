@@ -114,6 +114,14 @@ pub mod _int_mm {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `_stacked_norms(Tensor[] tensors, float ord=2.0) -> Tensor`
+pub mod _stacked_norms {
+    use super::*;
+    pub const TENSORS: Ins = Ins::new(0, 0, 0);
+    pub const ORD: At<f64> = At::nth(1);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `_standard_gamma(Tensor input, Generator? generator=None) -> Tensor`
 pub mod _standard_gamma {
     use super::*;

@@ -4,6 +4,7 @@
 
 pub mod amp;
 pub mod rules;
+pub mod stacked_norms;
 pub mod update;
 
 use crate::prelude::*;

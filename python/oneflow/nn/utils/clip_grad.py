@@ -51,10 +51,9 @@ def get_total_norm(
         return oneflow.tensor(0.0)
     places: dict[Any, list[Tensor]] = {}
     for tensor in tensors:
-        norm = _oneflow._C.vector_norm(tensor, norm_type)
-        places.setdefault(_place(tensor), []).append(norm)
+        places.setdefault(_place(tensor), []).append(tensor)
     # One number travels from each place.
-    norms = [_oneflow._C.vector_norm(oneflow.stack(norms), norm_type) for norms in places.values()]
+    norms = [_oneflow._C.vector_norm(_norms(group, norm_type), norm_type) for group in places.values()]
     total = norms[0]
     if len(norms) > 1:
         total = _oneflow._C.vector_norm(oneflow.stack([_near(norm, tensors[0]) for norm in norms]), norm_type)
@@ -96,8 +95,15 @@ def clip_grads_with_norm_(
             grad.mul_(near)
 
 
+def _norms(tensors: list[Tensor], norm_type: float) -> Tensor:
+    """Return the norm of each tensor, all in one vector."""
+    if _in_one_launch(tensors) and len({tensor.dtype for tensor in tensors}) == 1:
+        return _oneflow._C._stacked_norms(tensors, norm_type)
+    return oneflow.stack([_oneflow._C.vector_norm(tensor, norm_type) for tensor in tensors])
+
+
 def _in_one_launch(grads: list[Tensor]) -> bool:
-    """Return whether one kernel multiplies all of them: on a GPU, where a launch each costs more."""
+    """Return whether one kernel takes all of them: on a GPU, where a launch each costs more."""
     plain = all(grad.is_cuda and grad.is_floating_point() and not (grad.is_global or grad.is_sparse) for grad in grads)
     alone = len({grad.data_ptr() for grad in grads}) == len(grads)
     return plain and alone and len(grads) > 1 and not _oneflow._is_tracing()

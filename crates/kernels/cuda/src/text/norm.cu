@@ -76,11 +76,15 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T*
     }
 }
 #else
-// Column sums of a part of the rows: threads in x walk columns, in y rows. Parts go to [parts, inner] accumulators.
-extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, C* grad_weight, C* grad_bias,
-                                 i64 parts, const __grid_constant__ Geo<2> outer, const __grid_constant__ Geo<2> inner) {
+// Column sums of a part of the rows: threads in x walk columns, in y rows. With parts these are kept as [parts, inner] accumulators,
+// and whoever comes last to a column adds them.
+extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, W* grad_weight, W* grad_bias,
+                                 C* partial_weight, C* partial_bias, u32* tickets, i64 parts,
+                                 const __grid_constant__ Geo<2> outer, const __grid_constant__ Geo<2> inner) {
     __shared__ C room[1024];
+    __shared__ u32 last_rows[256];
     const Place p = place(0);
+    const auto sum = [](C a, C b) { return a + b; };
     const i64 length = (outer.n + parts - 1) / parts, columns = (inner.n + p.rows - 1) / p.rows;
     for (i64 block = blockIdx.x; block < columns * parts; block += gridDim.x) {
         const i64 column = block % columns * p.rows + p.row, part = block / columns;
@@ -95,11 +99,26 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T*
             b += g;
             if (grad_weight) w += g * ((get<C>(x + at[1] + in[1]) - (mean ? mean[row] : (C)0)) * rstd[row]);
         }
-        w = combine(w, room, p, [](C a, C b) { return a + b; });
-        b = combine(b, room, p, [](C a, C b) { return a + b; });
-        if (live && p.i == 0) {
-            if (grad_weight) grad_weight[part * inner.n + column] = w;
-            if (grad_bias) grad_bias[part * inner.n + column] = b;
+        w = combine(w, room, p, sum);
+        b = combine(b, room, p, sum);
+        bool done = live;
+        if (parts > 1) {
+            if (live && p.i == 0) {
+                partial_weight[part * inner.n + column] = w;
+                partial_bias[part * inner.n + column] = b;
+            }
+            done = comes_last(tickets + (live ? column : 0), parts, live, last_rows, p);
+            w = b = (C)0;
+            for (i64 k = p.i; done && k < parts; k += p.across) {
+                w += ((volatile C*)partial_weight)[k * inner.n + column];
+                b += ((volatile C*)partial_bias)[k * inner.n + column];
+            }
+            w = combine(w, room, p, sum);
+            b = combine(b, room, p, sum);
+        }
+        if (done && p.i == 0) {
+            if (grad_weight) put(grad_weight + column, w);
+            if (grad_bias) put(grad_bias + column, b);
         }
     }
 }

@@ -165,6 +165,25 @@ template <class A, class F> D A combine(A v, A* room, Place p, F f) {
     return v;
 }
 
+// Whether a row of threads is the last of `n` to come here with the same ticket: it sees what the others' first threads wrote
+// before. All threads of the block call it; `room` holds a number a row. Tickets are zero before and after a launch.
+D bool comes_last(u32* ticket, i64 n, bool live, u32* room, Place p) {
+    if (p.i == 0) {
+        u32 last = 0;
+        if (live) {
+            __threadfence();
+            last = atomicAdd(ticket, 1u) == (u32)n - 1;
+            if (last) *ticket = 0;
+            __threadfence();
+        }
+        room[p.row] = last;
+    }
+    __syncthreads();
+    const bool last = room[p.row] != 0;
+    __syncthreads();
+    return last;
+}
+
 template <class A> D A add(A a, A b) { return a + b; }
 template <class A> D A greater(A a, A b) { return a > b || a != a ? a : b; }
 template <class A> D A smaller(A a, A b) { return a < b || a != a ? a : b; }

@@ -176,6 +176,20 @@ pub fn channels_last(a: Arr) -> Arr {
     out
 }
 
+/// An array with strides of its own, its first element `offset` elements into its storage.
+pub fn strided(dtype: DType, sizes: &[i64], strides: &[i64], offset: i64, seed: u64) -> Arr {
+    let reach: i64 = sizes.iter().zip(strides).map(|(n, s)| (n - 1) * s).sum::<i64>() + 1 + offset;
+    let mut r = Rng::new(seed);
+    let a = Arr {
+        dtype,
+        sizes: sizes.into(),
+        strides: strides.into(),
+        offset,
+        bytes: vec![0; reach as usize * dtype.size()],
+    };
+    a.fill(|_| r.real())
+}
+
 /// A launch to run on both sides.
 pub struct Case<'a> {
     pub primitive: &'a Primitive,

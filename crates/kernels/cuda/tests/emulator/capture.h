@@ -160,6 +160,7 @@ Result cuGraphLaunch(std::shared_ptr<Graph>* exec, void* stream) {
     for (const Node& node : l->graph->nodes) waits = waits || node.make;
     if (waits && is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
     launches++;
+    note("graph");
     // In a capture it becomes a node, which starts anew each time.
     if (!waits) return issue(stream, Work{nullptr, 0, [l] {
         l->done.assign(l->done.size(), false);

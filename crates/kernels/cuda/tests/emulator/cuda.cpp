@@ -1,7 +1,8 @@
 // libcuda for the emulator: devices whose memory is the host's. Work is not done when it is issued: a stream keeps it until
 // somebody waits, and in what order streams go on says EMULATOR_SEED, so that what depends on an order that nobody asked for
 // shows. Device memory is poisoned when it is handed out, ends at a guard page and is unmapped when it is given back.
-// EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once. Work of a captured stream is a graph's: its
+// EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once. EMULATOR_IDLE=1: nothing is done at all, on a
+// device of many multiprocessors whose memory nobody touches: for counts of what real sizes would issue. Work of a captured stream is a graph's: its
 // nodes run in any order that their dependencies allow, and calls that a capture forbids end it (capture.h).
 #include <algorithm>
 #include <atomic>
@@ -26,7 +27,11 @@
 typedef int Result;
 typedef uint64_t Ptr;
 static const int INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719;
-static const size_t TOTAL = (size_t)4 << 30;
+static bool is_idle() {
+    static const bool idle = getenv("EMULATOR_IDLE") && *getenv("EMULATOR_IDLE") == '1';
+    return idle;
+}
+static const size_t TOTAL = (size_t)(is_idle() ? 80 : 4) << 30;
 
 // A point in a stream's work: `reached` counts the records that were executed, `recorded` those that were issued.
 struct Point {
@@ -49,6 +54,7 @@ struct Work {
     std::function<Result()> run;
     // Of work that waits for other processes: tried until it returns true.
     std::function<bool()> advance;
+    bool is_record = false;
 };
 struct Stream {
     int device;
@@ -73,6 +79,7 @@ struct Function {
     void** (*copy)(void**);
     void (*free)(void**);
     unsigned shared;
+    std::string name;
 };
 
 // One lock for everything; work runs with it held. Nothing here is destroyed: threads may outlive the process' end.
@@ -84,6 +91,12 @@ static std::map<Ptr, size_t>& pinned_bytes() { static auto* v = new std::map<Ptr
 static thread_local Device* context;
 static std::atomic<long> launches, shared_bytes;
 static Result sticky;
+// Names of the work that was issued, a line each, since somebody began to ask for them.
+static bool names_are_kept;
+static std::string& names() { static auto* s = new std::string; return *s; }
+static void note(const std::string& name) {
+    if (names_are_kept) names() += name + "\n";
+}
 
 static long number(const char* name, long otherwise) {
     const char* text = getenv(name);
@@ -132,7 +145,7 @@ static bool step(Stream* s) {
     if (s->queue.front().advance && !s->queue.front().advance()) return false;
     Work w = std::move(s->queue.front());
     s->queue.pop_front();
-    const Result r = w.run ? w.run() : 0;
+    const Result r = w.run && (w.is_record || !is_idle()) ? w.run() : 0;
     if (r && !sticky) sticky = r;
     return true;
 }
@@ -220,7 +233,7 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
     switch (attribute) {
         case 75: *v = 8; return 0;   // compute capability, major
         case 76: *v = 0; return 0;   // minor
-        case 16: *v = 4; return 0;   // multiprocessors
+        case 16: *v = is_idle() ? 132 : 4; return 0;  // multiprocessors
         case 102: *v = 1; return 0;  // virtual memory
         default: *v = 0; return 0;
     }
@@ -292,7 +305,7 @@ Result cuEventRecord(void* e, void* s) {
         point->reached = count;
         point->at = std::chrono::steady_clock::now();
         return 0;
-    }});
+    }, nullptr, true});
 }
 // Who asks lets some work be done, so that who asks again and again comes to an end.
 Result cuEventQuery(void* e) {
@@ -327,7 +340,7 @@ Result cuMemAlloc_v2(Ptr* p, size_t n) {
     const size_t page = 4096, whole = (n + page - 1) / page * page;
     char* m = (char*)mmap(nullptr, whole + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED || mprotect(m, whole, PROT_READ | PROT_WRITE) != 0) return NO_MEMORY;
-    memset(m, 0xCB, n);
+    if (!is_idle()) memset(m, 0xCB, n);
     *p = (Ptr)m;
     memory()[*p] = Range{n, whole + page, context->index};
     context->in_use += n;
@@ -368,6 +381,7 @@ Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
     if (!range_of(d, n) || range_of((Ptr)s, 1)) return INVALID;
     if (is_pinned((Ptr)s)) return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, s, n); return 0; }});
     if (is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
+    if (is_idle()) return 0;
     auto staged = std::make_shared<std::vector<char>>((const char*)s, (const char*)s + n);
     return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, staged->data(), n); return 0; }});
 }
@@ -384,12 +398,14 @@ Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
     if (!range_of(s, n) || !range_of(d, n)) return INVALID;
+    note("copy on the device");
     return issue(stream, Work{nullptr, 0, [=] { memmove((void*)d, (void*)s, n); return 0; }});
 }
 Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
     if (!range_of(d, n)) return INVALID;
+    note("memset");
     return issue(stream, Work{nullptr, 0, [=] { memset((void*)d, v, n); return 0; }});
 }
 // Of the attributes, the type of memory (2) and the device (9).
@@ -432,6 +448,8 @@ Result cuModuleGetFunction(void** f, void* module, const char*) {
     *(void**)&made->copy = dlsym(handle, "emulated_copy");
     *(void**)&made->free = dlsym(handle, "emulated_free");
     made->shared = 48 << 10;
+    const char* name = (const char*)dlsym(handle, "emulated_name");
+    made->name = name ? name : "kernel";
     *f = made;
     return made->launch && made->copy && made->free ? 0 : 500;
 }
@@ -453,6 +471,7 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
         return INVALID;
     launches++;
     shared_bytes += shared;
+    note(function->name);
     const std::shared_ptr<void*> bound(function->copy(params), function->free);
     return issue(stream, Work{nullptr, 0, [=] {
         const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
@@ -460,6 +479,15 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     }});
 }
 long emulator_launches() { return launches; }
+// Names of what was issued since the last such question, as many bytes as there is room for; the first question begins it.
+long emulator_issued(char* out, long room) {
+    LOCKED;
+    names_are_kept = true;
+    const long n = std::min((long)names().size(), room);
+    memcpy(out, names().data(), n);
+    names().erase(0, n);
+    return n;
+}
 // Bytes of dynamic shared memory that launches asked for, together.
 long emulator_shared() { return shared_bytes; }
 // Another order from now on, on a device as after a new start.
@@ -477,6 +505,12 @@ void emulator_reseed(long n) {
 Result emulator_issue(void* stream, void (*run)(void*), void* what, void (*free)(void*)) {
     LOCKED;
     const std::shared_ptr<void> kept(what, free);
+    if (names_are_kept) {
+        // The library that the work comes from.
+        Dl_info from;
+        const char* file = dladdr((void*)run, &from) ? strrchr(from.dli_fname, '/') : nullptr;
+        note(file ? std::string(file + 1, strcspn(file + 1, ".")) : "a library");
+    }
     return issue(stream, Work{nullptr, 0, [=] { run(kept.get()); return 0; }});
 }
 // Work of a library that waits for other processes: `advance` is called with what `begin` makes of `what` when the stream comes

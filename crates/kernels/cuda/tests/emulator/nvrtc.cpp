@@ -54,6 +54,7 @@ int nvrtcCompileProgram(Program* p, int, const char* const*) {
           << "    return emulated_run([](void** p) { emulated_call(&entry, p); }, " << (fibers ? "true" : "false")
           << ", grid, block, shared, p);\n}\n"
           << "extern \"C\" void** emulated_copy(void** p) { return emulated_bind(&entry, p); }\n"
+          << "extern \"C\" const char emulated_name[] = R\"(" << p->name << ")\";\n"
           << "extern \"C\" void emulated_free(void** p) { emulated_unbind(&entry, p); }\n";
     }
     const std::string command =

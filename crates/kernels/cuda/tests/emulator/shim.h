@@ -36,6 +36,7 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
     return (unsigned long long)(((unsigned __int128)a * b) >> 64);
 }
 static inline void __threadfence_system() {}
+static inline void __threadfence() {}
 static inline unsigned atomicAdd(unsigned* p, unsigned v) { unsigned old = *p; *p += v; return old; }
 
 // Saves the callee-saved registers and the stack pointer at *save, and goes on where `load` was saved (x86-64).

@@ -75,7 +75,7 @@ Result cuMemSetAccess(Ptr p, size_t n, const int* where, size_t count) {
     auto at = mapped().find(p);
     if (at == mapped().end() || at->second->bytes != n || count != 1 || where[1] != at->second->device) return INVALID;
     if (mprotect((void*)p, n, PROT_READ | PROT_WRITE)) return NO_MEMORY;
-    memset((void*)p, 0xCB, n);
+    if (!is_idle()) memset((void*)p, 0xCB, n);
     add_range(p, n, at->second->device);
     return 0;
 }
