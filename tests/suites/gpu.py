@@ -30,6 +30,7 @@ FILES = (
     "test_graphs.py",
     "test_compiled.py",
     "test_linalg.py",
+    "test_cudnn.py",
     "test_gradients.py",
     "test_nccl.py",
     "test_layers.py",

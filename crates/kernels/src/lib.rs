@@ -2,6 +2,8 @@
 //!
 //! Has no kernel of its own. Providers outside this repository fill slots of `oneflow_kernels_prim` the same way.
 
+/// Whether convolutions on a GPU may go to cuDNN, and round float32 to TF32 there.
+pub use oneflow_kernels_cuda::conv_cudnn::set as set_cudnn;
 /// Who says that a primitive has no kernel on a GPU and runs on the host.
 pub use oneflow_kernels_cuda::host::set_notice;
 pub use oneflow_kernels_prim as prim;

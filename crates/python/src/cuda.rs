@@ -56,6 +56,18 @@ fn _cuda_cubin_cache() -> Option<std::path::PathBuf> {
     cuda::cubin_directory()
 }
 
+/// Whether convolutions on a GPU may go to cuDNN, and whether they may round float32 to TF32 there.
+#[pyfunction]
+fn _cuda_cudnn_settings(enabled: bool, tf32: bool) {
+    oneflow_kernels::set_cudnn(enabled, tf32);
+}
+
+/// The release of cuDNN (91002 for 9.10.2); None where it is missing or of another major release.
+#[pyfunction]
+fn _cuda_cudnn_version(py: Python<'_>) -> Option<usize> {
+    detach(py, || Some(cuda::provider()?.cudnn().ok()?.version()))
+}
+
 /// None where CUDA can be used.
 #[pyfunction]
 fn _cuda_unavailable_reason(py: Python<'_>) -> Option<String> {
@@ -231,6 +243,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_set_search_dirs, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_compile, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cubin_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_cudnn_settings, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_cudnn_version, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_device_count, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;

@@ -1,10 +1,18 @@
-"""cuDNN is not used: convolutions have this package's kernels. Its switches are stored, so that scripts run."""
+"""cuDNN 9: convolutions on a GPU use it where it is installed, and this package's own kernels elsewhere.
+
+``enabled`` says whether they may, ``allow_tf32`` whether float32 operands may be rounded to TF32 there. Engines whose
+numbers differ from run to run are never taken, so ``deterministic`` changes nothing; the library's heuristic chooses
+engines, and ``benchmark`` and ``benchmark_limit`` are stored alone.
+"""
 
 from __future__ import annotations
 
+import sys
+import types
 from contextlib import AbstractContextManager
+from typing import Any
 
-from oneflow._base.refusals import constant
+from oneflow import _oneflow
 from oneflow.backends._flags import changed
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_available", "version"]
@@ -13,12 +21,54 @@ enabled = True
 benchmark = False
 benchmark_limit = 10
 deterministic = False
-allow_tf32 = True
+# Unlike PyTorch's: float32 is float32 unless a program asks for less.
+allow_tf32 = False
 fp32_precision = "none"
 
-is_available = constant("oneflow.backends.cudnn.is_available", False, "it is not used")
-version = constant("oneflow.backends.cudnn.version", None, "it is not used")
-is_acceptable = constant("oneflow.backends.cudnn.is_acceptable", False, "it is not used")
+
+class _Settings(types.ModuleType):
+    """The module, whose switches reach the kernels when they are assigned."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ("enabled", "allow_tf32"):
+            _oneflow._cuda_cudnn_settings(bool(self.enabled), bool(self.allow_tf32))
+
+
+sys.modules[__name__].__class__ = _Settings
+
+
+def version() -> int | None:
+    """Return the release of cuDNN, 91002 for 9.10.2; None where convolutions cannot use it.
+
+    Example::
+
+        >>> oneflow.backends.cudnn.version() is None or oneflow.backends.cudnn.version() >= 90000
+        True
+    """
+    return _oneflow._cuda_cudnn_version()
+
+
+def is_available() -> bool:
+    """Return whether there is a GPU and cuDNN 9.
+
+    Example::
+
+        >>> oneflow.backends.cudnn.is_available() == (oneflow.backends.cudnn.version() is not None)
+        True
+    """
+    return version() is not None
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """Return whether cuDNN takes a tensor: on a GPU, of float16, bfloat16, float32 or float64.
+
+    Example::
+
+        >>> oneflow.backends.cudnn.is_acceptable(oneflow.ones(1))
+        False
+    """
+    return bool(enabled and tensor.is_cuda and tensor.is_floating_point() and is_available())
 
 
 def set_flags(
@@ -32,7 +82,9 @@ def set_flags(
     before = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
     given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
-    globals().update({name: value for name, value in zip(names, given, strict=True) if value is not None})
+    for name, value in zip(names, given, strict=True):
+        if value is not None:
+            setattr(sys.modules[__name__], name, value)
     return before
 
 
@@ -43,7 +95,7 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:
-    """Set the switches inside a ``with``.
+    """Set the switches inside a ``with``; the defaults are PyTorch's.
 
     Example::
 

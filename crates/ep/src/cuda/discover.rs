@@ -4,8 +4,10 @@
 //! `/usr/local/cuda`, then the loader's own search. Only versioned names: an unversioned link may lead to another release.
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use oneflow_base::Error;
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 static SEARCH_DIRS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -80,6 +82,41 @@ fn dlopen(path: &Path) -> Result<&'static Library, String> {
         Ok(lib) => Ok(Box::leak(Box::new(lib))),
         Err(e) => Err(std::error::Error::source(&e).map_or_else(|| e.to_string(), |s| s.to_string())),
     }
+}
+
+/// A library that is loaded on first use and stays, or the reason why it is missing.
+pub struct Loaded<T>(OnceLock<Result<T, String>>);
+
+impl<T> Loaded<T> {
+    pub const fn new() -> Self {
+        Loaded(OnceLock::new())
+    }
+    /// What `load` made when it was first asked for.
+    pub fn get(&'static self, load: impl FnOnce() -> Result<T, String>) -> oneflow_base::Result<&'static T> {
+        self.0.get_or_init(load).as_ref().map_err(Error::runtime)
+    }
+}
+
+impl Found {
+    /// Refuses a release that is too old, or one that does not say its version.
+    pub fn at_least(&self, name: &str, oldest: c_int, version: impl FnOnce(&mut c_int) -> c_int) -> Result<(), String> {
+        let mut have = 0;
+        let code = version(&mut have);
+        if code == 0 && have >= oldest {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(format!("{path}: {name} {have} is too old, at least {oldest} is needed (code {code})"))
+    }
+}
+
+/// An error of a library's call; `names` are those of its codes.
+pub fn check(library: &str, what: &str, code: c_int, names: &[(c_int, &str)]) -> oneflow_base::Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    let name = names.iter().find(|(c, _)| *c == code).map_or("unknown code", |(_, name)| name);
+    Err(Error::runtime(format!("{library} error: {what}: {name} ({code})")))
 }
 
 /// Declares a table of C functions and how to fill it from an open library. Status codes are plain integers: an enum

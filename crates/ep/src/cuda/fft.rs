@@ -1,9 +1,8 @@
 //! cuFFT's C interface as far as transforms need it. Plans are kept by the kernels.
 
-use super::discover::{self, function_table};
-use oneflow_base::{Error, Result};
+use super::discover::{self, Loaded, function_table};
+use oneflow_base::Result;
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 
 // Values of the vendor's `cudaDataType`.
 pub const R_32F: c_int = 0;
@@ -57,22 +56,16 @@ pub struct Plan {
 
 /// The library, loaded on first use; the error lists the searched paths. `majors`: of CUDA, the most wanted first.
 pub fn fft_of(majors: &[u32]) -> Result<&'static Fft> {
-    static LOADED: OnceLock<std::result::Result<Fft, String>> = OnceLock::new();
-    let load = || {
+    static LOADED: Loaded<Fft> = Loaded::new();
+    LOADED.get(|| {
         // Its own number is one behind that of CUDA.
         let names: Vec<u32> = majors.iter().map(|m| m - 1).collect();
         let found = discover::open("cufft", &names, &[])?;
         let table = Table::load(&found)?;
-        let mut version = 0;
         // SAFETY: the place is live.
-        let code = unsafe { (table.version)(&mut version) };
-        if code != 0 || version < OLDEST {
-            let path = found.path.display();
-            return Err(format!("{path}: cuFFT {version} is too old, at least {OLDEST} is needed (code {code})"));
-        }
+        found.at_least("cuFFT", OLDEST, |v| unsafe { (table.version)(v) })?;
         Ok(Fft { table })
-    };
-    LOADED.get_or_init(load).as_ref().map_err(Error::runtime)
+    })
 }
 
 impl Fft {
@@ -129,20 +122,18 @@ impl Drop for Plan {
 }
 
 fn check(what: &str, code: c_int) -> Result<()> {
-    let name = match code {
-        0 => return Ok(()),
-        1 => "CUFFT_INVALID_PLAN",
-        2 => "CUFFT_ALLOC_FAILED",
-        3 => "CUFFT_INVALID_TYPE",
-        4 => "CUFFT_INVALID_VALUE",
-        5 => "CUFFT_INTERNAL_ERROR",
-        6 => "CUFFT_EXEC_FAILED",
-        7 => "CUFFT_SETUP_FAILED",
-        8 => "CUFFT_INVALID_SIZE",
-        13 => "CUFFT_NO_WORKSPACE",
-        14 => "CUFFT_NOT_IMPLEMENTED",
-        16 => "CUFFT_NOT_SUPPORTED",
-        _ => "unknown code",
-    };
-    Err(Error::runtime(format!("cuFFT error: {what}: {name} ({code})")))
+    const NAMES: &[(c_int, &str)] = &[
+        (1, "CUFFT_INVALID_PLAN"),
+        (2, "CUFFT_ALLOC_FAILED"),
+        (3, "CUFFT_INVALID_TYPE"),
+        (4, "CUFFT_INVALID_VALUE"),
+        (5, "CUFFT_INTERNAL_ERROR"),
+        (6, "CUFFT_EXEC_FAILED"),
+        (7, "CUFFT_SETUP_FAILED"),
+        (8, "CUFFT_INVALID_SIZE"),
+        (13, "CUFFT_NO_WORKSPACE"),
+        (14, "CUFFT_NOT_IMPLEMENTED"),
+        (16, "CUFFT_NOT_SUPPORTED"),
+    ];
+    discover::check("cuFFT", what, code, NAMES)
 }

@@ -6,6 +6,7 @@
 
 mod alloc;
 mod cubin;
+pub mod cudnn;
 mod discover;
 mod expandable;
 mod fault;
@@ -175,6 +176,11 @@ impl Cuda {
     /// cuSOLVER and cuBLAS, loaded on first use; an error where one is missing.
     pub fn solver(&self) -> Result<&'static solver::Solver> {
         solver::solver_of(&self.majors)
+    }
+
+    /// cuDNN, loaded on first use; an error where there is none.
+    pub fn cudnn(&self) -> Result<&'static cudnn::Cudnn> {
+        cudnn::cudnn()
     }
 
     /// A device, opened on first use, its context current on this thread.

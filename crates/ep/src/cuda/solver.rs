@@ -1,10 +1,9 @@
 //! cuSOLVER's C interface as far as decompositions need it, and cuBLAS's for triangular systems. Matrices lie column by column.
 
-use super::discover::{self, function_table};
+use super::discover::{self, Loaded, function_table};
 use super::fft::{C_32F, C_64F, R_32F, R_64F};
 use oneflow_base::{DType, Error, Result};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
 
 type Raw = *mut c_void;
 type Size = *mut usize;
@@ -129,23 +128,17 @@ pub struct Operands {
 
 /// The libraries, loaded on first use; the error lists the searched paths. `majors`: of CUDA, the most wanted first.
 pub fn solver_of(majors: &[u32]) -> Result<&'static Solver> {
-    static LOADED: OnceLock<std::result::Result<Solver, String>> = OnceLock::new();
-    let load = || {
+    static LOADED: Loaded<Solver> = Loaded::new();
+    LOADED.get(|| {
         // Its own number is one behind that of CUDA.
         let names: Vec<u32> = majors.iter().map(|m| m - 1).collect();
         let found = discover::open("cusolver", &names, &["libnvJitLink.so", "libcublas", "libcusparse.so"])?;
         let table = Table::load(&found)?;
-        let mut version = 0;
         // SAFETY: the place is live.
-        let code = unsafe { (table.version)(&mut version) };
-        if code != 0 || version < OLDEST {
-            let path = found.path.display();
-            return Err(format!("{path}: cuSOLVER {version} is too old, at least {OLDEST} is needed (code {code})"));
-        }
+        found.at_least("cuSOLVER", OLDEST, |v| unsafe { (table.version)(v) })?;
         let blas = Blas::load(&discover::open("cublas", majors, &[])?)?;
         Ok(Solver { table, blas })
-    };
-    LOADED.get_or_init(load).as_ref().map_err(Error::runtime)
+    })
 }
 
 impl Solver {
@@ -311,16 +304,14 @@ fn job(vectors: Vectors) -> c_char {
 }
 
 fn check(what: &str, code: c_int) -> Result<()> {
-    let name = match code {
-        0 => return Ok(()),
-        1 => "NOT_INITIALIZED",
-        2 => "ALLOC_FAILED",
-        3 => "INVALID_VALUE",
-        4 => "ARCH_MISMATCH",
-        6 => "EXECUTION_FAILED",
-        7 => "INTERNAL_ERROR",
-        9 => "NOT_SUPPORTED",
-        _ => "unknown code",
-    };
-    Err(Error::runtime(format!("cuSOLVER error: {what}: {name} ({code})")))
+    const NAMES: &[(c_int, &str)] = &[
+        (1, "NOT_INITIALIZED"),
+        (2, "ALLOC_FAILED"),
+        (3, "INVALID_VALUE"),
+        (4, "ARCH_MISMATCH"),
+        (6, "EXECUTION_FAILED"),
+        (7, "INTERNAL_ERROR"),
+        (9, "NOT_SUPPORTED"),
+    ];
+    discover::check("cuSOLVER", what, code, NAMES)
 }

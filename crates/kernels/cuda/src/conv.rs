@@ -1,6 +1,8 @@
 //! CONV and its two gradients: single taps are matrix products, few channels a group are summed directly, everything else is a
-//! tiled product whose right side is gathered from the image. 16-bit floats go to the tensor cores where they can (`conv_mma`).
+//! tiled product whose right side is gathered from the image. 16-bit floats go to the tensor cores where they can (`conv_mma`). But
+//! for single taps cuDNN comes first, where it is installed (`conv_cudnn`).
 
+use crate::conv_cudnn;
 use crate::conv_geometry::{Conv, FORWARD, INPUT, WEIGHT};
 use crate::conv_mma;
 use crate::launch::{Family, Key, Scratch, address, args, ceil_div, cuda, linear, rows, run};
@@ -109,7 +111,11 @@ pub unsafe fn conv(l: &Launch<'_>) -> Result<()> {
         }
     }
     // SAFETY: the launch's contract.
-    if unsafe { conv_mma::conv(l, FORWARD, &params, [&x, &w, &y], bias)? } {
+    let done = unsafe {
+        conv_cudnn::conv(l, FORWARD, &params, [&x, &w, &y], bias)?
+            || conv_mma::conv(l, FORWARD, &params, [&x, &w, &y], bias)?
+    };
+    if done {
         return Ok(());
     }
     if c.min(o) < 4 && c * o < 64 {
@@ -138,7 +144,11 @@ pub unsafe fn conv_backward_input(l: &Launch<'_>) -> Result<()> {
         }
     }
     // SAFETY: the launch's contract.
-    if unsafe { conv_mma::conv(l, INPUT, &params, [&x, &w, &y], bias)? } {
+    let done = unsafe {
+        conv_cudnn::conv(l, INPUT, &params, [&x, &w, &y], bias)?
+            || conv_mma::conv(l, INPUT, &params, [&x, &w, &y], bias)?
+    };
+    if done {
         return Ok(());
     }
     if c.min(o) < 4 && c * o < 64 {
@@ -163,7 +173,11 @@ pub unsafe fn conv_backward_weight(l: &Launch<'_>) -> Result<()> {
     }
     let (c, o) = g.per_group();
     // SAFETY: the launch's contract.
-    if g.places() > 0 && unsafe { conv_mma::conv(l, WEIGHT, &params, [&x, &w, &y], None)? } {
+    let done = unsafe {
+        conv_cudnn::conv(l, WEIGHT, &params, [&x, &w, &y], None)?
+            || g.places() > 0 && conv_mma::conv(l, WEIGHT, &params, [&x, &w, &y], None)?
+    };
+    if done {
         return Ok(());
     }
     let null = std::ptr::null_mut();

@@ -23,14 +23,17 @@ pub fn set_notice(f: NoticeFn) {
 
 /// Once a primitive.
 fn notice(primitive: &Primitive, why: &str) -> Result<()> {
+    say_once(primitive.name, || format!("{why}; it runs on the host, and each call waits for the device"))
+}
+
+/// Says something about a thing, the first time that there is something to say about it.
+pub fn say_once(about: &'static str, what: impl FnOnce() -> String) -> Result<()> {
     static SAID: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut said = SAID.lock().unwrap_or_else(|e| e.into_inner());
-    let first = said.get_or_insert_default().insert(primitive.name);
+    let first = said.get_or_insert_default().insert(about);
     drop(said);
     match NOTICE.get() {
-        Some(say) if first => {
-            say(&format!("{}: {why}; it runs on the host, and each call waits for the device", primitive.name))
-        }
+        Some(say) if first => say(&format!("{about}: {}", what())),
         _ => Ok(()),
     }
 }

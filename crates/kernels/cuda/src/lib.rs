@@ -12,6 +12,7 @@ mod channel_norm;
 mod chunks;
 mod concat;
 mod conv;
+pub mod conv_cudnn;
 mod conv_geometry;
 mod conv_mma;
 mod elementwise;

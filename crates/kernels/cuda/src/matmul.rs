@@ -58,8 +58,11 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
     }
 }
 
-/// `out = act(out + bias) + residual`.
-unsafe fn epilogue(
+/// `out = act(out + bias) + residual`, where bias and residual have the output's sizes.
+///
+/// # Safety
+/// The views are valid on the queue's device.
+pub unsafe fn epilogue(
     queue: Queue,
     out: &View<'_>,
     bias: Option<View<'_>>,

@@ -48,11 +48,20 @@ impl Conv {
     }
 }
 
+/// By cuDNN, where the emulated one takes them, and by this crate's own kernels.
 #[test]
 fn convolutions() {
     if !emulator::start() {
         return;
     }
+    for enabled in [true, false] {
+        oneflow_kernels_cuda::conv_cudnn::set(enabled, false);
+        all_convolutions();
+    }
+    oneflow_kernels_cuda::conv_cudnn::set(true, false);
+}
+
+fn all_convolutions() {
     let case = |[n, c, o, groups]: [i64; 4], dims: &[[i64; 5]]| Conv { n, c, o, groups, dims: dims.to_vec() };
     for conv in [
         case([2, 3, 5, 1], &[[7, 3, 1, 1, 1], [6, 3, 1, 1, 1]]),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the emulated libcuda, libnvrtc, libcublasLt, libnccl, libcufft, libcusolver and libcublas into a directory. With it,
+# Builds the emulated libcuda, libnvrtc, libcublasLt, libnccl, libcudnn, libcufft, libcusolver and libcublas into a directory. With it,
 # everything that needs a GPU runs on the host, slowly: LD_LIBRARY_PATH=DIR ONEFLOW_CUDA_LIB_DIRS=DIR python -m pytest -m gpu
 # EMULATOR_SEED chooses the order of streams and threads (1; 0: all work is done when it is issued), EMULATOR_DEVICES the number of
 # devices (1).
@@ -18,4 +18,5 @@ build cublaslt libcublasLt.so.13
 build nccl libnccl.so.2
 build cufft libcufft.so.12
 build cusolver libcusolver.so.12
+build cudnn libcudnn.so.9
 build cusolver libcublas.so.13 -DBLAS
