@@ -2,6 +2,7 @@
 
 python -m benches.dry_run gpt3          # 175 billion parameters on 1,024 devices: seconds and memory of the dry run
 python -m benches.dry_run world         # trace and compile of one rank, in worlds of 64 to 1,024 ranks
+python -m benches.dry_run streams       # what hides behind work on four ranks where communication takes a third of a step
 python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's;
                                         # --ranks 4 for four
 python -m benches.published             # layouts whose throughput others have published (see there)
@@ -50,6 +51,27 @@ def world(sizes: list[int]) -> None:
     for n in sizes * 2:
         report = torch.dryrun.dry_run(gpt, config, n // 8, 8, n // 8, 3, cluster=described(n))
         print(f"{n} ranks: trace and compile {report.trace_seconds:.2f} s, simulation {report.simulate_seconds:.2f} s")
+
+
+def streams() -> None:
+    config = GPT2Config(vocabulary=1024, n_positions=64, n_layers=8, n_heads=8, width=512, dropout=0.0)
+    layer = 4 * (12 * config.width**2 + 13 * config.width)
+
+    def run(zero: int, bandwidth: float) -> Any:
+        link = torch.auto_parallel.Link(0.0, bandwidth)
+        described = torch.auto_parallel.Cluster("slow link", 1, 4, 1e11, 1e12, 1e9, link, link)
+        return torch.dryrun.dry_run(gpt, config, 4, 1, 32, zero, cluster=described)
+
+    for zero in range(4):
+        quick = run(zero, 1e15)
+        found = run(zero, 3 * max(r["sent"] for r in quick.ranks) / quick.step_seconds)
+        rank, memory = found.ranks[0], found.classes[0]["memory"]
+        hidden = rank["hidden"] / (rank["hidden"] + rank["communication"])
+        held = ", ".join(f"{name} {n / layer:.2f}" for name, n in memory.items())
+        print(
+            f"ZeRO {zero}: {hidden:.3f} hidden, {found.step_seconds / quick.step_seconds:.3f} of the step without "
+            f"communication; layers held: {found.peak / layer:.2f} ({held})"
+        )
 
 
 def described(n: int) -> Any:
@@ -127,7 +149,7 @@ def processes(n: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "world", "processes", "member"])
+    parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "world", "streams", "processes", "member"])
     parser.add_argument("--layers", type=int, default=96)
     parser.add_argument("--ranks", type=int, default=2, help="of processes")
     options = parser.parse_args()
@@ -135,6 +157,8 @@ def main() -> None:
         gpt3(options.layers, options.what != "gpt3")
     elif options.what == "world":
         world([64, 256, 1024])
+    elif options.what == "streams":
+        streams()
     elif options.what == "processes":
         processes(options.ranks)
     else:

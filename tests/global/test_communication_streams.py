@@ -79,7 +79,7 @@ def cluster(bandwidth: float) -> Cluster:
     return Cluster("slow link", 1, 4, 1e11, 1e12, 1e9, Link(0.0, bandwidth), Link(0.0, bandwidth))
 
 
-@pytest.mark.parametrize("zero", [0, 2])
+@pytest.mark.parametrize("zero", [0, 1, 2])
 def test_a_slow_link_hides_behind_the_backward(zero: int) -> None:
     # All gradients take half the time of a backward: what is reduced last is all that cannot be hidden.
     quick = dry_run(job, 4, zero, cluster=cluster(1e15))
@@ -94,11 +94,8 @@ def test_a_slow_link_hides_behind_the_backward(zero: int) -> None:
         # What a stream packs counts as communication, in line as work.
         assert moving == pytest.approx(before["communication"], rel=0.1)
         assert rank["sent"] == before["sent"]
-        if zero == 0:
-            assert rank["hidden"] >= 0.8 * moving
-        else:
-            # With stages 1 and 2 parameters are gathered at the end, behind the updates of others alone.
-            assert rank["hidden"] >= 0.3 * moving
+        # Parameters of stages 1 and 2 are gathered a module ahead in the forward.
+        assert rank["hidden"] >= 0.8 * moving
     assert found.step_seconds < plain.step_seconds - 0.25 * moving
 
 

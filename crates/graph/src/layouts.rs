@@ -201,6 +201,8 @@ pub(crate) struct Walk<'a> {
     micro_batches: f64,
     /// Where a value is kept in another layout than ops use.
     held: HashMap<ValueId, NdSbp>,
+    /// The bytes of a parameter's slice where a step also keeps the whole, from its forward to its backward.
+    slices: HashMap<ValueId, f64>,
     whole: NdSbp,
     /// The layouts of each call, where somebody asks for them.
     chosen: Option<HashMap<usize, Pin>>,
@@ -238,6 +240,7 @@ impl<'a> Walk<'a> {
             zero: laid.zero,
             micro_batches: laid.micro_batches.into(),
             held: HashMap::new(),
+            slices: HashMap::new(),
             whole: mesh.hierarchy.iter().map(|_| Sbp::B).collect(),
             chosen: None,
             wanted: None,
@@ -263,8 +266,10 @@ impl<'a> Walk<'a> {
             let slice = self.slice(home);
             let stage = self.zero.map_or(0, |z| z.stage);
             let layout = slice.clone().unwrap_or_else(|| self.layout(home));
-            if let (Some(slice), 3..) = (&slice, stage) {
-                self.held.insert(home, slice.clone());
+            match (&slice, stage) {
+                (Some(slice), 3..) => drop(self.held.insert(home, slice.clone())),
+                (Some(slice), _) => drop(self.slices.insert(home, self.local(home, slice))),
+                (None, _) => {}
             }
             for v in own.iter().skip(1).filter_map(|i| n.ins[*i]) {
                 if self.g.meta(v).sizes != self.g.meta(home).sizes {
@@ -402,7 +407,7 @@ impl<'a> Walk<'a> {
                 bytes += self.local(v, &to);
             }
             if slice.is_some() {
-                // After the step; or for a module's call, and once more for its backward.
+                // Once a step; or for a module's call, and once more for its backward.
                 self.change(at, home, &to, &whole, if stage == 3 { 2.0 * times } else { 1.0 })?;
             }
             // Gradients of further micro-batches are added to those of the first.
@@ -426,7 +431,8 @@ impl<'a> Walk<'a> {
 
     /// Bytes of a value on one rank, as it is kept.
     pub(crate) fn kept(&self, v: ValueId) -> f64 {
-        self.held.get(&v).map_or_else(|| self.local(v, &self.layout(v)), |s| self.local(v, s))
+        let slice = self.slices.get(&v).copied().unwrap_or(0.0);
+        slice + self.held.get(&v).map_or_else(|| self.local(v, &self.layout(v)), |s| self.local(v, s))
     }
 
     /// Bytes of a value on one rank.

@@ -96,15 +96,15 @@ class GraphConfig:
 
         Args:
             mode: whether to.
-            stage: 1 splits the states of optimizers, and each rank updates its slice of the parameters; 2 also
-                reduce-scatters gradients; 3 splits the parameters too, which a module gathers when it is called, and
-                the backward again.
+            stage: 1 splits the states of optimizers and what is updated, and a step gathers each parameter once, for
+                its forward and backward; 2 also reduce-scatters gradients; 3 gathers a parameter when a module is
+                called, and again in the backward, and holds it no longer.
             shard_min_size: parameters of fewer elements stay whole.
             shard_restore_level: with stage 3, 1 and 2 gather parameters for their modules; 0 lets ops use slices where
                 that moves fewer bytes.
 
-        The first call of the graph changes the layout of the states, and with stage 3 of the parameters. Parameters
-        must be global tensors, replicated over the axis that splits the batch.
+        The first call of the graph changes the layout of the states and of the parameters: between steps each rank
+        holds its slices. Parameters must be global tensors, replicated over the axis that splits the batch.
 
         Raises:
             ValueError: another stage or level, or a negative size.

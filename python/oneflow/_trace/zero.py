@@ -3,11 +3,12 @@
 Source: Rajbhandari, Rasley, Ruwase and He, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models
 (arXiv:1910.02054).
 
-A replicated parameter of enough elements is given a split layout over a mesh axis that replicates it. With stage 1 and
-2 the layout is that of its optimizer's states, and the traced step updates a slice and gathers the parameter
-afterwards; gradients are all-reduced (1) or reduce-scattered (2). With stage 3 the parameter itself is split: a module
-gathers it when it is called, and the backward gathers it again. Everything is a move between layouts, so the planner
-of boxing does the rest.
+A replicated parameter of enough elements is given a split layout over a mesh axis that replicates it, and so are its
+optimizer's states. The slice is what stays between steps: the update works on it, and a module gathers the parameter
+when it is called, so that the gathers of a step hide behind its forward as the reductions of gradients hide behind its
+backward. With stages 1 and 2 a step gathers a parameter once and keeps it until its backward; gradients are all-reduced
+(1) or reduce-scattered (2). With stage 3 each call of a module gathers, and the backward gathers again. Everything is a
+move between layouts, so the planner of boxing does the rest.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Zero:
         self._optimizers = list(optimizers)
         # Of the calls of modules under way, the innermost last: the parameters that they have looked up, by id.
         self._calls: list[dict[int, Tensor]] = []
+        # By id, during a trace: the parameter as stages 1 and 2 have gathered it for the whole step.
+        self._gathered: dict[int, Tensor] = {}
         params = [p for o in self._optimizers for g in o.param_groups for p in g["params"] if p.requires_grad]
         if oneflow.env.get_world_size() > 1 and params and not any(p.is_global for p in params):
             raise RuntimeError(
@@ -58,9 +61,7 @@ class Zero:
     # ---- before the trace
 
     def split_parameters(self) -> None:
-        """With stage 3 each rank keeps its slice."""
-        if self.stage < 3:
-            return
+        """Each rank keeps its slice."""
         for p, whole, layout in self.plan.values():
             if list(p.sbp) != layout:
                 p.data = p.detach().to_global(sbp=layout, copy=True)
@@ -83,9 +84,10 @@ class Zero:
     @contextlib.contextmanager
     def around_build(self, modules: Iterable[Module]) -> Iterator[None]:
         """Inside, modules use parameters whose gradients come in slices."""
-        if self.stage == 1 or (self.stage == 3 and not self.gathers):
+        if self.stage == 3 and not self.gathers:
             yield
             return
+        self._gathered.clear()
         modules = list({id(m): m for m in modules}.values())
         before = [(m, m._parameters, m.__dict__.get("forward")) for m in modules]
         try:
@@ -95,6 +97,7 @@ class Zero:
                     module.__dict__["_parameters"] = _Seen(module._parameters, self._look_up)
             yield
         finally:
+            self._gathered.clear()
             for module, parameters, forward in before:
                 module.__dict__["_parameters"] = parameters
                 module.__dict__.pop("forward", None)
@@ -144,43 +147,22 @@ class Zero:
 
     def _seen(self, p: Tensor) -> Tensor:
         """A parameter as its module sees it."""
-        if self.stage == 2:
-            return _GradInSlices.apply(p.detach(), oneflow.ones((), requires_grad=True), p, self.plan[id(p)][2])
-        return p.to_global(sbp=self.plan[id(p)][1])
+        _, whole, layout = self.plan[id(p)]
+        if self.stage == 3:
+            return p.to_global(sbp=whole)
+        if id(p) not in self._gathered:
+            self._gathered[id(p)] = p.detach().to_global(sbp=whole)
+        gradient = whole if self.stage == 1 else layout
+        return _GradInLayout.apply(self._gathered[id(p)], oneflow.ones((), requires_grad=True), p, gradient)
 
     def step(self, optimizer: Any, step: Callable[[], None]) -> None:
-        """Trace a step. With stage 1 and 2 it updates slices, from which the parameters are gathered."""
-        if self.stage == 3 or not self.plan:
-            step()
-            return
-        slices: dict[int, Tensor] = {}
-        before = [list(group["params"]) for group in optimizer.param_groups]
-        with oneflow.no_grad():
-            for params in before:
-                for p in params:
-                    if id(p) in self.plan and p.grad is not None:
-                        layout = self.plan[id(p)][2]
-                        part = p.detach().to_global(sbp=layout, copy=True)
-                        part.grad = p.grad if list(p.grad.sbp) == layout else p.grad.to_global(sbp=layout)
-                        slices[id(p)] = part
-        states = optimizer.state
-        try:
-            for group, params in zip(optimizer.param_groups, before, strict=True):
-                group["params"] = [slices.get(id(p), p) for p in params]
-                for p in params:
-                    if id(p) in slices and p in states:
-                        states[slices[id(p)]] = states.pop(p)
-            step()
-        finally:
-            for group, params in zip(optimizer.param_groups, before, strict=True):
-                group["params"] = params
-                for p in params:
-                    if id(p) in slices and slices[id(p)] in states:
-                        states[p] = states.pop(slices[id(p)])
-        with oneflow.no_grad():
-            for i, part in slices.items():
-                p, whole, _ = self.plan[i]
-                p.copy_(part.to_global(sbp=whole))
+        """Trace a step: with stage 1 a rank takes its slice of a gradient that all have."""
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if id(p) in self.plan and p.grad is not None and list(p.grad.sbp) != list(p.sbp):
+                    with oneflow.no_grad():
+                        p.grad = p.grad.to_global(sbp=p.sbp)
+        step()
 
 
 def _split(p: Tensor) -> list[Any] | None:
@@ -215,8 +197,9 @@ class _Seen(dict[str, Any]):
         return p if p is None else self._look_up(p)
 
 
-class _GradInSlices(Function):
-    """A parameter whose gradient goes to ``.grad`` in a split layout: a reduce-scatter in place of an all-reduce."""
+class _GradInLayout(Function):
+    """A gathered parameter whose gradient goes to ``p.grad`` in a layout: a split one makes the all-reduce a
+    reduce-scatter."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, anchor: Tensor, p: Tensor, layout: list[Any]) -> Tensor:
