@@ -299,7 +299,7 @@ impl<'a> Walk<'a> {
                 sizes[*d as usize] /= h[axis];
             }
         }
-        let is_split = |d: &usize| layout.contains(&Sbp::S(*d as u8));
+        let is_split = |d: &usize| layout.iter().zip(h).any(|(s, n)| *s == Sbp::S(*d as u8) && *n > 1);
         let mut dims: Vec<usize> = (0..sizes.len()).collect();
         dims.sort_by_key(is_split);
         let free = (0..layout.len()).filter(|axis| layout[*axis] == Sbp::B && h[*axis] > 1);

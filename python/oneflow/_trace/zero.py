@@ -175,9 +175,10 @@ def _split(p: Tensor) -> list[Any] | None:
     for axis, s in enumerate(p.sbp):
         if s.dim is not None:
             sizes[s.dim] //= shape[axis]
+    parts = {s.dim for axis, s in enumerate(p.sbp) if shape[axis] > 1}
     for axis, s in enumerate(p.sbp):
         if s == sbp.broadcast and shape[axis] > 1:
-            for dim in sorted(range(len(sizes)), key=lambda dim: any(s.dim == dim for s in p.sbp)):
+            for dim in sorted(range(len(sizes)), key=lambda dim: dim in parts):
                 if sizes[dim] >= shape[axis]:
                     layout = list(p.sbp)
                     layout[axis] = sbp.split(dim)

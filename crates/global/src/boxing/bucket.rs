@@ -1,11 +1,13 @@
 //! A boxing step of several tensors at once, in one message each way: what the compiler makes of steps that follow each other.
 //!
-//! A bucket computes what its steps alone would: elements are packed, moved or reduced, and unpacked.
+//! A bucket computes what its steps alone would: elements are packed, moved or reduced, and unpacked. A tensor whose shards lie
+//! one after another and that is worth a message moves by itself between the operands' own memory, without a copy.
 
 use super::axis::{Axis, Meeting, reduce_op};
 use super::bytes::{narrow, span};
 use super::nth_result;
 use super::traced::{decode, over};
+use super::wire::goes_alone;
 use crate::mesh::groups_at;
 use crate::named::_box_axes as at;
 use oneflow_base::{DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split, contiguous_strides};
@@ -108,23 +110,51 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     if !left.is_empty() || l.outs.len() != l.ins.len() || group.map_or(1, |g| g.size() as i64) != n {
         return Err(misfit());
     }
+    if !fits_a_bucket(from, to) {
+        return Err(misfit());
+    }
+    exchange(&tensors, from, to, &axis)
+}
+
+pub(super) struct Item {
+    pub input: Tensor,
+    pub output: Tensor,
+    /// With the axis undone.
+    pub sizes: Dims,
+}
+
+/// Makes the outputs of a step that fits a bucket.
+pub(super) fn exchange(tensors: &[Item], from: Sbp, to: Sbp, axis: &Axis<'_>) -> Result<()> {
+    let Some(first) = tensors.first() else { return Ok(()) };
+    let meeting = Meeting::of(axis, &first.input, from.is_partial())?;
+    let there = first.input.device() == meeting.device;
+    let is_alone = |t: &&Item| there && goes_alone(&t.sizes, t.input.dtype(), from, to, tensors.len());
+    let (alone, packed): (Vec<&Item>, Vec<&Item>) = tensors.iter().partition(is_alone);
+    for t in alone {
+        let (output, input, dtype) = (span(&t.output), span(&t.input), t.input.dtype());
+        let counts = |d: u8| counts(&[t], d as usize, axis.n);
+        meeting.run(match (from, to) {
+            (Sbp::P(kind), Sbp::S(d)) => {
+                Request::ReduceScatter { output, input, counts: counts(d), dtype, op: reduce_op(kind) }
+            }
+            (Sbp::P(kind), _) => {
+                copy_into(&t.output, &t.input)?;
+                Request::AllReduce { data: output, dtype, op: reduce_op(kind) }
+            }
+            (Sbp::S(d), _) => Request::AllGather { output, input, counts: counts(d), dtype },
+            _ => return Ok(()),
+        })?;
+    }
     match (from, to) {
-        _ if tensors.is_empty() => Ok(()),
-        (Sbp::P(kind), Sbp::B) => all_reduce(&tensors, &axis, kind),
-        (Sbp::P(kind), Sbp::S(d)) => reduce_scatter(&tensors, d as usize, &axis, kind),
-        (Sbp::S(d), Sbp::B) => all_gather(&tensors, d as usize, &axis),
-        _ => Err(misfit()),
+        _ if packed.is_empty() => Ok(()),
+        (Sbp::P(kind), Sbp::S(d)) => reduce_scatter(&packed, d as usize, axis.n, &meeting, kind),
+        (Sbp::P(kind), _) => all_reduce(&packed, &meeting, kind),
+        (Sbp::S(d), _) => all_gather(&packed, d as usize, axis.n, &meeting),
+        _ => Ok(()),
     }
 }
 
-struct Item {
-    input: Tensor,
-    output: Tensor,
-    /// With the axis undone.
-    sizes: Dims,
-}
-
-fn flat(tensors: &[Item], n: i64, at: &Meeting) -> Result<Tensor> {
+fn flat(tensors: &[&Item], n: i64, at: &Meeting) -> Result<Tensor> {
     at.empty(tensors[0].input.dtype(), &[n])
 }
 
@@ -135,9 +165,8 @@ fn next(flat: &Tensor, sizes: &[i64], at: &mut i64) -> Result<Tensor> {
     Ok(piece)
 }
 
-fn all_reduce(tensors: &[Item], axis: &Axis<'_>, kind: PKind) -> Result<()> {
-    let meeting = Meeting::of(axis, &tensors[0].input, true)?;
-    let flat = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), &meeting)?;
+fn all_reduce(tensors: &[&Item], meeting: &Meeting, kind: PKind) -> Result<()> {
+    let flat = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), meeting)?;
     let mut at = 0;
     tensors.iter().try_for_each(|t| copy_into(&next(&flat, &t.sizes, &mut at)?, &t.input))?;
     meeting.run(Request::AllReduce { data: span(&flat), dtype: flat.dtype(), op: reduce_op(kind) })?;
@@ -147,7 +176,7 @@ fn all_reduce(tensors: &[Item], axis: &Axis<'_>, kind: PKind) -> Result<()> {
 
 /// Visits what each rank has of each tensor along `d`, rank by rank: a part of `whole` and its place in a flat buffer.
 fn parts(
-    tensors: &[Item],
+    tensors: &[&Item],
     d: usize,
     n: i64,
     flat: &Tensor,
@@ -166,32 +195,30 @@ fn parts(
 }
 
 /// By rank, the elements that it has of all tensors.
-fn counts(tensors: &[Item], d: usize, n: i64) -> Vec<usize> {
-    let of = |t: &Item, rank| {
+fn counts(tensors: &[&Item], d: usize, n: i64) -> Vec<usize> {
+    let of = |t: &&Item, rank| {
         let rest: i64 = t.sizes.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, s)| *s).product();
         (balanced_split(t.sizes[d], n, rank).1 * rest) as usize
     };
     (0..n).map(|rank| tensors.iter().map(|t| of(t, rank)).sum()).collect()
 }
 
-fn reduce_scatter(tensors: &[Item], d: usize, axis: &Axis<'_>, kind: PKind) -> Result<()> {
-    let meeting = Meeting::of(axis, &tensors[0].input, true)?;
-    let packed = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), &meeting)?;
-    parts(tensors, d, axis.n, &packed, |t| &t.input, |part, place| copy_into(place, part))?;
-    let own = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), &meeting)?;
-    let (output, input, counts) = (span(&own), span(&packed), counts(tensors, d, axis.n));
+fn reduce_scatter(tensors: &[&Item], d: usize, n: i64, meeting: &Meeting, kind: PKind) -> Result<()> {
+    let packed = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), meeting)?;
+    parts(tensors, d, n, &packed, |t| &t.input, |part, place| copy_into(place, part))?;
+    let own = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), meeting)?;
+    let (output, input, counts) = (span(&own), span(&packed), counts(tensors, d, n));
     meeting.run(Request::ReduceScatter { output, input, counts, dtype: own.dtype(), op: reduce_op(kind) })?;
     let mut at = 0;
     tensors.iter().try_for_each(|t| copy_into(&t.output, &next(&own, t.output.sizes(), &mut at)?))
 }
 
-fn all_gather(tensors: &[Item], d: usize, axis: &Axis<'_>) -> Result<()> {
-    let meeting = Meeting::of(axis, &tensors[0].input, false)?;
-    let own = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), &meeting)?;
+fn all_gather(tensors: &[&Item], d: usize, n: i64, meeting: &Meeting) -> Result<()> {
+    let own = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), meeting)?;
     let mut at = 0;
     tensors.iter().try_for_each(|t| copy_into(&next(&own, t.input.sizes(), &mut at)?, &t.input))?;
-    let all = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), &meeting)?;
-    let (output, input, counts) = (span(&all), span(&own), counts(tensors, d, axis.n));
+    let all = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), meeting)?;
+    let (output, input, counts) = (span(&all), span(&own), counts(tensors, d, n));
     meeting.run(Request::AllGather { output, input, counts, dtype: all.dtype() })?;
-    parts(tensors, d, axis.n, &all, |t| &t.output, copy_into)
+    parts(tensors, d, n, &all, |t| &t.output, copy_into)
 }

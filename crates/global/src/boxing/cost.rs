@@ -59,7 +59,8 @@ pub fn cheapest_path(from: &[Sbp], to: &[Sbp], bytes: f64, hierarchy: &[i64]) ->
             for next in [from[axis], to[axis], Sbp::B] {
                 let n = &nodes[at];
                 let cur = n.state[axis];
-                if next == cur || nested(&n.state, axis, cur) || nested(&n.state, axis, next) {
+                let is_nested = |s| nested(&n.state, axis, s, hierarchy);
+                if next == cur || is_nested(cur) || is_nested(next) {
                     continue;
                 }
                 // Other axes that replicate do the same work again; other axes that split do it on less.
@@ -86,9 +87,10 @@ pub fn cheapest_path(from: &[Sbp], to: &[Sbp], bytes: f64, hierarchy: &[i64]) ->
     Err(Error::runtime(format!("no way from sbp {from:?} to sbp {to:?}")))
 }
 
-/// Returns true if a later axis splits the same dimension.
-fn nested(state: &[Sbp], axis: usize, s: Sbp) -> bool {
-    matches!(s, Sbp::S(_)) && state[axis + 1..].contains(&s)
+/// Returns true if a later axis of several ranks splits the same dimension.
+fn nested(state: &[Sbp], axis: usize, s: Sbp, hierarchy: &[i64]) -> bool {
+    let mut later = state.iter().zip(hierarchy).skip(axis + 1);
+    matches!(s, Sbp::S(_)) && later.any(|(t, n)| *t == s && *n > 1)
 }
 
 #[cfg(test)]
@@ -132,6 +134,8 @@ mod tests {
     fn a_nested_split_is_undone_from_the_inside() {
         assert_eq!(states(&[s(0), s(0)], &[B, s(0)], &[2, 2]), [[s(0), B], [B, B], [B, s(0)]]);
         assert_eq!(states(&[B, s(0)], &[s(0), s(0)], &[2, 2]), [[B, B], [s(0), B], [s(0), s(0)]]);
+        // An axis of one rank splits nothing.
+        assert_eq!(states(&[s(0), s(0)], &[B, s(0)], &[2, 1]), [[B, s(0)]]);
         assert_eq!(states(&[s(0), s(1)], &[s(1), s(0)], &[2, 2]).last().unwrap(), &[s(1), s(0)]);
     }
 }

@@ -4,6 +4,7 @@
 //! threads belong to no rank.
 
 use super::axis::{Axis, step};
+use super::bucket::{Item, exchange, fits_a_bucket};
 use crate::mesh::groups_at;
 use crate::named::_box_axis as at;
 use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
@@ -144,5 +145,8 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     }
     // SAFETY: both tensors end with this function.
     let (input, output) = unsafe { (over(&l.input(0)?, l.queue.device)?, over(&l.output(0)?, l.queue.device)?) };
+    if n > 1 && fits_a_bucket(from, to) {
+        return exchange(&[Item { input, output, sizes }], from, to, &axis);
+    }
     copy_into(&output, &step(&input, &sizes, from, to, &axis)?)
 }

@@ -3,7 +3,7 @@
 //! Bytes are those that `comm` counts for up to 16 ranks, a ring's; the time of a step is the cost model's
 //! (`Transfer::seconds`), which the planner of layouts shares.
 
-use super::bucket::BOX_AXES;
+use super::bucket::{BOX_AXES, fits_a_bucket};
 use super::cost::Step;
 use super::cross::{holds_value, owners};
 use super::traced::{BOX_AXIS, decode};
@@ -169,6 +169,17 @@ pub fn lane(c: &Call<'_>) -> Result<Option<usize>> {
     })
 }
 
+/// Bytes of a tensor that are worth a message of its own.
+const ALONE: u64 = 64 << 10;
+
+/// Returns true if a tensor of these whole sizes, one of `n_tensors` of a step that fits a bucket, moves without being packed: its
+/// shards lie one after another.
+pub(super) fn goes_alone(sizes: &[i64], dtype: DType, from: Sbp, to: Sbp, n_tensors: usize) -> bool {
+    let leading = |s: Sbp| !matches!(s, Sbp::S(d) if sizes.iter().take(d as usize).any(|n| *n != 1));
+    let bytes = sizes.iter().product::<i64>() as u64 * dtype.size() as u64;
+    (n_tensors == 1 || bytes >= ALONE) && leading(from) && leading(to)
+}
+
 impl AxisMove {
     /// The number of ranks that take part.
     pub fn n(&self) -> i64 {
@@ -198,12 +209,24 @@ impl AxisMove {
 
     pub fn transfer(&self) -> Transfer {
         let step = Step { axis: self.axis, from: self.from, to: self.to };
-        Transfer::of(&step, self.whole() as f64 * self.dtype.size() as f64, self.n())
+        let all = Transfer::of(&step, self.whole() as f64 * self.dtype.size() as f64, self.n());
+        let n_packed = self.packed().count();
+        let n_messages = 1 + self.others.len() - n_packed + n_packed.min(1);
+        Transfer { rounds: all.rounds * n_messages as f64, ..all }
     }
 
     /// The tensors of the step: one, unless it is a bucket.
     pub fn tensors(&self) -> impl Iterator<Item = &Dims> {
         std::iter::once(&self.sizes).chain(&self.others)
+    }
+
+    /// The tensors that are packed into one message.
+    fn packed(&self) -> impl Iterator<Item = &Dims> {
+        let n_tensors = 1 + self.others.len();
+        let alone = move |sizes: &Dims| {
+            fits_a_bucket(self.from, self.to) && goes_alone(sizes, self.dtype, self.from, self.to, n_tensors)
+        };
+        self.tensors().filter(move |sizes| !alone(sizes))
     }
 
     /// Elements of all tensors with the axis undone.
@@ -255,15 +278,14 @@ impl AxisMove {
     pub fn scratch(&self, coord: i64) -> u64 {
         let leading = |s: Sbp| matches!(s, Sbp::S(d) if self.sizes[..d as usize].iter().all(|n| *n == 1));
         let (have, make) = (self.shards(self.from, coord), self.shards(self.to, coord));
-        if !self.others.is_empty() {
+        if self.sends() && fits_a_bucket(self.from, self.to) {
             // What is packed, and where it is not the same what comes.
-            let elements = if self.to == Sbp::B && self.from.is_partial() { make } else { have + make };
-            return elements as u64 * self.dtype.size() as u64;
+            let of = |s: Sbp| self.packed().map(|sizes| self.shard(sizes, s, coord).1).sum::<i64>();
+            let come = if self.to == Sbp::B && self.from.is_partial() { 0 } else { of(self.to) };
+            return (of(self.from) + come) as u64 * self.dtype.size() as u64;
         }
         let once = |skip: bool, n: i64| if skip { 0 } else { n };
         let elements = match (self.from, self.to) {
-            (Sbp::P(_), Sbp::S(_)) if self.sends() => once(leading(self.to), have) + make,
-            (Sbp::S(_), Sbp::B) if self.sends() => make + once(leading(self.from), make),
             (Sbp::S(_), Sbp::S(_)) if self.sends() => {
                 once(leading(self.to), have) + make + once(leading(self.from), make)
             }
