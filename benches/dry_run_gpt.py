@@ -7,7 +7,7 @@ from typing import Any
 import oneflow as torch
 import oneflow.nn.functional as F
 from oneflow import nn
-from oneflow.models import GPT2, GPT2Config, ParallelLayout, tensor_parallel
+from oneflow.models import GPT2, GPT2Config, ParallelLayout, tensor_parallel, vocabulary_parallel_cross_entropy
 from oneflow.models.gpt2 import Block
 from oneflow.utils.checkpoint import checkpoint
 
@@ -38,6 +38,7 @@ class Stage(nn.Module):
         if self.is_last:
             self.norm = nn.LayerNorm(config.width)
             self.head = nn.Linear(config.width, config.vocabulary, bias=False)
+            self.loss: Any = F.cross_entropy
 
     def forward(self, x: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
         if self.is_first:
@@ -47,7 +48,7 @@ class Stage(nn.Module):
         if not self.is_last:
             return x
         logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
+        return self.loss(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 class Stages(nn.Module):
@@ -101,6 +102,9 @@ def staged(config: GPT2Config, dp: int, tp: int, pp: int, micro_batches: int, ro
     places = [torch.placement("cpu", mesh) for mesh in ranks]
     for number, (stage, place) in enumerate(zip(model.stages, places, strict=True)):
         tensor_parallel(stage, place)
+        if tp > 1 and stage.is_last:
+            stage.head.to_global(sbp=[torch.sbp.broadcast, torch.sbp.split(0)])
+            stage.loss = vocabulary_parallel_cross_entropy
         stage.to(nn.graph.GraphModule).set_stage(number, place)
     sizes, layout = (dp * micro_batches * rows, config.n_positions), [torch.sbp.split(0), torch.sbp.broadcast]
     tokens, targets = (
