@@ -12,6 +12,7 @@ from oneflow import nn
 from oneflow.auto_parallel import Cluster, Link
 from oneflow.boxing import nccl
 from oneflow.dryrun import dry_run
+from oneflow.models import GPT2, GPT2Config, ParallelLayout
 from oneflow.testing import run_ranks
 
 B, S0, S1 = torch.sbp.broadcast, torch.sbp.split(0), torch.sbp.split(1)
@@ -114,6 +115,44 @@ def test_gathers_of_zero_3_come_a_module_ahead() -> None:
     assert here["memory"]["activations"] + here["memory"]["gradients"] <= (
         before["memory"]["activations"] + before["memory"]["gradients"] + 4 * layer
     )
+
+
+class Untied(GPT2):
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__(config)
+        self.head = nn.Linear(config.width, config.vocabulary, bias=False)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.head(hidden)
+
+
+def gpt(zero: int) -> tuple[Any, ...]:
+    """Blocks of modules whose weights have unlike sizes and layouts."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocabulary=1024, n_positions=64, n_layers=8, n_heads=8, width=512, dropout=0.0)
+    layout = ParallelLayout(dp=4)
+    model = layout.place(Untied(config))
+    step = Step(model, 0, 1)
+    if zero:
+        step.config.enable_zero(stage=zero)
+    return step, *layout.batch(torch.zeros(32, 64, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_blocks_hide_the_gathers_of_their_modules(zero: int) -> None:
+    quick = dry_run(gpt, zero, cluster=cluster(1e15))
+    sent = max(r["sent"] for r in quick.ranks)
+    rank = dry_run(gpt, zero, cluster=cluster(sent / (quick.step_seconds / 3))).ranks[0]
+    assert rank["hidden"] >= 0.85 * (rank["hidden"] + rank["communication"])
+
+
+def test_zero_3_holds_two_gathered_layers_more() -> None:
+    (whole,), (sliced,) = dry_run(gpt, 0, cluster=cluster(1e12)).classes, dry_run(gpt, 3, cluster=cluster(1e12)).classes
+    layer = 4 * 12 * 512**2
+    persistent = ("parameters", "optimizer states")
+    assert sum(sliced["memory"][k] for k in persistent) <= 1.1 / 4 * sum(whole["memory"][k] for k in persistent)
+    beside = [c["peak"] - sum(c["memory"][k] for k in (*persistent, "gradients")) for c in (whole, sliced)]
+    assert beside[1] <= beside[0] + 2 * layer
 
 
 def test_the_timeline_shows_streams() -> None:

@@ -1,13 +1,17 @@
-//! Collectives of one kind that follow each other in a group become one of several tensors: gradients are reduced in buckets, and
-//! what a module gathers is gathered together.
+//! Collectives of one kind in a group become one of several tensors: gradients are reduced in buckets, and what a module gathers
+//! is gathered together. Collectives of other kinds may stand between the members of a bucket.
 //!
 //! A bucket stands where the last of its collectives stood, and what reads the others' results comes after it. Members are
 //! chosen by the order of collectives, by layouts and by whole sizes alone, which all ranks of the group have in common; so they
 //! make the same buckets. Ranks cannot deadlock by it: a collective that all its ranks leave out is waited for by nobody.
+//!
+//! Parameters of several modules are gathered together where they are not more than those of the largest module. Their bucket
+//! stands where the first of them stood, whatever else the group does in between: gathers that come a module ahead
+//! (`overlap.rs`) then hide behind about as much work as they take.
 
-use super::order::waits;
+use super::order::dependencies;
 use crate::Config;
-use crate::ir::{Graph, Kind, Node};
+use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::lowering::call_of;
 use oneflow_base::{Arg, Attrs, DType, Result, Sbp};
 use oneflow_core::Call;
@@ -16,7 +20,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What members of a bucket have in common.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     lane: usize,
     placement: u32,
@@ -38,6 +42,9 @@ struct Open {
     /// The members, and the nodes that must come after one.
     after: BTreeSet<usize>,
     works: bool,
+    /// It stands where its first member stood; and the views that members need there.
+    at_first: bool,
+    views: BTreeSet<usize>,
 }
 
 /// A bucket holds no more than this part of all that is reduced or gathered, unless that is little: the others can hide behind
@@ -60,38 +67,119 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let share = totals.get(&(k.lane, k.from, k.to)).map_or(0, |t| t / SHARES);
         share.max(LEAST).min(config.bucket_bytes)
     };
-    let before = waits(g, false);
-    let (mut open, mut done): (Option<Open>, Vec<Open>) = (None, Vec::new());
+    let before = dependencies(g);
+    let (mut open, mut done): (Vec<Open>, Vec<Open>) = (Vec::new(), Vec::new());
     for at in 0..g.nodes.len() {
-        if let Some((lane, m)) = &talks[at] {
-            let key = m.as_ref().map(|m| key_of(g, at, *lane, m));
-            let bytes = m.as_ref().map_or(0, bytes);
-            let joins = open.as_ref().is_some_and(|o| {
-                let waits = before[at].iter().any(|j| o.after.contains(j));
-                let full = o.bytes + bytes > most(&o.key) || o.members.len() >= config.bucket_ops as usize;
-                let apart = o.works && o.key.of_parameter;
-                key.as_ref() == Some(&o.key) && !(waits || full || apart)
-            });
-            if !joins {
-                done.extend(open.take());
-                open = key.map(|key| Open { key, members: vec![], bytes: 0, after: BTreeSet::new(), works: false });
+        let waits_for = |o: &Open| before[at].iter().any(|j| o.after.contains(j));
+        let Some((lane, m)) = &talks[at] else {
+            for o in &mut open {
+                o.works |= !g.nodes[at].is_view();
+                if waits_for(o) {
+                    o.after.insert(at);
+                }
             }
-            if let Some(o) = &mut open {
-                o.members.push(at);
-                o.after.insert(at);
-                o.bytes += bytes;
+            continue;
+        };
+        let key = m.as_ref().map(|m| key_of(g, at, *lane, m));
+        let bytes = m.as_ref().map_or(0, bytes);
+        // What a collective or work waits for must have come, and a module's gathers follow each other.
+        let is_other = |o: &Open| key.as_ref() != Some(&o.key);
+        let ends = |o: &mut Open| {
+            waits_for(o) || o.key.of_parameter && (o.works || is_other(o)) || is_other(o) && is_read(g, o)
+        };
+        done.extend(open.extract_if(.., ends));
+        let Some(key) = key else { continue };
+        let full = |o: &Open| o.bytes + bytes > most(&o.key) || o.members.len() >= config.bucket_ops as usize;
+        done.extend(open.extract_if(.., |o| o.key == key && full(o)));
+        let o = match open.iter_mut().position(|o| o.key == key) {
+            Some(k) => &mut open[k],
+            None => {
+                open.push(Open::new(key));
+                let last = open.len() - 1;
+                &mut open[last]
             }
-        } else if let Some(o) = &mut open {
-            o.works |= !g.nodes[at].is_view();
-            if before[at].iter().any(|j| o.after.contains(j)) {
-                o.after.insert(at);
-            }
-        }
+        };
+        o.members.push(at);
+        o.after.insert(at);
+        o.bytes += bytes;
     }
     done.extend(open);
+    done.sort_by_key(|o| o.members[0]);
+    let mut done = join_modules(g, done);
     done.retain(|o| o.members.len() > 1);
     apply(g, &done)?;
     Ok(!done.is_empty())
+}
+
+/// Whether work needs a member's result.
+fn is_read(g: &Graph, o: &Open) -> bool {
+    o.after.iter().any(|i| !o.members.contains(i) && !g.nodes[*i].is_view())
+}
+
+impl Open {
+    fn new(key: Key) -> Open {
+        let (after, views) = (BTreeSet::new(), BTreeSet::new());
+        Open { key, members: Vec::new(), bytes: 0, after, works: false, at_first: false, views }
+    }
+}
+
+/// Gathers of modules that follow each other become one while they are not more than the largest module's.
+fn join_modules(g: &Graph, buckets: Vec<Open>) -> Vec<Open> {
+    // What the backward gathers again is computed in parts of its own.
+    let alike = |o: &Open| Key { again: u32::from(o.key.again > 0), ..o.key.clone() };
+    let mut largest: HashMap<Key, u64> = HashMap::new();
+    for o in buckets.iter().filter(|o| o.key.of_parameter) {
+        let most = largest.entry(alike(o)).or_default();
+        *most = o.bytes.max(*most);
+    }
+    let makers: HashMap<ValueId, usize> =
+        g.nodes.iter().enumerate().flat_map(|(i, n)| n.outs.iter().map(move |v| (*v, i))).collect();
+    // By kind, the last bucket of parameters.
+    let mut last: HashMap<Key, usize> = HashMap::new();
+    let mut done: Vec<Open> = Vec::with_capacity(buckets.len());
+    for o in buckets {
+        if !o.key.of_parameter {
+            done.push(o);
+            continue;
+        }
+        let key = alike(&o);
+        if let Some(before) = last.get(&key).map(|k| &mut done[*k])
+            && before.bytes + o.bytes <= largest[&key]
+            && let Some(views) = views_from(g, &makers, before.members[0], &o.members)
+        {
+            before.members.extend(o.members);
+            before.bytes += o.bytes;
+            before.views.extend(views);
+            before.at_first = true;
+        } else {
+            last.insert(key, done.len());
+            done.push(o);
+        }
+    }
+    done
+}
+
+/// The views behind `first` that the members' operands come by; `None` where another value or an update stands in between.
+fn views_from(g: &Graph, makers: &HashMap<ValueId, usize>, first: usize, members: &[usize]) -> Option<BTreeSet<usize>> {
+    let mut views = BTreeSet::new();
+    for at in members {
+        let mut left: Vec<ValueId> = g.nodes[*at].ins.iter().flatten().copied().collect();
+        while let Some(v) = left.pop() {
+            let Some(i) = makers.get(&v).copied().filter(|i| *i > first) else { continue };
+            if !g.nodes[i].is_view() {
+                return None;
+            }
+            if views.insert(i) {
+                left.extend(g.nodes[i].ins.iter().flatten());
+            }
+        }
+        let own = |v: &ValueId| g.nodes[*at].ins.iter().flatten().any(|u| g.root(*u) == g.root(*v));
+        let updates = |n: &Node| n.updates.iter().filter_map(|(i, _)| n.ins[*i as usize]).any(|v| own(&v));
+        if g.nodes[first..*at].iter().any(updates) {
+            return None;
+        }
+    }
+    Some(views)
 }
 
 /// The group in which a node talks, and what it does along a mesh axis.
@@ -130,16 +218,28 @@ fn key_of(g: &Graph, at: usize, lane: usize, m: &AxisMove) -> Key {
 
 /// Puts the buckets in place of their members.
 fn apply(g: &mut Graph, buckets: &[Open]) -> Result<()> {
-    // By the position of a last member: what stands there instead.
+    // By the position of the member that keeps its place: what stands there instead.
     let mut put: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
     let mut gone: BTreeSet<usize> = BTreeSet::new();
-    for o in buckets {
+    for o in buckets.iter().filter(|o| o.at_first) {
+        let mut nodes: Vec<Node> = o.views.iter().map(|i| g.nodes[*i].clone()).collect();
+        nodes.push(fused(g, &o.members, o.members[0])?);
+        put.insert(o.members[0], nodes);
+        gone.extend(o.views.iter().chain(&o.members).copied());
+    }
+    // What reads several buckets comes behind the last of them.
+    let mut later: BTreeMap<usize, usize> = BTreeMap::new();
+    for o in buckets.iter().filter(|o| !o.at_first) {
         let last = o.members[o.members.len() - 1];
-        let mut nodes = vec![fused(g, &o.members)?];
-        let later: Vec<usize> = o.after.range(..last).copied().filter(|i| !o.members.contains(i)).collect();
-        nodes.extend(later.iter().map(|i| g.nodes[*i].clone()));
-        put.insert(last, nodes);
-        gone.extend(later.into_iter().chain(o.members.iter().copied()));
+        for i in o.after.range(..last).filter(|i| !o.members.contains(i)) {
+            later.entry(*i).and_modify(|at| *at = last.max(*at)).or_insert(last);
+        }
+        put.insert(last, vec![fused(g, &o.members, last)?]);
+        gone.extend(&o.members);
+    }
+    for (i, last) in later {
+        put.entry(last).or_default().push(g.nodes[i].clone());
+        gone.insert(i);
     }
     // Where a position of the trace is now: what was before it, and what was put there.
     let n_nodes = g.nodes.len();
@@ -160,8 +260,8 @@ fn apply(g: &mut Graph, buckets: &[Open]) -> Result<()> {
     Ok(())
 }
 
-/// One node for several collectives; it makes their results.
-fn fused(g: &Graph, members: &[usize]) -> Result<Node> {
+/// One node for several collectives, in the place of this one; it makes their results.
+fn fused(g: &Graph, members: &[usize], place: usize) -> Result<Node> {
     let nodes = || members.iter().map(|at| &g.nodes[*at]);
     let (mut sizes, mut out_sizes): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
     let mut last: Option<Vec<i64>> = None;
@@ -175,7 +275,7 @@ fn fused(g: &Graph, members: &[usize]) -> Result<Node> {
     }
     let mut args = vec![Arg::Len(members.len() as u32), Arg::Ints(&out_sizes), Arg::Ints(&sizes)];
     args.extend(last.unwrap_or_default().into_iter().map(Arg::Int));
-    let like = &g.nodes[members[members.len() - 1]];
+    let like = &g.nodes[place];
     Ok(Node {
         kind: Kind::Op { op: &BOX_AXES, attrs: Attrs::new(&args) },
         ins: nodes().flat_map(|n| n.ins.iter().copied()).collect(),

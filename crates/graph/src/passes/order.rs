@@ -156,12 +156,28 @@ fn roots(g: &Graph, n: &Node) -> SmallVec<[ValueId; 4]> {
     v
 }
 
-/// The nodes that each node must come after. `in_order`: of collectives also those before it.
+/// The nodes that each node must come after, for what it computes or for its turn. `in_order`: of collectives also those before it.
 pub(super) fn waits(g: &Graph, in_order: bool) -> Vec<BTreeSet<usize>> {
+    let mut before = dependencies(g);
+    let mut collective = None;
+    for (i, node) in g.nodes.iter().enumerate() {
+        // What runs again does so when its turn has come, not as early as it could.
+        if node.again > 0 && !node.is_view() {
+            let gate = (0..i).rev().find(|j| g.nodes[*j].again != node.again && !g.nodes[*j].is_view());
+            before[i].extend(gate);
+        }
+        if in_order && node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
+            before[i].extend(collective.replace(i));
+        }
+    }
+    before
+}
+
+/// The nodes that each node must come after: they make what it reads, or read what it updates.
+pub(super) fn dependencies(g: &Graph) -> Vec<BTreeSet<usize>> {
     let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); g.nodes.len()];
     let mut made: HashMap<ValueId, usize> = HashMap::new();
     let mut readers: HashMap<ValueId, Vec<usize>> = HashMap::new();
-    let mut collective = None;
     for (i, node) in g.nodes.iter().enumerate() {
         for v in node.ins.iter().flatten() {
             before[i].extend(made.get(v));
@@ -172,14 +188,6 @@ pub(super) fn waits(g: &Graph, in_order: bool) -> Vec<BTreeSet<usize>> {
             let Some(v) = node.ins.get(*k as usize).copied().flatten() else { continue };
             let all = readers.get(&g.root(v)).into_iter().flatten();
             before[i].extend(all.filter(|j| **j != i));
-        }
-        // What runs again does so when its turn has come, not as early as it could.
-        if node.again > 0 && !node.is_view() {
-            let gate = (0..i).rev().find(|j| g.nodes[*j].again != node.again && !g.nodes[*j].is_view());
-            before[i].extend(gate);
-        }
-        if in_order && node.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE)) {
-            before[i].extend(collective.replace(i));
         }
         node.outs.iter().for_each(|v| {
             made.insert(*v, i);
