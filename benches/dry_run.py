@@ -2,7 +2,7 @@
 
 python -m benches.dry_run gpt3          # 175 billion parameters on 1,024 devices: seconds and memory of the dry run
 python -m benches.dry_run world         # trace and compile of one rank, in worlds of 64 to 1,024 ranks
-python -m benches.dry_run streams       # what hides behind work on four ranks where communication takes a third of a step
+python -m benches.dry_run streams       # what hides behind work where communication takes a third of a step
 python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's;
                                         # --ranks 4 for four
 python -m benches.published             # layouts whose throughput others have published (see there)
