@@ -9,8 +9,8 @@ within bounds that the hardware sets. The others are held out. ``--titan`` runs 
 of pytorch/torchtitan) in their place, with the package's own descriptions of H100 and A100 and no calibration.
 
 What the dry run does otherwise than Megatron-LM: parameters are in 16 bits without float32 copies, the attention is
-fused, the head of a pipeline has a table of its own, and no communication overlaps with other work (Megatron-LM of
-that time reduced gradients after the backward, too).
+fused, the head of a pipeline has a table of its own, and gradients are reduced while the backward goes on
+(Megatron-LM of that time reduced them afterwards).
 """
 
 from __future__ import annotations
