@@ -98,6 +98,7 @@ from oneflow._linalg.decompositions import (
     tensordot,
     triangular_solve,
 )
+from oneflow._linalg.extreme_eigenvalues import lobpcg
 from oneflow._settings import (
     _assert,
     _check,

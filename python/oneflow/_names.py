@@ -196,6 +196,7 @@ ASK = {"_assert", "get_device", "is_distributed", "is_inference", "is_signed"}
 # Functions that PyTorch has written in Python too: they pass arguments with their defaults.
 SPELLED_OUT = {
     "cdist",
+    "lobpcg",
     "lu",
     "norm",
     "pca_lowrank",

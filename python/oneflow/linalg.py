@@ -13,6 +13,7 @@ from oneflow import _oneflow
 from oneflow import return_types as _types
 from oneflow._base.global_layouts import replicate_like
 from oneflow._base.overridable import publish as _publish
+from oneflow._linalg import indefinite as _indefinite
 from oneflow._linalg import products as _products
 from oneflow._linalg import roots as _roots
 from oneflow._linalg.arguments import epsilon as _epsilon
@@ -643,6 +644,7 @@ cross, diagonal, matmul, multi_dot, vander, vecdot = (
     _products.vecdot,
 )
 matrix_norm, norm, vector_norm = _products.matrix_norm, _products.norm, _products.vector_norm
+ldl_factor, ldl_factor_ex, ldl_solve = _indefinite.ldl_factor, _indefinite.ldl_factor_ex, _indefinite.ldl_solve
 matrix_sqrth, polar = _roots.matrix_sqrth, _roots.polar
 tensorinv, tensorsolve, _wrap = _products.tensorinv, _products.tensorsolve, _products._wrap
 

@@ -30,6 +30,8 @@ _FIELDS = {
     "linalg_inv_ex": ("inverse", "info"),
     "linalg_lstsq": ("solution", "residuals", "rank", "singular_values"),
     "linalg_lu": ("P", "L", "U"),
+    "linalg_ldl_factor": ("LD", "pivots"),
+    "linalg_ldl_factor_ex": ("LD", "pivots", "info"),
     "linalg_lu_factor": ("LU", "pivots"),
     "linalg_lu_factor_ex": ("LU", "pivots", "info"),
     "linalg_polar": ("U", "H"),

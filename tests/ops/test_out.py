@@ -20,9 +20,6 @@ with warnings.catch_warnings():
 pytestmark = pytest.mark.filterwarnings("ignore")
 # Ours has no such argument, and why.
 WITHOUT = {
-    "linalg.ldl_factor": "there is no such decomposition",
-    "linalg.ldl_factor_ex": "there is no such decomposition",
-    "linalg.ldl_solve": "there is no such decomposition",
     "hash_tensor": "there is no such function",
     "linspace": "below, in the form that a factory has",
     "logspace": "below, in the form that a factory has",

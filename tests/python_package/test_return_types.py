@@ -25,6 +25,8 @@ CALLS = {
     "linalg_lstsq": lambda fw, a: fw.linalg.lstsq(a, a),
     "linalg_lu": lambda fw, a: fw.linalg.lu(a),
     "linalg_lu_factor": lambda fw, a: fw.linalg.lu_factor(a),
+    "linalg_ldl_factor": lambda fw, a: fw.linalg.ldl_factor(a),
+    "linalg_ldl_factor_ex": lambda fw, a: fw.linalg.ldl_factor_ex(a),
     "linalg_lu_factor_ex": lambda fw, a: fw.linalg.lu_factor_ex(a),
     "linalg_polar": lambda fw, a: fw.linalg.polar(a),
     "linalg_qr": lambda fw, a: fw.linalg.qr(a),

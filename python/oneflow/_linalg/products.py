@@ -80,7 +80,7 @@ def matrix_norm(
         if ord == "nuc":
             result = values.sum(-1)
         elif ord == 2:
-            result = values.amax(-1)
+            result = _greatest(values, -1)
         else:
             result = values.amin(-1)
         if keepdim:
@@ -91,7 +91,12 @@ def matrix_norm(
     if not keepdim and over > summed:
         over -= 1
     sums = vector_norm(A, 1, summed, keepdim)
-    return given(sums.amax(over, keepdim=keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim), out)
+    return given(_greatest(sums, over, keepdim) if ord > 0 else sums.amin(over, keepdim=keepdim), out)
+
+
+def _greatest(norms: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """The greatest of norms; of none it is zero."""
+    return norms.amax(dim, keepdim=keepdim) if norms.shape[dim] else norms.sum(dim, keepdim=keepdim)
 
 
 def _wrap(d: int, ndim: int) -> int:
