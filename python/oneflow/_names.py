@@ -90,6 +90,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "ger",
         "range",
     ),
+    "_functions.fake_quantize": ("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"),
     "_functions.gamma_draws": ("_sample_dirichlet",),
     "_functions.storages": ("detach_copy", "from_file", "split_copy", "view_as_complex_copy", "view_as_real_copy"),
     "_ops": ("ops",),
