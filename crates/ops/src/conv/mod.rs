@@ -23,9 +23,13 @@ pub(crate) fn expand(name: &str, what: &str, v: &[i64], spatial: usize) -> Resul
     }
 }
 
-/// torch's order for a tensor whose channels are innermost (4 or 5 dimensions).
+/// torch's order for a tensor whose channels are innermost: images, volumes, and sequences as images of one row.
 pub(crate) fn is_channels_last(t: &Tensor) -> bool {
-    let (sizes, strides) = (t.sizes(), t.strides());
+    let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
+    if sizes.len() == 3 {
+        strides.insert(2, sizes[2].saturating_mul(strides[2]));
+        sizes.insert(2, 1);
+    }
     let n = sizes.len();
     if !(n == 4 || n == 5) || strides[1] == 0 {
         return false;
@@ -40,15 +44,25 @@ pub(crate) fn is_channels_last(t: &Tensor) -> bool {
     true
 }
 
+/// Strides with the channels innermost.
+fn channels_last_strides(sizes: &[i64]) -> Result<Dims> {
+    let (mut image, format) =
+        (Dims::from_slice(sizes), if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" });
+    if sizes.len() == 3 {
+        image.insert(2, 1);
+    }
+    let mut strides = elementwise::channels_last(format, &image)?.unwrap_or_else(|| contiguous_strides(&image));
+    if sizes.len() == 3 {
+        strides.remove(2);
+    }
+    Ok(strides)
+}
+
 /// A result whose channels are innermost where those of one of the inputs are.
 pub(crate) fn push_image(c: &Call<'_>, like: &[In], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
     let device = c.t(like[0])?.device();
-    let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
     match like.iter().any(|i| c.opt(*i).is_some_and(is_channels_last)) {
-        true => {
-            let strides = elementwise::channels_last(format, sizes)?.unwrap_or_else(|| contiguous_strides(sizes));
-            outs.push_strided(dtype, device, Dims::from_slice(sizes), strides)
-        }
+        true => outs.push_strided(dtype, device, Dims::from_slice(sizes), channels_last_strides(sizes)?),
         false => outs.push(dtype, device, sizes),
     }
 }
@@ -58,7 +72,11 @@ pub(crate) fn laid_out(y: Tensor, like: &[&Tensor]) -> Result<Tensor> {
     if !like.iter().any(|t| is_channels_last(t)) {
         return Ok(y);
     }
-    y.contiguous_with(Some(if y.ndim() == 5 { "channels_last_3d" } else { "channels_last" }))
+    match y.ndim() {
+        3 => y.unsqueeze(2)?.contiguous_with(Some("channels_last"))?.squeeze_dim(&[2]),
+        5 => y.contiguous_with(Some("channels_last_3d")),
+        _ => y.contiguous_with(Some("channels_last")),
+    }
 }
 
 /// The input with a batch dimension, and whether one was added.

@@ -101,6 +101,17 @@ fn spatial_axes(c: &Call<'_>) -> u32 {
     (2..n).fold(0, |m, d| m | 1 << d)
 }
 
+/// Whether channels stay last where they are last in the input: torch's adaptive maxima of volumes are contiguous.
+fn follows_input(c: &Call<'_>) -> Result<bool> {
+    let is_adaptive = c.ints(native_max_pool::KERNEL_SIZE)?.contains(&0);
+    Ok(!(is_adaptive && c.t(native_max_pool::INPUT)?.ndim() == 5))
+}
+
+/// A result in the layout of `like`, contiguous without one.
+fn push_pooled(c: &Call<'_>, x: &Tensor, like: &[In], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
+    if like.is_empty() { outs.push(dtype, x.device(), sizes) } else { push_image(c, like, dtype, sizes, outs) }
+}
+
 fn max_windows(c: &Call<'_>) -> Result<SmallVec<[MaxPoolAxis; 4]>> {
     let (kernel, stride) = (c.ints(native_max_pool::KERNEL_SIZE)?, c.ints(native_max_pool::STRIDE)?);
     let (padding, dilation) = (c.ints(native_max_pool::PADDING)?, c.ints(native_max_pool::DILATION)?);
@@ -124,8 +135,9 @@ pub static MAX: OpDef = OpDef {
                 x.dtype().scalar_type_name()
             )));
         }
-        push_image(c, &[native_max_pool::INPUT], x.dtype(), &sizes, outs)?;
-        push_image(c, &[native_max_pool::INPUT], DType::I64, &sizes, outs)
+        let like: &[In] = if follows_input(c)? { &[native_max_pool::INPUT] } else { &[] };
+        push_pooled(c, x, like, x.dtype(), &sizes, outs)?;
+        push_pooled(c, x, like, DType::I64, &sizes, outs)
     },
     kernel: Kernel::Prim {
         prim: &MAX_POOL,
@@ -191,8 +203,9 @@ pub static MAX: OpDef = OpDef {
         let columns = columns.masked_fill(&valid.logical_not()?, least)?;
         let [values, tap] = columns.max_dim(-1, true)?;
         let indices = place.expand(columns.sizes())?.gather(-1, &tap)?;
-        outs.give(laid_out(values.squeeze_dim(&[-1])?, &[x])?);
-        outs.give(laid_out(indices.squeeze_dim(&[-1])?, &[x])?);
+        let like: &[&Tensor] = if follows_input(c)? { &[x] } else { &[] };
+        outs.give(laid_out(values.squeeze_dim(&[-1])?, like)?);
+        outs.give(laid_out(indices.squeeze_dim(&[-1])?, like)?);
         Ok(())
     }),
     grad: Grad::Rule {
@@ -352,7 +365,9 @@ pub static AVG: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(native_avg_pool::INPUT)?;
-        push_image(c, &[native_avg_pool::INPUT], x.dtype(), &with_size(x, c.ints(native_avg_pool::OUTPUT_SIZE)?), outs)
+        // Means of volumes are contiguous in torch.
+        let like: &[In] = if x.ndim() == 5 { &[] } else { &[native_avg_pool::INPUT] };
+        push_pooled(c, x, like, x.dtype(), &with_size(x, c.ints(native_avg_pool::OUTPUT_SIZE)?), outs)
     },
     kernel: Kernel::Prim {
         prim: &AVG_POOL,
@@ -365,7 +380,7 @@ pub static AVG: OpDef = OpDef {
         let x = c.t(native_avg_pool::INPUT)?;
         let axes = avg_axes(c, &x.sizes()[2..], c.ints(native_avg_pool::OUTPUT_SIZE)?)?;
         let y = along_dims(x, &avg_matrices(c, x, &axes)?, false)?;
-        outs.give(laid_out(y, &[x])?);
+        outs.give(if x.ndim() == 5 { y.contiguous()? } else { laid_out(y, &[x])? });
         Ok(())
     }),
     grad: Grad::Rule {

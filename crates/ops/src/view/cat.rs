@@ -21,6 +21,18 @@ fn has_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// Strides of the tensors' concatenation: channels stay last where they are last in all of them.
+pub(super) fn joined_strides(mut parts: impl Iterator<Item = (Dims, Dims)>, sizes: &[i64]) -> Result<Dims> {
+    let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
+    if matches!(sizes.len(), 4 | 5)
+        && parts.all(|(sizes, strides)| has_channels_last(&sizes, &strides))
+        && let Some(strides) = channels_last(format, sizes)?
+    {
+        return Ok(strides);
+    }
+    Ok(contiguous_strides(sizes))
+}
+
 /// The tensors that count: torch ignores 1-D empty ones.
 fn kept<'a>(c: &Call<'a>) -> Vec<(usize, &'a Tensor)> {
     c.ins.iter().enumerate().filter_map(|(i, t)| t.map(|t| (i, t))).filter(|(_, t)| t.sizes() != [0]).collect()
@@ -73,15 +85,9 @@ Example::
             }
             sizes[dim] += t.sizes()[dim];
         }
-        // Channels stay last where they are last in all of them.
-        let format = if sizes.len() == 5 { "channels_last_3d" } else { "channels_last" };
-        if matches!(sizes.len(), 4 | 5)
-            && kept.iter().all(|(_, t)| has_channels_last(t.sizes(), t.strides()))
-            && let Some(strides) = channels_last(format, &sizes)?
-        {
-            return outs.push_strided(dtype, first.device(), sizes, strides);
-        }
-        outs.push(dtype, first.device(), &sizes)
+        let parts = kept.iter().map(|(_, t)| (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides())));
+        let strides = joined_strides(parts, &sizes)?;
+        outs.push_strided(dtype, first.device(), sizes, strides)
     },
     kernel: Kernel::Prim {
         prim: &CONCAT,
