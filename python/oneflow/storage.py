@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,19 @@ def _from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedS
     if nbytes == 0:
         return UntypedStorage(0)
     mapped = numpy.memmap(path, dtype="uint8", mode="r+" if shared else "c", shape=(nbytes,))
+    if shared:
+        _FILES[mapped.ctypes.data] = str(filename)
+        weakref.finalize(mapped, _FILES.pop, mapped.ctypes.data, None)
     return oneflow.from_numpy(mapped).untyped_storage()
+
+
+# Files whose bytes are mapped and shared, by the address of their first byte.
+_FILES: dict[int, str] = {}
+
+
+def _file_name(self: UntypedStorage) -> str | None:
+    """The name of the file that shares its bytes with the storage, as ``from_file`` was given it; None without one."""
+    return _FILES.get(self.data_ptr()) if self.device.type == "cpu" else None
 
 
 def _setitem(self: UntypedStorage, index: Any, value: Any) -> None:
@@ -192,6 +205,8 @@ for _name, _method in {
     "copy_": _copy_from,
     "fill_": _fill,
     "from_file": staticmethod(_from_file),
+    "filename": property(_file_name),
+    "_get_filename": _file_name,
     # Lets `oneflow.asarray` and others take the bytes as they are.
     "__dlpack__": lambda self, **options: self._tensor().__dlpack__(**options),
     "__dlpack_device__": lambda self: self._tensor().__dlpack_device__(),
@@ -202,7 +217,6 @@ for _name, _method in {
     "type": lambda self: "oneflow.storage.UntypedStorage",
     "byteswap": _byteswap,
     "get_device": lambda self: self._tensor().get_device(),
-    "filename": property(lambda self: None),
     "cpu": _on_cpu,
     "untyped": lambda self: self,
     "__repr__": _show,
@@ -318,9 +332,13 @@ class TypedStorage:
         """The number of the device; -1 in host memory."""
         return self._tensor().get_device()
 
-    def filename(self) -> None:
-        """No storage remembers the file that it was read from."""
-        return None
+    @property
+    def filename(self) -> str | None:
+        """The name of the file that shares its bytes with the storage, None without one."""
+        return _file_name(self._untyped_storage)
+
+    def _get_filename(self) -> str | None:
+        return self.filename
 
     def _tensor(self) -> Tensor:
         """The elements as a 1-D tensor that shares them."""

@@ -3,7 +3,7 @@
 use crate::entry::{self, Action, Entry};
 use crate::gate::{OrPending, enter};
 use crate::object::{self, TensorObj, set_tensor_type, tensor_of, wrap_as};
-use crate::{attrs, convert, create, dlpack, index, methods, numpy, operators, placed, value};
+use crate::{attrs, classes, convert, create, dlpack, index, methods, numpy, operators, placed, value};
 use oneflow_core::base::{Device, Error, Result};
 use oneflow_core::{Tensor, default_dtype};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
@@ -31,6 +31,9 @@ unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: 
                         return Err(Error::type_(format!("new() got an unexpected keyword argument '{k}'")));
                     }
                 }
+                if let Ok(device) = kwargs.get_item("device") {
+                    only_on_the_cpu(&device)?;
+                }
                 if let Ok(data) = kwargs.get_item("data") {
                     let t = construct(py, &[data.as_ptr()])?;
                     return wrap_as(py, class, placed::constructed(py, t, placement, sbp)?);
@@ -41,6 +44,17 @@ unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: 
             wrap_as(py, class, placed::constructed(py, construct(py, &items)?, placement, sbp)?)
         }
     })
+}
+
+/// The old constructor takes a device only to refuse others than its own.
+fn only_on_the_cpu(device: &Bound<'_, PyAny>) -> Result<()> {
+    match classes::device_of(device).pend(device.py())? {
+        Some(d) if d.kind != Device::CPU.kind => Err(Error::runtime(format!(
+            "legacy constructor expects device type: cpu but device type: {} was passed",
+            d.kind.name()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 unsafe fn construct(py: Python<'_>, items: &[*mut PyObject]) -> Result<Tensor> {

@@ -247,14 +247,11 @@ impl<'a> Frame<'a> {
                         }
                     }
                 }
-                // There is one layout.
+                // Other layouts are forms, which are looked for once no overload fits.
                 "layout" if o.factory => {
                     let strided = classes::strided(py).pend(py)?;
                     if object != ffi::Py_None() && object != strided.as_ptr() {
-                        return Err(Error::not_implemented(format!(
-                            "{}(): only layout=strided is supported",
-                            o.op.sig.name
-                        )));
+                        return Ok(Err(Misfit::Unexpected(name)));
                     }
                 }
                 "pin_memory" if o.factory && object == ffi::Py_None() => {}

@@ -95,7 +95,7 @@ pub fn coalesce(t: &Tensor) -> Result<Tensor> {
     if coo.nnz() < 2 || n == 0 {
         return make(&coo.indices, &coo.values, sizes, true);
     }
-    let [sorted, order] = flat_index(coo, sizes)?.sort_with(0, false, true)?;
+    let [sorted, order] = flat_index(coo, sizes)?.sort_with(0, false, Some(true))?;
     let nnz = coo.nnz();
     let first = sorted.slice(0, Some(0), Some(1), 1)?.eq(&sorted.slice(0, Some(0), Some(1), 1)?)?;
     let changes = sorted.slice(0, Some(1), Some(nnz), 1)?.ne(&sorted.slice(0, Some(0), Some(nnz - 1), 1)?)?;

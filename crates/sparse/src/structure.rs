@@ -154,7 +154,7 @@ pub fn index_select(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
     if index.lt(0i64)?.logical_or(&index.ge(size)?)?.nonzero()?.numel() > 0 {
         return Err(Error::index(format!("{}(): index out of range for dimension {dim} of size {size}", c.name())));
     }
-    let [sorted, order] = coo.indices.select(0, r)?.sort_with(0, false, true)?;
+    let [sorted, order] = coo.indices.select(0, r)?.sort_with(0, false, Some(true))?;
     let (of_index, of_entry) = matches(&sorted, &index)?;
     let (indices, values) = kept(coo, &order.index_select(0, &of_entry)?)?;
     make(&with_row(&indices, r, Some(&of_index))?, &values, &sizes, false)

@@ -39,7 +39,31 @@ def _find(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, A
         trying.discard(name)
 
 
+_WITHOUT_ENTRIES = ("zeros", "empty", "zeros_like", "new_zeros", "new_empty")
+
+
+def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """A tensor of another layout than strided: in COO, without entries."""
+    layout = kwargs["layout"]
+    if layout is not oneflow.sparse_coo or name not in _WITHOUT_ENTRIES:
+        given = ", or sparse_coo" if name in _WITHOUT_ENTRIES else ""
+        raise NotImplementedError(f"{name}(): only layout=strided{given} is supported, got {layout}")
+    rest = {key: value for key, value in kwargs.items() if key not in ("layout", "pin_memory", "requires_grad")}
+    device = rest.pop("device", None)
+    likes = [a for a in (*args, *rest.values()) if isinstance(a, Tensor)]
+    if device is None:
+        device = likes[0].device if likes else oneflow.get_default_device()
+    dense = getattr(Tensor if is_method else oneflow, name)(*args, **rest, device="meta")
+    at = oneflow.empty((dense.dim(), 0), dtype=oneflow.int64, device=device)
+    values = oneflow.empty((0,), dtype=dense.dtype, device=device)
+    return oneflow.sparse_coo_tensor(
+        at, values, tuple(dense.shape), requires_grad=bool(kwargs.get("requires_grad")), is_coalesced=True
+    )
+
+
 def _called(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs.get("layout") not in (None, oneflow.strided):
+        return _in_layout(name, is_method, args, kwargs)
     if name in _FORMS:
         form, signature = _FORMS[name]
         named = {"input" if key == "x" and "input" in signature.parameters else key: v for key, v in kwargs.items()}

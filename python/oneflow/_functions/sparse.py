@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import oneflow
@@ -459,14 +460,33 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 def text(tensor: Tensor) -> str:
     """The parts of a sparse tensor, as printed."""
-    at, kept = (str(part) for part in (tensor._indices(), tensor._values()))
     pad = " " * 7
-    lines = (
-        f"indices={at}".replace("\n", "\n" + pad + " " * 8),
-        f"values={kept}".replace("\n", "\n" + pad + " " * 7),
-        f"size={tuple(tensor.shape)}, nnz={tensor._nnz()}, layout={tensor.layout}",
-    )
-    return "tensor(" + (",\n" + pad).join(lines) + (", requires_grad=True)" if tensor.requires_grad else ")")
+    parts = {"indices": tensor._indices().detach(), "values": tensor._values().detach()}
+    lines = [
+        f"{name}={_elements(part)}".replace("\n", "\n" + pad + " " * (len(name) + 1)) for name, part in parts.items()
+    ]
+    words = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if tensor.dtype not in (oneflow.get_default_dtype(), oneflow.complex64, oneflow.int64, oneflow.bool):
+        words.append(f"dtype={tensor.dtype}")
+    words.append(f"layout={tensor.layout}")
+    if tensor.grad_fn is not None:
+        words.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        words.append("requires_grad=True")
+    last = ""
+    for word in words:
+        if last and len(pad) + len(last) + len(word) + 2 > 80:
+            lines.append(last)
+            last = word
+        else:
+            last = f"{last}, {word}" if last else word
+    return "tensor(" + (",\n" + pad).join([*lines, last]) + ")"
+
+
+def _elements(part: Tensor) -> str:
+    """A dense part as printed, without its dtype, and with its size where it is empty."""
+    shown = re.sub(r"(, size=\([^()]*\))?(, dtype=[\w.]+)?\)$", "", str(part))
+    return f"{shown}, size={tuple(part.shape)})" if part.numel() == 0 else f"{shown})"
 
 
 _OWN = (

@@ -287,6 +287,11 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     """
     import oneflow
 
+    if device is not None and oneflow.device(device).type != self.device.type:
+        raise RuntimeError(
+            f"legacy constructor expects device type: {self.device.type} but device type: "
+            f"{oneflow.device(device).type} was passed"
+        )
     where: Any
     if self.is_global and device is None:
         where = {"placement": self.placement, "sbp": self.sbp}

@@ -41,7 +41,12 @@ fn two_reals(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             b.scalar_type_name()
         )));
     }
-    super::push_broadcast(c, a.to_complex(), outs)
+    super::push_broadcast(c, of_parts(a), outs)
+}
+
+/// The complex dtype whose parts have this dtype.
+pub(super) fn of_parts(parts: DType) -> DType {
+    if parts == DType::F16 { DType::C32 } else { parts.to_complex() }
 }
 
 pub(super) const OF_REALS: OpDef = OpDef {
@@ -52,6 +57,7 @@ pub(super) const OF_REALS: OpDef = OpDef {
         vec![t(&[5], &[5]), t(&[3, 4], &[4]), t(&[], &[])]
     },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
+    limited: Limited::COMPLEX,
     ..binary::ARITH
 };
 

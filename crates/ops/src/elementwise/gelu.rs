@@ -38,7 +38,7 @@ Example::
 
     >>> oneflow.nn.functional.gelu(oneflow.tensor([0., 1.]))
     tensor([0.0000, 0.8413])",
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     infer: |c, outs| {
         is_tanh(c)?;
         unary::floating(c, outs)

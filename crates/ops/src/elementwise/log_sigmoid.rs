@@ -23,6 +23,6 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(log_sigmoid::INPUT, || c.g()?.mul(&c.x(log_sigmoid::INPUT)?.neg()?.sigmoid()?)),
     },
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     ..unary::FLOAT
 };

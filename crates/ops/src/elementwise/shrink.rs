@@ -58,7 +58,7 @@ Example::
     },
     kernel: Kernel::Elementwise(|c, o, p| unary::with_scalars(c, o, p, &SOFT_EXPR, &[softshrink::LAMBD.any()])),
     grad: SHRINK_GRAD,
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     ..unary::FLOAT
 };
 

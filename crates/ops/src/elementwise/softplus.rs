@@ -44,7 +44,7 @@ Example::
             out.set(softplus::INPUT, || c.g()?.softplus_backward(c.x(softplus::INPUT)?, beta, threshold))
         },
     },
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     ..unary::FLOAT
 };
 

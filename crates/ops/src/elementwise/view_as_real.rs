@@ -50,7 +50,7 @@ Example::
     faces: Faces::FN,
     infer: |c, outs| {
         let x = c.t(view_as_complex::INPUT)?;
-        if !matches!(x.dtype(), DType::F32 | DType::F64) {
+        if !matches!(x.dtype(), DType::F16 | DType::F32 | DType::F64) {
             return Err(Error::not_implemented(format!(
                 "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
                 x.dtype().scalar_type_name()
@@ -77,7 +77,7 @@ Example::
         outs.view_as(
             view_as_complex::INPUT,
             x,
-            x.dtype().to_complex(),
+            super::complex::of_parts(x.dtype()),
             Dims::from_slice(sizes),
             strides,
             x.offset() / 2,

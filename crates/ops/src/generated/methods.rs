@@ -1491,10 +1491,10 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `softshrink(Tensor input, Scalar lambd=0.5) -> Tensor`
     fn softshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor>;
-    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
+    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)`
     fn sort(&self, dim: i64, descending: bool) -> Result<[Tensor; 2]>;
-    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
-    fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]>;
+    /// `sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)`
+    fn sort_with(&self, dim: i64, descending: bool, stable: Option<bool>) -> Result<[Tensor; 2]>;
     /// `special_entr(Tensor input) -> Tensor`
     fn special_entr(&self) -> Result<Tensor>;
     /// `special_erfcx(Tensor input) -> Tensor`
@@ -7265,11 +7265,11 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn sort_with(&self, dim: i64, descending: bool, stable: bool) -> Result<[Tensor; 2]> {
+    fn sort_with(&self, dim: i64, descending: bool, stable: Option<bool>) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::index::sort::OP,
             ins: &[Some(self)],
-            args: &[Arg::Int(dim), Arg::Bool(descending), Arg::Bool(stable)],
+            args: &[Arg::Int(dim), Arg::Bool(descending), stable.map_or(Arg::None, Arg::Bool)],
             dest: Dest::Fresh,
         };
         many(&call)

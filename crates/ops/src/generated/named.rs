@@ -4474,7 +4474,7 @@ pub mod softshrink {
     pub const RESULT: Out = Out::nth(0);
 }
 
-/// `sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)`
+/// `sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)`
 pub mod sort {
     use super::*;
     pub const INPUT: In = In::nth(0);

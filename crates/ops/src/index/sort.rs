@@ -19,7 +19,7 @@ pub(super) fn back(c: &GradCall<'_>, dim: i64) -> Result<Tensor> {
 
 pub static OP: OpDef = OpDef {
     sig: Sig::parse(
-        "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, Tensor indices)",
+        "sort(Tensor input, int dim=-1, bool descending=False, *, bool? stable=False) -> (Tensor values, Tensor indices)",
     ),
     doc: "The elements in order along a dimension (stable), and where they came from. NaN counts as the greatest.
 
