@@ -107,8 +107,10 @@ def _give(qualname: str, key: str, fn: Callable[..., Any]) -> None:
         op.kernels[_KEYS.get(key, key.lower())] = fn
 
 
-def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
+def define(qualname: Any, schema: str, alias_analysis: str = "", *, lib: Any = None, tags: Any = ()) -> Any:
     """Define an op: ``define("demo::twice", "(Tensor x) -> Tensor")``.
+
+    The older form ``@define(library, "twice(Tensor x) -> Tensor")`` decorates the op's kernel for every device.
 
     Example::
 
@@ -117,13 +119,22 @@ def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> No
         >>> oneflow.ops.docs_b.half(oneflow.ones(1))
         tensor([0.5000])
     """
-    _ops.define(qualname, schema)
+    if not isinstance(qualname, Library):
+        _ops.define(qualname, schema)
+        return None
+    library, name = qualname, qualname.define(schema, alias_analysis, tags=tags)
+
+    def give(fn: Callable[..., Any]) -> Callable[..., Any]:
+        library.impl(name.rpartition("::")[2], fn)
+        return fn
+
+    return give
 
 
-def impl(
-    qualname: str, types: str | Iterable[str], func: Callable[..., Any] | None = None, *, lib: Any = None
-) -> Callable[..., Any]:
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None, dispatch_key: str = "") -> Callable[..., Any]:
     """Give a kernel for devices of ``types`` ("cpu", "cuda" or "default"); a decorator without ``func``.
+
+    The older form ``@impl(library, "next", "CPU")`` names a library, one of its ops and a dispatch key.
 
     Example::
 
@@ -134,6 +145,15 @@ def impl(
         >>> oneflow.ops.docs_c.next(oneflow.ones(1))
         tensor([2.])
     """
+
+    if isinstance(qualname, Library):
+        library, key_of_library = qualname, func or dispatch_key
+
+        def implement(fn: Callable[..., Any]) -> Callable[..., Any]:
+            library.impl(types, fn, key_of_library)
+            return fn
+
+        return implement
 
     def give(fn: Callable[..., Any]) -> Callable[..., Any]:
         for key in [types] if isinstance(types, str) else types:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import oneflow
 import pytest
+import torch
 from oneflow import Tensor, library
 
 
@@ -121,3 +122,23 @@ def test_a_rule_for_batches_sees_all_samples_at_once():
     assert grad.tolist() == (y * 2).expand(2, 3).tolist()
     # Without samples the kernel runs.
     assert scaled(x, y.expand(2, 3), 1.0).tolist() == (x * y).tolist()
+
+
+def test_older_decorators_name_a_library():
+    results = []
+    for fw in (oneflow, torch):
+        library = fw.library.Library("older_forms", "DEF")
+        library.define("scaled(Tensor x, int n) -> Tensor")
+
+        @fw.library.impl(library, "scaled", "CPU")
+        def scaled(x, n):
+            return x * n
+
+        @fw.library.define(library, "shifted(Tensor x) -> Tensor")
+        def shifted(x):
+            return x + 1
+
+        x = fw.ones(2)
+        results.append((fw.ops.older_forms.scaled(x, 3).tolist(), fw.ops.older_forms.shifted(x).tolist()))
+        assert scaled(x, 2).tolist() == [2.0, 2.0]
+    assert results[0] == results[1]
