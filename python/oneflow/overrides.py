@@ -6,7 +6,9 @@ objects; this file calls their classes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -18,6 +20,10 @@ from oneflow._oneflow import Tensor
 
 __all__ = [
     "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "has_torch_function_unary",
@@ -40,6 +46,8 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
         >>> oneflow.overrides.has_torch_function((oneflow.ones(1), 2))
         False
     """
+    if not isinstance(relevant_args, Iterable):
+        raise TypeError(f"expected a sequence, got {type(relevant_args).__name__}")
     return _C._has_torch_function(*relevant_args)
 
 
@@ -202,6 +210,24 @@ class DisableTorchFunctionSubclass:
         _C._set_torch_function_enabled(self._was)
 
 
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Context manager: neither a class nor a mode receives calls inside."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes, _local.modes = _modes(), []
+        for _ in self._modes:
+            _C._count_torch_function_modes(False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _local.modes = self._modes
+        for _ in self._modes:
+            _C._count_torch_function_modes(True)
+        super().__exit__(kind, value, traceback)
+
+
 # ---- modes
 
 _local = threading.local()
@@ -213,6 +239,18 @@ def _modes() -> list[TorchFunctionMode]:
     except AttributeError:
         _local.modes = []
         return _local.modes
+
+
+def _n_modes() -> int:
+    return len(_modes())
+
+
+def _get_current_function_mode() -> TorchFunctionMode | None:
+    return _modes()[-1] if _modes() else None
+
+
+def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
+    return list(_modes())
 
 
 class TorchFunctionMode:
@@ -255,30 +293,133 @@ BaseTorchFunctionMode = TorchFunctionMode
 # ---- names
 
 
-@functools.cache
-def get_overridable_functions() -> dict[Any, list[Any]]:
-    """Return the functions that honour ``__torch_function__``, by the namespace they are in."""
+# Functions that make tensors, or ask and set what belongs to the process, by namespace: they take no tensor that could
+# answer.
+_IGNORED = {
+    "": """
+        arange are_deterministic_algorithms_enabled as_strided as_tensor asarray autocast_decrement_nesting
+        autocast_increment_nesting bartlett_window blackman_window broadcast_shapes can_cast clear_autocast_cache
+        compile device dtype empty empty_permuted empty_strided enable_grad eye fill finfo from_dlpack from_file
+        from_numpy frombuffer full get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+        get_default_device get_default_dtype get_deterministic_debug_mode get_device_module
+        get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state hamming_window
+        hann_window iinfo inference_mode initial_seed is_anomaly_check_nan_enabled is_anomaly_enabled
+        is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+        is_deterministic_algorithms_warn_only_enabled is_grad_enabled is_inference_mode_enabled is_storage is_tensor
+        is_warn_always_enabled kaiser_window layout linspace load logspace manual_seed memory_format no_grad normal
+        ones promote_types rand rand_like randint randint_like randn randn_like randperm range result_type save
+        scalar_tensor seed set_anomaly_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
+        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_default_device
+        set_default_dtype set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision
+        set_flush_denormal set_grad_enabled set_num_interop_threads set_num_threads set_printoptions set_rng_state
+        set_warn_always sparse_coo_tensor tensor tril_indices triu_indices typename use_deterministic_algorithms
+        vander vmap zeros
+    """,
+    "functional": "broadcast_shapes",
+    "nn.functional": "hardsigmoid hardswish sigmoid tanh upsample upsample_bilinear upsample_nearest",
+    "nn.init": """
+        calculate_gain constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform
+        xavier_normal xavier_uniform
+    """,
+    "Tensor": """
+        __class__ __delattr__ __delitem__ __dir__ __getattribute__ __hash__ __init__ __init_subclass__ __iter__
+        __new__ __setattr__ __subclasshook__ __torch_function__ _make_subclass _typed_storage as_subclass new
+        new_empty new_empty_strided new_full new_ones new_tensor new_zeros stride to_sparse_coo unflatten
+    """,
+    "fft": "fftfreq rfftfreq",
+}
+_NAMESPACES = ("", "functional", "nn.functional", "nn.init", "Tensor", "linalg", "fft", "special")
+
+
+def _namespace(name: str) -> Any:
     import oneflow
 
-    places = {oneflow: oneflow._oneflow, oneflow.nn.functional: oneflow.nn.functional, Tensor: Tensor}
-    return {
-        place: [f for name in dir(source) if not name.startswith("__") and callable(f := getattr(source, name))]
-        for place, source in places.items()
-    }
+    return functools.reduce(getattr, filter(None, name.split(".")), oneflow)
+
+
+def _asks(function: Any) -> bool:
+    """Whether an attribute of a namespace is a function, and neither a class nor a module nor a constant."""
+    return callable(function) and not isinstance(function, type)
+
+
+@functools.cache
+def get_overridable_functions() -> dict[Any, list[Any]]:
+    """Return the functions that honour ``__torch_function__``, by the namespace they are in; of properties the getters.
+
+    Example::
+
+        >>> oneflow.add in oneflow.overrides.get_overridable_functions()[oneflow]
+        True
+    """
+    ignored = get_ignored_functions()
+    found: dict[Any, list[Any]] = {}
+    for name in _NAMESPACES:
+        place = _namespace(name)
+        for leaf in dir(place):
+            if place is not Tensor and (leaf.startswith("_") or leaf.endswith("_") or not leaf[0].islower()):
+                continue
+            value = inspect.getattr_static(place, leaf, None) if place is Tensor else None
+            if place is Tensor and (getattr(object, leaf, None) is value or leaf in ("__weakref__", "__dict__")):
+                continue
+            if not callable(value) and hasattr(value, "__get__") and hasattr(value, "__set__"):
+                found.setdefault(value, []).append(value.__get__)
+            elif _asks(value := getattr(place, leaf, None)) and value not in ignored:
+                found.setdefault(place, []).append(value)
+    return found
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Any, Callable[..., int]]:
+    """Map each overridable function to one with the same parameters that returns -1.
+
+    Example::
+
+        >>> oneflow.overrides.get_testing_overrides()[oneflow.add](1, 2)
+        -1
+    """
+    functions = dict.fromkeys(f for group in get_overridable_functions().values() for f in group)
+    return {function: _dummy(function) for function in functions}
+
+
+def _dummy(function: Any) -> Callable[..., int]:
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    if getattr(function, "__name__", None) == "__get__":
+        only = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        override.__signature__ = inspect.Signature(only)  # type: ignore[attr-defined]
+        return override
+    with contextlib.suppress(TypeError, ValueError):
+        signature = inspect.signature(function)
+        bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        override.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=bare, return_annotation=signature.empty
+        )
+    return override
 
 
 def get_default_nowrap_functions() -> set[Any]:
-    """Return the functions whose result is not converted to the class of their argument."""
+    """Return the functions whose result is not converted to the class of their argument.
+
+    Example::
+
+        >>> oneflow.Tensor.grad.__get__ in oneflow.overrides.get_default_nowrap_functions()
+        True
+    """
     return set(_kept_as_they_are())
 
 
 @functools.cache
 def get_ignored_functions() -> set[Any]:
-    """Return the functions that ignore ``__torch_function__``."""
-    import oneflow
+    """Return the functions that ignore ``__torch_function__``.
 
-    names = ("tensor", "from_numpy", "from_dlpack", "is_tensor", "set_grad_enabled", "manual_seed", "save", "load")
-    return {getattr(oneflow, name) for name in names} | {Tensor.as_subclass, Tensor._make_subclass}
+    Example::
+
+        >>> oneflow.zeros in oneflow.overrides.get_ignored_functions()
+        True
+    """
+    places = ((_namespace(place), names.split()) for place, names in _IGNORED.items())
+    return {f for place, names in places for name in names if (f := getattr(place, name, None)) is not None}
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:

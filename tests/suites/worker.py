@@ -138,7 +138,7 @@ def _load(path: Path, kind: str, known: list[str]) -> list[str]:
 
     def execute() -> ModuleType:
         for tool in getattr(kinds.KINDS[kind], "tools", ()):
-            importlib.import_module(tool)
+            kinds.without_empty_lists(importlib.import_module(tool))
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)

@@ -64,7 +64,7 @@ class Constraint:
 
     @classmethod
     def _name(cls) -> str:
-        """The name as messages have it: ``GreaterThan`` for ``greater_than``."""
+        """The name as messages have it: ``GreaterThan`` for ``_GreaterThan``."""
         return "".join(part[0].upper() + part[1:] for part in cls.__name__.split("_") if part)
 
 
@@ -242,7 +242,7 @@ class _Bounds(Constraint):
         return f"{self._name()}({', '.join(bounds)})"
 
 
-class integer_interval(_Bounds):
+class _IntegerInterval(_Bounds):
     """Whole numbers from ``lower_bound`` to ``upper_bound``, both counted.
 
     Example::
@@ -255,14 +255,14 @@ class integer_interval(_Bounds):
         super().__init__(lower_bound, upper_bound, discrete=True)
 
 
-class integer_greater_than_eq(_Bounds):
+class _IntegerGreaterThan(_Bounds):
     """Whole numbers from ``lower_bound`` on."""
 
     def __init__(self, lower_bound: Any) -> None:
         super().__init__(lower_bound, discrete=True)
 
 
-class greater_than(_Bounds):
+class _GreaterThan(_Bounds):
     """Numbers above ``lower_bound``.
 
     Example::
@@ -275,7 +275,7 @@ class greater_than(_Bounds):
         super().__init__(lower_bound, closed=(False, True))
 
 
-class greater_than_eq(_Bounds):
+class _GreaterThanEq(_Bounds):
     """Numbers from ``lower_bound`` on.
 
     Example::
@@ -288,7 +288,7 @@ class greater_than_eq(_Bounds):
         super().__init__(lower_bound)
 
 
-class less_than(_Bounds):
+class _LessThan(_Bounds):
     """Numbers below ``upper_bound``.
 
     Example::
@@ -301,7 +301,7 @@ class less_than(_Bounds):
         super().__init__(None, upper_bound, closed=(True, False))
 
 
-class interval(_Bounds):
+class _Interval(_Bounds):
     """Numbers from ``lower_bound`` to ``upper_bound``.
 
     Example::
@@ -314,7 +314,7 @@ class interval(_Bounds):
         super().__init__(lower_bound, upper_bound)
 
 
-class half_open_interval(_Bounds):
+class _HalfOpenInterval(_Bounds):
     """Numbers from ``lower_bound`` to below ``upper_bound``.
 
     Example::
@@ -334,7 +334,7 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-class multinomial(Constraint):
+class _Multinomial(Constraint):
     """Counts of at most ``upper_bound`` altogether.
 
     Example::
@@ -399,7 +399,7 @@ class _PositiveDefinite(_Symmetric):
         return symmetric if not bool(symmetric.all()) else oneflow.linalg.cholesky_ex(value).info == 0
 
 
-class cat(Constraint):
+class _Cat(Constraint):
     """Regions side by side along a dimension.
 
     Example::
@@ -427,7 +427,7 @@ class cat(Constraint):
         return oneflow.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
 
 
-class stack(cat):
+class _Stack(_Cat):
     """Regions one above the other along a dimension.
 
     Example::
@@ -450,6 +450,16 @@ class stack(cat):
 dependent = _Dependent()
 dependent_property: Callable[..., Any] = _DependentProperty
 independent = _IndependentConstraint
+integer_interval = _IntegerInterval
+integer_greater_than_eq = _IntegerGreaterThan
+greater_than = _GreaterThan
+greater_than_eq = _GreaterThanEq
+less_than = _LessThan
+interval = _Interval
+half_open_interval = _HalfOpenInterval
+multinomial = _Multinomial
+cat = _Cat
+stack = _Stack
 boolean = _Boolean()
 one_hot = _OneHot()
 nonnegative_integer = integer_greater_than_eq(0)

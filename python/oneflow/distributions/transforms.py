@@ -14,6 +14,7 @@ from oneflow.distributions._transforms import (
     SoftplusTransform,
     TanhTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 from oneflow.distributions._vector_transforms import (
@@ -54,3 +55,4 @@ for _name in __all__:
     if isinstance(_class := globals()[_name], type):
         # Under this name they are pickled.
         _class.__module__ = __name__
+_InverseTransform.__module__ = __name__

@@ -31,6 +31,11 @@ class TracerWarning(Warning):
         True
     """
 
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Hide such warnings where they come from this package's own lines."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=r"oneflow\.(?!jit)")
+
 
 class _Traced:
     """What traced modules and functions share."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oneflow._base.lazy import LazyNames as _LazyNames
-from oneflow.nn import attention, functional, grad, image, init, modules, parallel, parameter, utils
+from oneflow.nn import _reduction, attention, functional, grad, image, init, modules, parallel, parameter, utils
 from oneflow.nn.modules import *  # noqa: F403
 from oneflow.nn.modules import __all__ as _layers
 from oneflow.nn.parallel import DataParallel

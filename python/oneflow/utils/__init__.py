@@ -23,6 +23,7 @@ _LAZY = (
     "dlpack",
     "flop_counter",
     "global_view",
+    "module_tracker",
     "tensor",
 )
 

@@ -19,7 +19,8 @@ from oneflow import (  # noqa: F401  (found here too)
 )
 from oneflow._base.refusals import refuse_class
 from oneflow.nn.modules.module import _parse_to
-from oneflow.overrides import DisableTorchFunctionSubclass  # noqa: F401
+from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
+from oneflow.overrides import _n_modes as _len_torch_function_stack  # noqa: F401
 
 # Which libraries PyTorch was built with: decompositions are always there, the layout of oneDNN never is.
 has_lapack = True

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
-class SDPBackend(enum.IntEnum):
-    """The backends that scripts name.
+class SDPBackend(enum.Enum):
+    """The backends that scripts name; ``int`` gives their number.
 
     Example::
 
@@ -28,8 +28,14 @@ class SDPBackend(enum.IntEnum):
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
 
+    def __int__(self) -> int:
+        return int(self.value)
 
-_allowed: list[SDPBackend] = [backend for backend in SDPBackend if backend >= 0]
+    def __index__(self) -> int:
+        return int(self.value)
+
+
+_allowed: list[SDPBackend] = [backend for backend in SDPBackend if backend is not SDPBackend.ERROR]
 
 
 @contextlib.contextmanager

@@ -22,9 +22,12 @@ class LazyModuleMixin:
     """Turns a layer into a lazy one. ``cls_to_become`` is the layer it becomes with its first input."""
 
     cls_to_become: Any = None
+    # Set once the layer's own constructor is over: what that draws would be thrown away.
+    _is_made = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._is_made = True
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)  # type: ignore[attr-defined]
         self._initialize_hook = self.register_forward_pre_hook(  # type: ignore[attr-defined]
             self._infer_parameters, with_kwargs=True
@@ -101,7 +104,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     def reset_parameters(self) -> None:
         """Draw the parameters again, once they have shapes."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
+        if self._is_made and not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
@@ -133,7 +136,7 @@ class _LazyConv(LazyModuleMixin):
 
     def reset_parameters(self) -> None:
         """Draw the parameters again, once they have shapes."""
-        if not self.has_uninitialized_params() and self.in_channels != 0:
+        if self._is_made and not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
