@@ -358,7 +358,7 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
         for leaf in dir(place):
             if place is not Tensor and (leaf.startswith("_") or leaf.endswith("_") or not leaf[0].islower()):
                 continue
-            value = inspect.getattr_static(place, leaf, None) if place is Tensor else None
+            value: Any = inspect.getattr_static(place, leaf, None) if place is Tensor else None
             if place is Tensor and (getattr(object, leaf, None) is value or leaf in ("__weakref__", "__dict__")):
                 continue
             if not callable(value) and hasattr(value, "__get__") and hasattr(value, "__set__"):

@@ -1,6 +1,7 @@
 """Names that few programs use, and what common ones are besides: classes, hooks, tables, draws. Beside PyTorch."""
 
 import oneflow
+import pytest
 import torch
 
 
@@ -100,3 +101,49 @@ def test_a_disabled_block_asks_neither_classes_nor_modes():
         oneflow.ones(2)
         assert _get_current_function_mode_stack() == [mode]
     assert seen == ["ones"]
+
+
+RANGES = [(None, None), (0, 1), (1, 0), (2, 2), (-1e40, 1e40), (float("nan"), 1), (None, float("nan")), (-300, 300)]
+RANGES += [(300, 400), (0.5, 3.2), (-1, 1), (5, None), (0, float("inf"))]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int64", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(("low", "high"), RANGES)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_ranges_of_made_tensors(dtype, low, high):
+    found = []
+    for fw in (oneflow, torch):
+        try:
+            made = fw.testing.make_tensor((500,), dtype=getattr(fw, dtype), device="cpu", low=low, high=high)
+        except ValueError:
+            found.append("ValueError")
+            continue
+        numbers = (fw.view_as_real(made) if made.is_complex() else made).double()
+        # Of integers all values of these ranges come.
+        whole = sorted(set(numbers.tolist())) if dtype in ("bool", "uint8") and numbers.max() < 12 else None
+        found.append((made.dtype.is_complex, bool(numbers.isfinite().all()), whole))
+    assert found[0] == found[1]
+
+
+def test_hooks_may_say_that_they_are_not_written_to_files():
+    def hook(grad):
+        return grad
+
+    assert oneflow.utils.hooks.unserializable_hook(hook) is hook
+    assert hook.__torch_unserializable__
+
+
+def test_a_differentiable_step_keeps_the_rate_that_it_used():
+    slopes = []
+    for fw in (oneflow, torch):
+        start = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+        slope = fw.tensor([0.5, -1.0], dtype=fw.float64, requires_grad=True)
+        param = start.clone()
+        optimizer = fw.optim.ASGD([param], lr=0.9, differentiable=True)
+        ones = {name: fw.ones((), dtype=fw.float64) for name in ("step", "eta", "mu")}
+        optimizer.state[param].update(**ones, ax=fw.zeros(2, dtype=fw.float64))
+        param.grad = slope * slope
+        optimizer.step()
+        (param * fw.tensor([1.0, 3.0], dtype=fw.float64)).sum().backward()
+        slopes.append((start.grad.tolist(), slope.grad.tolist()))
+    torch.testing.assert_close(torch.tensor(slopes[0]), torch.tensor(slopes[1]))

@@ -94,7 +94,7 @@ class PyTorch:
     def name_of(name: str) -> str:
         """The name of a case as PyTorch has it: some are made of names of which the tools take "torch." off."""
         # Cases of overrides are made of the names of modules, which no tool shortens.
-        name = re.sub(r"(?<=::)test_oneflow(__oneflow)?_", "test_torch_", name)
+        name = re.sub(r"(?<=TorchFunctionOverride::)test_oneflow(__oneflow)?_", "test_torch_", name)
         return re.sub(r"o?neflow[._]", "", name)
 
     @staticmethod

@@ -198,6 +198,8 @@ class OneCycleLR(LRScheduler):
         # In the form of PyTorch's state dictionaries, which hold it.
         self._schedule_phases: list[dict[str, Any]] = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
         self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.use_beta1 = "betas" in optimizer.defaults
         if last_epoch == -1:
             self._mark(optimizer, max_lr, base_momentum, max_momentum, div_factor, final_div_factor)
         super().__init__(optimizer, last_epoch)

@@ -175,7 +175,8 @@ def _rprop(p: Tensor, g: Tensor, s: list[Tensor], h: Sequence[float], x: Sequenc
 
 def _asgd(p: Tensor, g: Tensor, s: list[Tensor], h: Sequence[float], x: Sequence[Any]) -> tuple[Tensor, list[Tensor]]:
     lambd, weight_decay = h
-    eta, mu = x[2:4]
+    # The step writes the next ones into these tensors, and the gradient needs those of now.
+    eta, mu = x[2].clone(), x[3].clone()
     g = _decayed(p, g, weight_decay)
     p = p * (1 - lambd * eta) - eta * g
     return p, [p.clone() if float(mu) == 1 else s[0] + (p - s[0]) * mu]

@@ -64,7 +64,7 @@ def make_tensor(
 
     Args:
         shape: sizes.
-        low, high: by default -9 and 9; 0 and 10 for bytes, 0 and 2 for bools.
+        low, high: by default -9 and 9, of integers 10; 0 and 2 for bools. They are cut to what the dtype holds.
         requires_grad: of floating-point and complex tensors.
         noncontiguous: with strides that leave gaps.
         exclude_zero: the least step of the dtype in the place of zeros.
@@ -84,19 +84,16 @@ def make_tensor(
         raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise ValueError("`requires_grad=True` is only supported for floating point and complex dtypes")
-    default = {oneflow.bool: (0, 2), oneflow.uint8: (0, 10)}.get(dtype, (-9, 10 if not dtype.is_floating_point else 9))
-    least, most = default[0] if low is None else low, default[1] if high is None else high
-    if math.isnan(least) or math.isnan(most) or least > most:
-        raise ValueError(f"make_tensor: the range [{least}, {most}) is empty")
+    least, most = _range(dtype, low, high)
     wide = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes and sizes[-1] > 1 else sizes
     if dtype.is_complex:
         part = dtype.to_real()
-        real, imaginary = (oneflow.empty(wide, dtype=part, device=device).uniform_(least, most) for _ in range(2))
+        real, imaginary = (_uniform(oneflow.empty(wide, dtype=part, device=device), least, most) for _ in range(2))
         made = oneflow.complex(real, imaginary).to(dtype)
     elif dtype.is_floating_point:
-        made = oneflow.empty(wide, dtype=dtype, device=device).uniform_(least, most)
+        made = _uniform(oneflow.empty(wide, dtype=dtype, device=device), least, most)
     else:
-        made = oneflow.randint(math.floor(least), max(math.ceil(most), math.floor(least) + 1), wide, device=device)
+        made = oneflow.randint(math.ceil(least), math.ceil(most), wide, device=device)
         made = made.to(dtype)
     if wide != sizes:
         made = made[..., ::2]
@@ -108,3 +105,43 @@ def make_tensor(
     if memory_format is not None:
         made = made.contiguous(memory_format=memory_format)
     return made.requires_grad_(requires_grad) if requires_grad else made
+
+
+def _range(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
+    """The bounds, by default those that PyTorch takes, inside of what the dtype holds."""
+    is_integral = not (dtype.is_floating_point or dtype.is_complex)
+    least: float
+    most: float
+    if dtype == oneflow.bool:
+        least, most = 0, 2
+    elif is_integral:
+        least, most = oneflow.iinfo(dtype).min, oneflow.iinfo(dtype).max + (dtype != oneflow.int64)
+    else:
+        limits = oneflow.finfo(dtype)
+        least, most = limits.min, limits.max
+    low = (0 if dtype == oneflow.bool else -9) if low is None else low
+    high = (2 if dtype == oneflow.bool else 10 if is_integral else 9) if high is None else high
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    if low == high and not is_integral:
+        warnings.warn(
+            "Passing `low==high` to `oneflow.testing.make_tensor` for floating or complex types is deprecated; use "
+            "`oneflow.full(...)` instead.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    elif low >= high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    elif high < least or low >= most:
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{least}, {most})"
+        )
+    return min(max(low, least), most), min(max(high, least), most)
+
+
+def _uniform(t: Tensor, least: float, most: float) -> Tensor:
+    """Numbers of the range, which may be wider than the greatest number of the dtype."""
+    if most - least >= oneflow.finfo(t.dtype).max:
+        return t.uniform_(least / 4, most / 4).mul_(4)
+    return t.uniform_(least, most)

@@ -10,7 +10,7 @@ from typing import Any
 
 _ids = itertools.count()
 
-__all__ = ["RemovableHandle"]
+__all__ = ["RemovableHandle", "unserializable_hook"]
 
 
 class _Changes:
@@ -20,6 +20,20 @@ class _Changes:
 
 
 changes = _Changes()
+
+
+def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a hook of a tensor that is lost, as its author knows, where the tensor is written to a file.
+
+    Example::
+
+        >>> @oneflow.utils.hooks.unserializable_hook
+        ... def double(grad):
+        ...     return grad * 2
+        >>> handle = oneflow.ones(1, requires_grad=True).register_hook(double)
+    """
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
 
 
 class RemovableHandle:
