@@ -58,7 +58,7 @@ def lobpcg(
     Example::
 
         >>> values, vectors = oneflow.lobpcg(oneflow.diag(oneflow.arange(1.0, 10.0)), k=1)
-        >>> values
+        >>> values.round()
         tensor([9.])
     """
     if method not in (None, "ortho", "basic"):

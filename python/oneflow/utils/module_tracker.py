@@ -25,7 +25,7 @@ class ModuleTracker:
 
         >>> layer = oneflow.nn.Linear(2, 2)
         >>> with oneflow.utils.module_tracker.ModuleTracker() as tracker:
-        ...     handle = layer.register_forward_hook(lambda *_: print(sorted(tracker.parents)))
+        ...     handle = layer.register_forward_pre_hook(lambda *_: print(sorted(tracker.parents)))
         ...     y = layer(oneflow.ones(1, 2))
         ['Global', 'Linear']
     """

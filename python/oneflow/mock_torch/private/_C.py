@@ -40,6 +40,18 @@ PyTorchFileWriter: Any = refuse_class("torch._C.PyTorchFileWriter", "write check
 ScriptModule: Any = refuse_class("torch._C.ScriptModule", _INSTEAD)
 
 
+def _jit_set_emit_hooks(module_hook: Any, function_hook: Any) -> None:
+    """Nothing is compiled to TorchScript that such hooks could see."""
+
+
+def _jit_get_emit_hooks() -> tuple[None, None]:
+    return None, None
+
+
+def _jit_clear_class_registry() -> None:
+    """There are no classes of TorchScript."""
+
+
 class _Keys(type):
     """Any key may be named: layers of oneflow are chosen by what a call holds, not by keys."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import oneflow.jit
+from oneflow.mock_torch.private.jit import _recursive, _state
 
 T = TypeVar("T")
 
