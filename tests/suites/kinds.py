@@ -129,20 +129,24 @@ class PyTorch:
 
 
 def without_empty_lists(tool: Any) -> None:
-    """Let ``@ops`` make no case of a list that is empty here (functions that PyTorch alone has) and load the file."""
-    original = tool.ops._parametrize_test
-    if hasattr(original, "skips_empty"):
-        return
+    """Let ``@ops`` and ``@parametrize`` make no case of a list that is empty here, of what PyTorch alone has."""
+    utilities = sys.modules.get("torch.testing._internal.common_utils")
+    for decorator in (getattr(tool, "ops", None), getattr(utilities, "parametrize", None)):
+        original = getattr(decorator, "_parametrize_test", None)
+        if original is not None and not hasattr(original, "skips_empty"):
+            decorator._parametrize_test = _skipping_empty(original)  # type: ignore[union-attr]
 
-    def parametrize(self: Any, *args: Any) -> Iterator[Any]:
+
+def _skipping_empty(original: Any) -> Any:
+    def parametrize(self: Any, *args: Any, **named: Any) -> Iterator[Any]:
         try:
-            yield from original(self, *args)
+            yield from original(self, *args, **named)
         except ValueError as error:
-            if "An empty op_list" not in str(error):
+            if "An empty" not in str(error):
                 raise
 
     parametrize.skips_empty = True  # type: ignore[attr-defined]
-    tool.ops._parametrize_test = parametrize
+    return parametrize
 
 
 def _provide_no_dispatch() -> None:
