@@ -55,6 +55,9 @@ def test_out_of_functions_for_networks():
         "gelu": lambda F, t, out: F.gelu(t, approximate="tanh", out=out),
         "logsigmoid": lambda F, t, out: F.logsigmoid(t, out=out),
         "hardshrink": lambda F, t, out: F.hardshrink(t, 0.5, out=out),
+        "avg_pool2d": lambda F, t, out: F.avg_pool2d(t[None], 2, out=out),
+        "avg_pool3d": lambda F, t, out: F.avg_pool3d(t[None, None], (1, 2, 2), out=out),
+        "linear": lambda F, t, out: F.linear(t, t, out=out),
     }
     for name, call in calls.items():
         results = []

@@ -107,6 +107,13 @@ fn follows_input(c: &Call<'_>) -> Result<bool> {
     Ok(!(is_adaptive && c.t(native_max_pool::INPUT)?.ndim() == 5))
 }
 
+/// Whether means are contiguous whatever the input's layout: those of volumes are in torch, but for the mean of a whole one.
+fn mean_is_contiguous(c: &Call<'_>) -> Result<bool> {
+    let is_adaptive = c.ints(native_avg_pool::KERNEL_SIZE)?.contains(&0);
+    let is_whole = is_adaptive && c.ints(native_avg_pool::OUTPUT_SIZE)?.iter().all(|n| *n == 1);
+    Ok(c.t(native_avg_pool::INPUT)?.ndim() == 5 && !is_whole)
+}
+
 /// A result in the layout of `like`, contiguous without one.
 fn push_pooled(c: &Call<'_>, x: &Tensor, like: &[In], dtype: DType, sizes: &[i64], outs: &mut Outs) -> Result<()> {
     if like.is_empty() { outs.push(dtype, x.device(), sizes) } else { push_image(c, like, dtype, sizes, outs) }
@@ -365,8 +372,7 @@ pub static AVG: OpDef = OpDef {
     faces: Faces::PRIVATE,
     infer: |c, outs| {
         let x = c.t(native_avg_pool::INPUT)?;
-        // Means of volumes are contiguous in torch.
-        let like: &[In] = if x.ndim() == 5 { &[] } else { &[native_avg_pool::INPUT] };
+        let like: &[In] = if mean_is_contiguous(c)? { &[] } else { &[native_avg_pool::INPUT] };
         push_pooled(c, x, like, x.dtype(), &with_size(x, c.ints(native_avg_pool::OUTPUT_SIZE)?), outs)
     },
     kernel: Kernel::Prim {
@@ -380,7 +386,7 @@ pub static AVG: OpDef = OpDef {
         let x = c.t(native_avg_pool::INPUT)?;
         let axes = avg_axes(c, &x.sizes()[2..], c.ints(native_avg_pool::OUTPUT_SIZE)?)?;
         let y = along_dims(x, &avg_matrices(c, x, &axes)?, false)?;
-        outs.give(if x.ndim() == 5 { y.contiguous()? } else { laid_out(y, &[x])? });
+        outs.give(if mean_is_contiguous(c)? { y.contiguous()? } else { laid_out(y, &[x])? });
         Ok(())
     }),
     grad: Grad::Rule {

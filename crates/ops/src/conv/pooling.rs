@@ -347,7 +347,7 @@ Example::
 
     >>> oneflow.nn.functional.avg_pool2d(oneflow.arange(4.).reshape(1, 2, 2), 2)
     tensor([[[1.5000]]])",
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     compose: Some(|c, outs| avg(c, outs, 2)),
     samples: || window_samples(2),
     ..POOLING
@@ -361,7 +361,7 @@ Example::
 
     >>> oneflow.nn.functional.avg_pool3d(oneflow.arange(8.).reshape(1, 2, 2, 2), 2).item()
     3.5",
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     compose: Some(|c, outs| avg(c, outs, 3)),
     samples: || window_samples(3),
     ..POOLING

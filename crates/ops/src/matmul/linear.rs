@@ -160,7 +160,7 @@ Example::
 
     >>> oneflow.nn.functional.linear(oneflow.ones(1, 2), oneflow.ones(3, 2)).shape
     oneflow.Size([1, 3])",
-    faces: Faces::NN,
+    faces: Faces::NN.or(Faces::OUT),
     infer,
     kernel: Kernel::Prim { prim: &MATMUL, lower: |c, outs, l| lower(c, outs, l, Activation::None) },
     compose: Some(|c, outs| {

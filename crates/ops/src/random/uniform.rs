@@ -22,7 +22,7 @@ Example::
         // Half types hold less than a double; the largest of the others bound themselves.
         let most = match dtype {
             DType::F16 => 65504.0,
-            DType::BF16 => 3.389_531_389_251_535e38,
+            DType::BF16 => 3.389_531_389_251_535_5e38,
             DType::F32 => f32::MAX.into(),
             _ => f64::MAX,
         };

@@ -40,10 +40,9 @@ Example::
             let d = wrap_dim(d, x.ndim())?;
             let n = x.sizes().get(d).copied().unwrap_or(0);
             let at = if n > 0 { (n - by.rem_euclid(n)) % n } else { 0 };
-            if at > 0 {
-                let d = d as i64;
-                y = f::cat([&y.slice(d, Some(at), None, 1)?, &y.slice(d, Some(0), Some(at), 1)?], d)?;
-            }
+            // Without a shift too: the result lies in memory as one of `cat`.
+            let d = d as i64;
+            y = f::cat([&y.slice(d, Some(at), None, 1)?, &y.slice(d, Some(0), Some(at), 1)?], d)?;
         }
         give(outs, if y.same(x) { x.cloned()? } else { y })
     }),
