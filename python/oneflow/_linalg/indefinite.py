@@ -99,10 +99,9 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     rows = pivots.expand(*batch, pivots.shape[-1]).flatten(0, -2) if batch else pivots[None]
     # Columns lie contiguous, as LAPACK leaves them.
     X = B.expand(*batch, *B.shape[-2:]).mT.clone(memory_format=oneflow.contiguous_format).mT
-    for matrix, places, x in zip(
-        matrices, rows.tolist(), (X.flatten(0, -3) if batch else X[None]).unbind(0), strict=True
-    ):
-        _solve(matrix, places, x, hermitian and is_complex(LD.dtype))
+    solutions = X.flatten(0, -3) if batch else X[None]
+    for matrix, places, x in zip(matrices, rows, solutions, strict=True):
+        _solve(matrix, places.tolist(), x, hermitian and is_complex(LD.dtype))
     return given(X, out)
 
 
@@ -117,10 +116,12 @@ def _refuse_gradients(name: str, *tensors: Tensor) -> None:
 
 
 def _refuse_singular(name: str, info: Tensor) -> None:
-    for i, at in enumerate(info.reshape(-1).tolist()):
-        if at:
-            where = f"(Batch element {i}): " if info.ndim else ""
-            raise RuntimeError(f"{name}: {where}The factor D is singular: its diagonal element {at} is zero.")
+    wrong = info.reshape(-1).nonzero()
+    if len(wrong):
+        i = int(wrong[0])
+        where = f"(Batch element {i}): " if info.ndim else ""
+        at = int(info.reshape(-1)[i])
+        raise RuntimeError(f"{name}: {where}The factor D is singular: its diagonal element {at} is zero.")
 
 
 def _factored(name: str, A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -130,7 +131,8 @@ def _factored(name: str, A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Te
     A = _whole(A)
     LD = A.tril().mT.clone(memory_format=oneflow.contiguous_format).mT
     places, info = [], []
-    for matrix in (LD.flatten(0, -3) if LD.ndim > 2 else LD[None]).unbind(0):
+    matrices = LD.flatten(0, -3) if LD.ndim > 2 else LD[None]
+    for matrix in matrices.unbind(0):
         at, failed = _factor(matrix, hermitian and is_complex(A.dtype))
         places.append(at)
         info.append(failed)
