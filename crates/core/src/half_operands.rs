@@ -2,8 +2,9 @@
 //! is computed, and so is a number beside a tensor of the host; kernels of a GPU read a number in float32.
 
 use crate::op::Traits;
+use crate::promote::result_type;
 use crate::{Call, Tensor};
-use oneflow_base::{DType, Result, Scalar, bf16, f16, promote};
+use oneflow_base::{DType, Result, Scalar, bf16, f16};
 use smallvec::SmallVec;
 
 /// Inputs of a call of which some were cast.
@@ -42,7 +43,10 @@ fn cast_mixed(c: &Call<'_>, cast: impl Fn(&Tensor, DType) -> Result<Tensor>) -> 
     if !c.ins.iter().flatten().any(|t| is_half(t.dtype())) {
         return Ok(None);
     }
-    let Some(half) = common(c)?.filter(|d| is_half(*d)) else { return Ok(None) };
+    let half = result_type(c.ins.iter().flatten().copied().filter(|t| t.dtype() != DType::Bool), None)?;
+    if !is_half(half) {
+        return Ok(None);
+    }
     let on_device = c.ins.iter().flatten().any(|t| !t.device().is_cpu());
     let stays = |i: usize, t: &Tensor| {
         t.dtype() == half
@@ -53,20 +57,4 @@ fn cast_mixed(c: &Call<'_>, cast: impl Fn(&Tensor, DType) -> Result<Tensor>) -> 
     let of = |(i, t): (usize, &Option<&Tensor>)| t.filter(|t| !stays(i, t)).map(|t| cast(t, half)).transpose();
     let made = c.ins.iter().enumerate().map(of).collect::<Result<Cast>>()?;
     Ok(made.iter().any(Option::is_some).then_some(made))
-}
-
-/// The promoted dtype of the inputs, truths (conditions) apart; 0-dim tensors count where they are of a higher category.
-fn common(c: &Call<'_>) -> Result<Option<DType>> {
-    let (mut dim, mut zero) = (None, None);
-    for t in c.ins.iter().flatten().filter(|t| t.dtype() != DType::Bool) {
-        let slot = if t.ndim() > 0 { &mut dim } else { &mut zero };
-        *slot = Some(match *slot {
-            None => t.dtype(),
-            Some(d) => promote(d, t.dtype())?,
-        });
-    }
-    Ok(match (dim, zero) {
-        (Some(d), Some(z)) if z.category() > d.category() => Some(promote(d, z)?),
-        (d, z) => d.or(z),
-    })
 }

@@ -19,6 +19,7 @@ mod op;
 mod outs;
 mod overlap;
 mod position;
+pub mod promote;
 mod release;
 mod sbp_rule;
 mod sig;

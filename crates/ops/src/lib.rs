@@ -20,7 +20,6 @@ pub mod matmul;
 pub mod nn;
 mod operand;
 pub mod optim;
-pub mod promote;
 pub mod random;
 pub mod reduce;
 pub mod resample;
@@ -41,10 +40,10 @@ pub use table::TABLE;
 
 /// Everything an op's file needs.
 pub(crate) mod prelude {
-    pub use crate::promote::{self, result_type};
     pub use crate::{TensorOps, f};
     pub(crate) use crate::{fits, scalar_range};
     pub use oneflow_base::*;
+    pub use oneflow_core::promote::{self, result_type};
     pub use oneflow_core::*;
     pub use oneflow_kernels_prim::*;
     pub use smallvec::SmallVec;

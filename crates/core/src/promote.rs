@@ -1,8 +1,8 @@
 //! Type promotion: torch's categories. Tensors with dimensions outweigh 0-dim tensors, those outweigh Python numbers; a
 //! lower class changes the result only by a higher category.
 
+use crate::{Tensor, default_dtype};
 use oneflow_base::{Category, DType, Result, Scalar, promote};
-use oneflow_core::{Tensor, default_dtype};
 
 /// The dtype of a result of these operands.
 #[inline]
