@@ -1,6 +1,8 @@
 """The tests that need a GPU. Deselected by default; `make test-gpu` runs them and demands one."""
 
+import ctypes
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,3 +23,41 @@ def gpu():
             pytest.fail(message)
         pytest.skip(message)
     return oneflow.device("cuda", 0)
+
+
+def need_emulated(gpu, why):
+    if oneflow.cuda.get_device_name(gpu) != "emulated device":
+        pytest.skip(why)
+
+
+@pytest.fixture
+def launches(gpu):
+    """Launches of what is called: a function of the emulated driver counts them."""
+    need_emulated(gpu, "only the emulated driver counts launches")
+    count = ctypes.CDLL("libcuda.so.1").emulator_launches
+    count.restype = ctypes.c_long
+
+    def of(run):
+        before = count()
+        run()
+        return count() - before
+
+    return of
+
+
+@pytest.fixture
+def in_copied_libraries(gpu, tmp_path):
+    """Run a program with copies of the emulator's libraries, which a test may change; it must print "well"."""
+    need_emulated(gpu, "for libraries that the emulator brings")
+    folder = Path(os.environ["ONEFLOW_CUDA_LIB_DIRS"].split(os.pathsep)[0])
+    for path in folder.glob("lib*.so.*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+
+    def run(program, *arguments, **own):
+        environment = {**os.environ, "ONEFLOW_CUDA_LIB_DIRS": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path), **own}
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True
+        )
+        assert done.stdout == "well\n", done.stderr
+
+    return run

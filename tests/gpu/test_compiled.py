@@ -1,6 +1,5 @@
 """Compiled programs on a GPU: after two runs their launches are captured, and a step is issued as one graph."""
 
-import ctypes
 import sys
 from pathlib import Path
 
@@ -11,22 +10,6 @@ from oneflow import nn
 
 pytestmark = pytest.mark.gpu
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
-
-
-@pytest.fixture
-def launches(gpu):
-    """Launches of what is called: a function of the emulated driver counts them."""
-    if oneflow.cuda.get_device_name(gpu) != "emulated device":
-        pytest.skip("only the emulated driver counts launches")
-    count = ctypes.CDLL("libcuda.so.1").emulator_launches
-    count.restype = ctypes.c_long
-
-    def of(run):
-        before = count()
-        run()
-        return count() - before
-
-    return of
 
 
 @pytest.fixture

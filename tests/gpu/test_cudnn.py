@@ -1,10 +1,6 @@
 """Convolutions by cuDNN 9, or by its emulated version, beside the CPU's and beside this package's own kernels."""
 
 import ctypes
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import oneflow
 import oneflow.nn.functional as F
@@ -173,20 +169,9 @@ print("well")
 """
 
 
-def test_without_the_library_own_kernels_do_it(gpu, tmp_path):
-    if oneflow.cuda.get_device_name(gpu) != "emulated device":
-        pytest.skip("for libraries that the emulator brings")
-    folder = Path(os.environ["ONEFLOW_CUDA_LIB_DIRS"].split(os.pathsep)[0])
-    for path in folder.glob("lib*.so.*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-
-    def run(word, **own):
-        environment = {**os.environ, "ONEFLOW_CUDA_LIB_DIRS": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path), **own}
-        done = subprocess.run([sys.executable, "-c", PROGRAM, word], env=environment, capture_output=True, text=True)
-        assert done.stdout == "well\n", done.stderr
-
-    run("cuDNN 80907", EMULATOR_CUDNN_VERSION="80907")
-    run("cuDNN 100000", EMULATOR_CUDNN_VERSION="100000")
+def test_without_the_library_own_kernels_do_it(in_copied_libraries, tmp_path):
+    in_copied_libraries(PROGRAM, "cuDNN 80907", EMULATOR_CUDNN_VERSION="80907")
+    in_copied_libraries(PROGRAM, "cuDNN 100000", EMULATOR_CUDNN_VERSION="100000")
     # An empty file in its place.
     (tmp_path / "libcudnn.so.9").write_bytes(b"")
-    run("libcudnn", WITHOUT_PACKAGES="1")
+    in_copied_libraries(PROGRAM, "libcudnn", WITHOUT_PACKAGES="1")

@@ -1,6 +1,5 @@
 """Gradients of many parameters: norms in few launches, clipping, and gradients that are taken over as they are."""
 
-import ctypes
 import math
 from pathlib import Path
 
@@ -9,22 +8,6 @@ import pytest
 from oneflow import nn
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture
-def launches(gpu):
-    """Launches of what is called: a function of the emulated driver counts them."""
-    if oneflow.cuda.get_device_name(gpu) != "emulated device":
-        pytest.skip("only the emulated driver counts launches")
-    count = ctypes.CDLL("libcuda.so.1").emulator_launches
-    count.restype = ctypes.c_long
-
-    def of(run):
-        before = count()
-        run()
-        return count() - before
-
-    return of
 
 
 # Empty ones, a number, chunks and more, and more tensors than a launch takes.

@@ -1,10 +1,6 @@
 """Fourier transforms by cuFFT and decompositions by cuSOLVER, or by their emulated versions, beside the CPU's."""
 
-import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import oneflow
 import pytest
@@ -221,21 +217,10 @@ print("well")
 """
 
 
-def test_without_the_libraries_the_host_does_it(gpu, tmp_path):
-    if oneflow.cuda.get_device_name(gpu) != "emulated device":
-        pytest.skip("for libraries that the emulator brings")
-    folder = Path(os.environ["ONEFLOW_CUDA_LIB_DIRS"].split(os.pathsep)[0])
-    for path in folder.glob("lib*.so.*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-
-    def run(words, **own):
-        environment = {**os.environ, "ONEFLOW_CUDA_LIB_DIRS": str(tmp_path), "LD_LIBRARY_PATH": str(tmp_path), **own}
-        done = subprocess.run([sys.executable, "-c", PROGRAM, *words], env=environment, capture_output=True, text=True)
-        assert done.stdout == "well\n", done.stderr
-
+def test_without_the_libraries_the_host_does_it(in_copied_libraries, tmp_path):
     old = {"EMULATOR_CUSOLVER_VERSION": "11200", "EMULATOR_CUFFT_VERSION": "10900"}
-    run(["cuSOLVER 11200 is too old", "cuFFT 10900 is too old"], **old)
+    in_copied_libraries(PROGRAM, "cuSOLVER 11200 is too old", "cuFFT 10900 is too old", **old)
     # Empty files in their place.
     for name in ("libcusolver.so.12", "libcufft.so.12"):
         (tmp_path / name).write_bytes(b"")
-    run(["libcusolver", "libcufft"], WITHOUT_PACKAGES="1")
+    in_copied_libraries(PROGRAM, "libcusolver", "libcufft", WITHOUT_PACKAGES="1")
