@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <initializer_list>
 
+#include "elements.h"
+
 typedef int Status;
 struct Desc {
     int compute, scale, ta = 0, tb = 0, epilogue = 1, bias_type = 0;
@@ -30,33 +32,6 @@ struct Heuristic {
 };
 static const int INVALID = 7, UNSUPPORTED = 15;
 
-static double load(int type, const void* p, int64_t i) {
-    switch (type) {
-        case 0: return ((const float*)p)[i];
-        case 1: return ((const double*)p)[i];
-        case 2: return (double)((const _Float16*)p)[i];
-        default: {
-            const uint32_t b = (uint32_t)((const uint16_t*)p)[i] << 16;
-            float f;
-            memcpy(&f, &b, 4);
-            return f;
-        }
-    }
-}
-static void store(int type, void* p, int64_t i, double v) {
-    switch (type) {
-        case 0: ((float*)p)[i] = (float)v; break;
-        case 1: ((double*)p)[i] = v; break;
-        case 2: ((_Float16*)p)[i] = (_Float16)(float)v; break;
-        default: {
-            float f = (float)v;
-            uint32_t b;
-            memcpy(&b, &f, 4);
-            b = f != f ? 0x7fc00000 : b + 0x7fff + ((b >> 16) & 1);
-            ((uint16_t*)p)[i] = (uint16_t)(b >> 16);
-        }
-    }
-}
 static int64_t rows(const Layout* l, int transposed) { return transposed ? l->cols : l->rows; }
 static int64_t cols(const Layout* l, int transposed) { return transposed ? l->rows : l->cols; }
 static Status check(const Desc* d, const Layout* a, const Layout* b, const Layout* out) {

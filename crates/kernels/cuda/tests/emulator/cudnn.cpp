@@ -10,13 +10,15 @@
 #include <memory>
 #include <vector>
 
+#include "elements.h"
+
 typedef int Status;
 static const Status BAD_PARAM = 2000, BAD_NULL = 2002, MISALIGNED = 2003, NOT_FINALIZED = 2004, OUT_OF_BOUND = 2005, MISMATCH = 2008,
                     BAD_TYPE = 2010, UNSUPPORTED_GRAPH = 3001, UNSUPPORTED_TYPE = 3003, UNSUPPORTED_LAYOUT = 3004;
 // Kinds of descriptors and types of attributes.
 enum { CONVOLUTION = 1, ENGINE, CONFIG, HEURISTIC, PLAN, FORWARD = 10, WEIGHT, INPUT, GRAPH = 15, PACK, TENSOR };
 enum { T_HANDLE, T_DATA, T_BOOL, T_INT64, T_FLOAT, T_DOUBLE, T_POINTER, T_MODE, T_HEURISTIC, T_NOTE = 11, T_DESCRIPTOR = 15 };
-enum { F32, F64, F16, BF16 = 9 };
+static const int64_t BF16 = 9;
 static const size_t WORKSPACE = 256;
 
 struct Handle {
@@ -36,33 +38,6 @@ struct Descriptor {
 };
 
 static int element_size(int64_t type) { return type == F64 ? 8 : type == F32 ? 4 : 2; }
-static double load(int64_t type, const void* p, int64_t i) {
-    switch (type) {
-        case F32: return ((const float*)p)[i];
-        case F64: return ((const double*)p)[i];
-        case F16: return (double)((const _Float16*)p)[i];
-        default: {
-            const uint32_t b = (uint32_t)((const uint16_t*)p)[i] << 16;
-            float f;
-            memcpy(&f, &b, 4);
-            return f;
-        }
-    }
-}
-static void store(int64_t type, void* p, int64_t i, double v) {
-    switch (type) {
-        case F32: ((float*)p)[i] = (float)v; break;
-        case F64: ((double*)p)[i] = v; break;
-        case F16: ((_Float16*)p)[i] = (_Float16)(float)v; break;
-        default: {
-            float f = (float)v;
-            uint32_t b;
-            memcpy(&b, &f, 4);
-            b = f != f ? 0x7fc00000 : b + 0x7fff + ((b >> 16) & 1);
-            ((uint16_t*)p)[i] = (uint16_t)(b >> 16);
-        }
-    }
-}
 static double to_tf32(double v) {
     float f = (float)v;
     uint32_t b;
