@@ -154,7 +154,8 @@ def _samples(n):
 @pytest.fixture(autouse=True)
 def _quiet():
     torch.manual_seed(0)
-    with warnings.catch_warnings():
+    # What is interrupted in PyTorch must not leave the mode of gradients to the tests that follow.
+    with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         yield
 
@@ -176,6 +177,15 @@ def _called(op):
     return function
 
 
+@contextlib.contextmanager
+def _at_most(seconds):
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 def test_functions_that_python_reaches_first():
     record = _Record(4)
 
@@ -185,14 +195,12 @@ def test_functions_that_python_reaches_first():
     before = signal.signal(signal.SIGALRM, late)
     try:
         for op, sample in _samples(2):
-            with contextlib.suppress(Exception):
-                signal.alarm(20)
-                call = (sample.input, sample.args, sample.kwargs)
+            call = (sample.input, sample.args, sample.kwargs)
+            with contextlib.suppress(Exception), _at_most(20):
                 graph = make_fx(_called(op), pre_dispatch=True)(*call)
                 with torch.no_grad():
                     _First(graph, record).run(*tree_flatten(call)[0])
     finally:
-        signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
     assert not record.wrong, "\n".join(f"{k}: {v}" for k, v in record.wrong.items())
     assert len(record.right) >= 480, len(record.right)
