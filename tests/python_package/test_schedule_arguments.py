@@ -95,3 +95,69 @@ def test_names_are_there_for_all_parameters_or_for_none():
         assert fw.optim.SGD([x], lr=0.1).param_groups[0]["params"][0] is x
         with pytest.raises(ValueError, match="non-leaf"):
             fw.optim.SGD([one(fw) * 2], lr=0.1)
+
+
+STATES = {
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda step: 0.9),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda step: 0.9),
+    "StepLR": lambda s, o: s.StepLR(o, 2),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 3]),
+    "ConstantLR": lambda s, o: s.ConstantLR(o),
+    "LinearLR": lambda s, o: s.LinearLR(o),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 10),
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.StepLR(o, 2), s.ExponentialLR(o, 0.9)]),
+    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o), s.ExponentialLR(o, 0.9)], milestones=[2]),
+    "nested": lambda s, o: s.SequentialLR(
+        o, [s.ChainedScheduler([s.ConstantLR(o), s.StepLR(o, 3)]), s.ExponentialLR(o, 0.9)], milestones=[2]
+    ),
+    "ReduceLROnPlateau": lambda s, o: s.ReduceLROnPlateau(o, mode="max", patience=0),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.1, 0.2),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=10, three_phase=True),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, 2),
+}
+
+
+# A schedule of schedules inside another steps before the optimizer, and both packages say so.
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+@pytest.mark.parametrize("name", STATES)
+def test_state_beside_pytorch(name):
+    """The state of a schedule has PyTorch's keys, in its order, and its values, at each step."""
+
+    def run(fw):
+        o = optimizer(fw, 0.5)
+        schedule = STATES[name](fw.optim.lr_scheduler, o)
+        seen = []
+        for step in range(6):
+            state = schedule.state_dict()
+            seen.append([list(state), {k: v for k, v in state.items() if k not in ("anneal_func", "_scale_fn_ref")}])
+            o.step()
+            schedule.step(*([float(step)] if name == "ReduceLROnPlateau" else []))
+        return seen
+
+    ours, theirs = run(oneflow), run(torch)
+    assert [keys for keys, _ in ours] == [keys for keys, _ in theirs]
+    close([values for _, values in ours], [values for _, values in theirs], 1e-9)
+
+
+def test_state_of_oneflows_arguments():
+    """A schedule with OneFlow's own arguments keeps them in its state and goes on from there."""
+    s = oneflow.optim.lr_scheduler
+    made = {
+        "warm": lambda o: s.CosineAnnealingWarmRestarts(o, 2, decay_rate=0.5, restart_limit=3),
+        "polynomial": lambda o: s.PolynomialLR(o, decay_batch=4, end_learning_rate=0.1, cycle=True),
+    }
+    for make in made.values():
+        o, other = optimizer(oneflow, 0.5), optimizer(oneflow, 0.5)
+        first, second = make(o), make(other)
+        for _ in range(3):
+            o.step()
+            first.step()
+        other.step()
+        second.load_state_dict(first.state_dict())
+        for _ in range(4):
+            o.step()
+            first.step()
+            second.step()
+            assert first.get_last_lr() == second.get_last_lr()

@@ -48,14 +48,17 @@ class ChainedScheduler(ScheduleOfSchedules):
                 raise ValueError(f"{name} expects all schedulers to belong to the same optimizer: not so at index {i}")
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
-        self.last_epoch = getattr(self._schedulers[-1], "last_epoch", 0)
         self._last_lr = self._now()
+
+    @property
+    def last_epoch(self) -> int:  # type: ignore[override]
+        """That of the last schedule; the state has that schedule's alone, as in PyTorch."""
+        return getattr(self._schedulers[-1], "last_epoch", 0)
 
     def step(self, epoch: int | None = None) -> None:
         """Go one step on with all of them."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self.last_epoch = getattr(self._schedulers[-1], "last_epoch", 0)
         self._last_lr = self._now()
 
 
@@ -120,7 +123,8 @@ def _undo(schedulers: Sequence[Any]) -> None:
     for scheduler in schedulers:
         if isinstance(scheduler, ScheduleOfSchedules):
             _undo(scheduler._schedulers)
-        scheduler.last_epoch -= 1
+        if not isinstance(scheduler, ChainedScheduler):
+            scheduler.last_epoch -= 1
 
 
 class WarmupLR(LRScheduler):

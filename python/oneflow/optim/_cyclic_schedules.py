@@ -180,9 +180,8 @@ class OneCycleLR(LRScheduler):
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self.total_steps = total_steps
-        self._anneal_func_type = anneal_strategy
         rise = float(pct_start * total_steps) - 1
-        end = float(total_steps - 1)
+        end = total_steps - 1
         phases = (
             [
                 (rise, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
@@ -197,6 +196,7 @@ class OneCycleLR(LRScheduler):
         )
         # In the form of PyTorch's state dictionaries, which hold it.
         self._schedule_phases: list[dict[str, Any]] = [dict(zip(_PHASE, phase, strict=True)) for phase in phases]
+        self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.use_beta1 = "betas" in optimizer.defaults

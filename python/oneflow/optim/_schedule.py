@@ -150,7 +150,6 @@ class LRScheduler:
         """Go to the first step: called when another schedule ends."""
         if type(self).step is not LRScheduler.step:
             return self.step(0)
-        self._step_count += 1
         self._apply(self._at(0))
 
     def _apply(self, values: Iterable[Any]) -> None:
@@ -173,7 +172,10 @@ class FunctionSchedule(LRScheduler):
         """Everything but the optimizer and functions; objects that are called are kept by their attributes."""
         functions = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
         kept = [None if isinstance(f, functions) else dict(f.__dict__) for f in self.lr_lambdas]
-        return {**super().state_dict(), "lr_lambdas": kept}
+        state = super().state_dict()
+        state.pop("lr_lambdas")
+        # Last, as in PyTorch.
+        return {**state, "lr_lambdas": kept}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""
@@ -191,7 +193,10 @@ class ScheduleOfSchedules(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all schedules."""
-        return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
+        state = super().state_dict()
+        state.pop("_schedulers")
+        # Last, as in PyTorch.
+        return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""

@@ -301,6 +301,11 @@ class PolynomialLR(LRScheduler):
         [1.0, 0.9716, 0.933, 0.8706]
     """
 
+    # Only a schedule with OneFlow's arguments has them as attributes, so that the state of others has PyTorch's keys.
+    decay_batch: int | None = None
+    end_learning_rate: float = 0.0001
+    cycle: bool = False
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -320,12 +325,12 @@ class PolynomialLR(LRScheduler):
             last_epoch = -1
         elif decay_batch is None and (cycle or end_learning_rate is not None):
             decay_batch = total_iters
-        end_learning_rate = 0.0001 if end_learning_rate is None else end_learning_rate
         self.total_iters = total_iters
         self.power = power
-        self.decay_batch = decay_batch
-        self.end_learning_rate = end_learning_rate
-        self.cycle = cycle
+        if decay_batch is not None:
+            self.decay_batch = decay_batch
+            self.end_learning_rate = 0.0001 if end_learning_rate is None else end_learning_rate
+            self.cycle = cycle
         super().__init__(optimizer, last_epoch if last_step is None else last_step)
 
     @in_step
@@ -424,6 +429,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         [1.0, 0.5, 1.0, 0.5]
     """
 
+    # Only a schedule with OneFlow's arguments has them as attributes, so that the state of others has PyTorch's keys.
+    decay_rate: float = 1.0
+    restart_limit: int = 0
+    _n_restarts: int = 0
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -446,9 +456,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult = T_mult
         self.eta_min = eta_min
         self.T_cur: float = last_epoch
-        self.decay_rate = decay_rate
-        self.restart_limit = restart_limit
-        self._n_restarts = 0
+        if decay_rate != 1.0 or restart_limit:
+            self.decay_rate = decay_rate
+            self.restart_limit = restart_limit
+            self._n_restarts = 0
         super().__init__(optimizer, last_epoch)
 
     @in_step
@@ -469,25 +480,29 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             if self.T_cur >= self.T_i:
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
-                self._n_restarts += 1
+                self._restarted(self._n_restarts + 1)
         else:
             if epoch < 0:
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._locate(epoch)
         self.last_epoch = math.floor(epoch)
-        self._step_count += 1
         self._apply(self._next())
+
+    def _restarted(self, n: int) -> None:
+        if "_n_restarts" in self.__dict__:
+            self._n_restarts = n
 
     def _locate(self, epoch: float) -> None:
         """Set the length of the period that ``epoch`` falls into, and the place within it."""
         if epoch < self.T_0:
-            self.T_i, self.T_cur, self._n_restarts = self.T_0, epoch, 0
+            n, self.T_i, self.T_cur = 0, self.T_0, epoch
         elif self.T_mult == 1:
-            self.T_i, self.T_cur, self._n_restarts = self.T_0, epoch % self.T_0, int(epoch // self.T_0)
+            n, self.T_i, self.T_cur = int(epoch // self.T_0), self.T_0, epoch % self.T_0
         else:
-            n = self._n_restarts = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
             start = self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
             self.T_i, self.T_cur = self.T_0 * self.T_mult**n, epoch - start
+        self._restarted(n)
 
 
 class CosineDecayLR(LRScheduler):
