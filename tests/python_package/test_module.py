@@ -8,6 +8,7 @@ from collections import OrderedDict
 import oneflow
 import pytest
 import torch
+from torch_oracle import both
 
 
 def net(fw):
@@ -360,3 +361,31 @@ def test_loading_into_meta_tensors_says_that_nothing_happens():
         layer.load_state_dict({"weight": oneflow.ones(1, 1)})
     with pytest.raises(NotImplementedError, match="to_empty"):
         layer.to("cpu")
+
+
+def test_buffers_keep_the_class_of_their_data():
+    def run(fw):
+        class Mine(fw.Tensor):
+            pass
+
+        m = fw.nn.Module()
+        m.a = fw.nn.Buffer(fw.ones(2))
+        twin = copy.deepcopy(m)
+        m.b = fw.nn.Buffer(fw.ones(2).as_subclass(Mine), persistent=False)
+        seen = []
+        for module in (m, twin):
+            for name, buffer in module.named_buffers():
+                seen.append(
+                    [
+                        name,
+                        type(buffer).__name__,
+                        isinstance(buffer, fw.nn.Buffer),
+                        isinstance(buffer, fw.nn.Parameter),
+                        isinstance(buffer + 1, fw.nn.Buffer),
+                        buffer.persistent,
+                    ]
+                )
+            seen.append(list(module.state_dict()))
+        return seen, isinstance(fw.ones(2), fw.nn.Buffer), tuple(fw.nn.Buffer().shape)
+
+    both(run)

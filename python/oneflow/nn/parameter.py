@@ -68,8 +68,17 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
 
 
-class Buffer(Tensor):
-    """A tensor that a Module lists among its buffers when it is assigned.
+class _BufferType(type(Tensor)):  # type: ignore[misc]
+    """``isinstance(x, Buffer)`` holds for what ``Buffer(x)`` returned, which keeps the class of ``x``."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Buffer:
+            return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+        return super().__instancecheck__(instance)
+
+
+class Buffer(Tensor, metaclass=_BufferType):
+    """A tensor that a Module lists among its buffers when it is assigned. It has the class of ``data`` and its memory.
 
     Args:
         data: a tensor of any shape. None creates an empty one.
@@ -89,9 +98,10 @@ class Buffer(Tensor):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = oneflow.empty(0)
-        buffer = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
-        buffer.persistent = persistent
-        return buffer
+        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer.persistent = persistent  # type: ignore[attr-defined]
+        buffer._is_buffer = True  # type: ignore[attr-defined]
+        return buffer  # type: ignore[return-value]
 
 
 # What a placeholder answers: attributes, and conversions that need no shape.
