@@ -263,7 +263,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
         >>> oneflow.linalg.eigvals(oneflow.tensor([[2.0, 0.0], [0.0, 4.0]]))
         tensor([2.+0.j, 4.+0.j])
     """
-    return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out, casts=True)
+    return _given(_C.linalg_eig(A, compute_v=_wants_grad(A))[0], out, casts=True, what="eigenvalues")
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
@@ -602,11 +602,11 @@ def matrix_rank(
         _need_matrix(A, "linalg.matrix_rank")
     atol, rtol = _tolerances(A, atol, rtol, "torch.linalg.matrix_rank")
     if A.numel() == 0:
-        return _given(oneflow.zeros(A.shape[:-2], dtype=oneflow.int64), out)
+        return _given(oneflow.zeros(A.shape[:-2], dtype=oneflow.int64), out, casts=True)
     with oneflow.no_grad():
         values = eigvalsh(A).abs() if hermitian else svdvals(A)
         tolerance = _threshold(values.amax(-1, keepdim=True), atol, rtol)
-        return _given((values > tolerance).sum(-1), out)
+        return _given((values > tolerance).sum(-1), out, casts=True)
 
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:

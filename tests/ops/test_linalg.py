@@ -220,3 +220,37 @@ def test_norms_refuse_complex_orders():
         for call in (fw.linalg.vector_norm, fw.linalg.matrix_norm):
             with pytest.raises(RuntimeError, match="Expected a non-complex scalar"):
                 call(fw.ones(2, 2), 1 + 2j)
+
+
+WITH_OUT = {
+    "cholesky": lambda L, A, o: L.cholesky(A, out=o()),
+    "inv": lambda L, A, o: L.inv(A, out=o()),
+    "eigh": lambda L, A, o: L.eigh(A, out=(o(), o())),
+    "eigvalsh": lambda L, A, o: L.eigvalsh(A, out=o()),
+    "eig": lambda L, A, o: L.eig(A, out=(o(), o())),
+    "eigvals": lambda L, A, o: L.eigvals(A, out=o()),
+    "pinv": lambda L, A, o: L.pinv(A, out=o()),
+    "solve": lambda L, A, o: L.solve(A, A, out=o()),
+    "svdvals": lambda L, A, o: L.svdvals(A, out=o()),
+    "qr": lambda L, A, o: L.qr(A, out=(o(), o())),
+    "slogdet": lambda L, A, o: L.slogdet(A, out=(o(), o())),
+    "cond": lambda L, A, o: L.cond(A, out=o()),
+    "matrix_power": lambda L, A, o: L.matrix_power(A, 3, out=o()),
+    "householder_product": lambda L, A, o: L.householder_product(A, A[0].contiguous(), out=o()),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_of_a_wrong_dtype_or_device(name):
+    """The errors name the dtypes as PyTorch's do, and the function, not one that it is made of."""
+    texts = []
+    for fw in (oneflow, torch):
+        with pytest.raises(RuntimeError) as error:
+            WITH_OUT[name](fw.linalg, fw.eye(3) * 2, lambda fw=fw: fw.empty(0, dtype=fw.int32))
+        texts.append(str(error.value))
+    # The last words, and the dtypes, are those of the patterns in other people's tests.
+    ours, theirs = (text.partition("xpected ")[2].split(" ") for text in texts)
+    assert ours == theirs, texts
+    with pytest.raises(RuntimeError, match="device") as error:
+        WITH_OUT[name](oneflow.linalg, oneflow.eye(3) * 2, lambda: oneflow.empty(0, device="meta"))
+    assert "alias_copy" not in str(error.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
-from oneflow._linalg.arguments import SCALAR_TYPES, given, is_complex, need_float, need_matrix
+from oneflow._linalg.arguments import given, is_complex, need_float, need_matrix
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
 
@@ -256,9 +256,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     if N is not None and N <= 1:
         raise RuntimeError("N must be greater than 1.")
     n = (x.shape[-1] if x.ndim else 1) if N is None else N
-    dtype = (
-        x.dtype if x.dtype != oneflow.bool and str(x.dtype).rpartition(".")[2] not in SCALAR_TYPES else oneflow.int64
-    )
+    dtype = x.dtype if x.is_floating_point() or x.is_complex() else oneflow.int64
     x = oneflow.atleast_1d(x)
     one = x.new_ones((*x.shape, 1)).to(dtype)
     rest = x.to(dtype).unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
