@@ -2,7 +2,8 @@
 
 A mask broadcasts to the input and is true where an element counts; ``None`` keeps all. Excluded elements become the
 operation's neutral element, so a reduction over nothing gives that, or NaN if there is none. No tensor carries its
-mask along: there is no ``MaskedTensor``.
+mask along: there is no ``MaskedTensor``. ``sum``, ``prod``, ``amax`` and ``amin`` take sparse COO tensors too,
+and give such.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import oneflow
 from oneflow import Tensor
 from oneflow._base.global_layouts import replicate_like
+from oneflow._functions import masked_entries
 
 __all__ = [
     "amax",
@@ -41,6 +43,7 @@ def _filled(input: Tensor, mask: Tensor | None, fill: float) -> Tensor:
         return input
     if mask.dtype != oneflow.bool:
         raise TypeError(f"mask must be a tensor of booleans, got {mask.dtype}")
+    mask = mask.to_dense() if mask.is_sparse else mask
     neutral = replicate_like(input, oneflow.tensor(fill, dtype=input.dtype, device=input.device))
     return oneflow.where(mask.expand_as(input), input, neutral)
 
@@ -92,8 +95,10 @@ def sum(
         >>> oneflow.masked.sum(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(5.)
     """
-    kept = _filled(input, mask, 0)
     dims = _dims(input, dim)
+    if input.is_sparse:
+        return masked_entries.reduced("sum", input, dims, keepdim, dtype, mask, 0)
+    kept = _filled(input, mask, 0)
     return kept.sum(dims, keepdim, dtype=dtype) if dims else kept.sum(dtype=dtype)
 
 
@@ -112,6 +117,9 @@ def prod(
         >>> oneflow.masked.prod(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(4.)
     """
+    if input.is_sparse:
+        dims = () if dim == [] else _dims(input, tuple(dim) if isinstance(dim, list) else dim)
+        return masked_entries.reduced("prod", input, dims, keepdim, dtype, mask, 1)
     kept = _filled(input, mask, 1)
     if isinstance(dim, list) and not dim:
         # As PyTorch's: a list without dimensions reduces none, a tuple without any reduces all.
@@ -165,6 +173,8 @@ def amax(
         >>> oneflow.masked.amax(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(4.)
     """
+    if input.is_sparse:
+        return masked_entries.reduced("amax", input, _dims(input, dim), keepdim, dtype, mask, _least(input.dtype))
     return _cast(_filled(input, mask, _least(input.dtype)).amax(_dims(input, dim), keepdim), dtype)
 
 
@@ -183,6 +193,8 @@ def amin(
         >>> oneflow.masked.amin(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(1.)
     """
+    if input.is_sparse:
+        return masked_entries.reduced("amin", input, _dims(input, dim), keepdim, dtype, mask, _greatest(input.dtype))
     return _cast(_filled(input, mask, _greatest(input.dtype)).amin(_dims(input, dim), keepdim), dtype)
 
 

@@ -6,6 +6,7 @@ import oneflow.masked
 import pytest
 import torch
 import torch.masked
+from torch_oracle import close
 
 REDUCTIONS = "sum prod mean amax amin norm std var".split()
 DIMS = [None, (), 0, -1, (0, 1), (1, -3), (0, 1, 2)]
@@ -31,3 +32,41 @@ def test_reductions(name, dtype):
                 theirs = _reduced(torch, name, dtype, dim, keepdim, masked)
                 assert ours[:2] == theirs[:2], (dim, keepdim, masked)
                 np.testing.assert_allclose(ours[2].numpy(), theirs[2].numpy(), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32", "bool"])
+def test_sparse_input_and_mask(name, dtype):
+    """Sparse tensors and masks, among them hybrid ones: at the places that count the result is that of dense ones."""
+    if name.startswith("a") and dtype in ("complex64", "bool"):
+        pytest.skip("no order")
+    dense = [[0.0, 2.0, 0.0, 3.0], [1.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    masks = {
+        "same": [[True, True, False, True], [False, False, True, True], [False, False, False, False]],
+        "row": [[True, False, True, True]],
+    }
+    for n_sparse in (2, 1):
+        for dim in (None, 0, 1, (0, 1)):
+            for keepdim in (False, True):
+                for mask in masks.values():
+                    x = oneflow.tensor(dense).to(getattr(oneflow, dtype))
+                    m = oneflow.tensor(mask)
+                    got = getattr(oneflow.masked, name)(
+                        x.to_sparse(n_sparse), dim, keepdim=keepdim, mask=m.to_sparse(n_sparse)
+                    )
+                    want = getattr(torch.masked, name)(
+                        torch.tensor(dense).to(getattr(torch, dtype)), dim, keepdim=keepdim, mask=torch.tensor(mask)
+                    )
+                    assert got.layout == oneflow.sparse_coo
+                    counts = torch.tensor(mask).expand(3, 4)
+                    counts = counts.any() if dim in (None, (0, 1)) else counts.any(dim, keepdim=keepdim)
+                    places = counts.expand(want.shape)
+                    close(got.to_dense().cpu()[oneflow.tensor(places.tolist())], want[places])
+
+
+def test_sparse_sum_without_a_mask_and_products_that_need_one():
+    x = oneflow.tensor([[0.0, 2.0], [0.0, 3.0]], requires_grad=True)
+    total = oneflow.masked.sum(x.to_sparse(), 0)
+    assert total.layout == oneflow.sparse_coo and total.to_dense().tolist() == [0.0, 5.0]
+    with pytest.raises(ValueError, match="expects explicit mask"):
+        oneflow.masked.prod(x.to_sparse(), 0)
