@@ -96,6 +96,8 @@ def test_context_nests_and_restores():
     with oneflow.cpu.amp.autocast():
         assert (x @ x).dtype is oneflow.bfloat16
     with pytest.raises(RuntimeError, match="unsupported autocast device_type"):
+        oneflow.autocast("meta")
+    with pytest.raises(RuntimeError, match="at start of device string: abacus"):
         oneflow.autocast("abacus")
 
 

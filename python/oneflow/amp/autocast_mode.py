@@ -23,7 +23,7 @@ def is_autocast_available(device_type: str) -> bool:
         >>> oneflow.amp.is_autocast_available("cpu")
         True
     """
-    return device_type in _DEVICES
+    return oneflow.device(device_type).type in _DEVICES
 
 
 class autocast:

@@ -91,8 +91,16 @@ class _ExcludeDispatchKeyGuard(contextlib.AbstractContextManager):
             context.__exit__(*error)
 
 
-class _nn:
-    """Functions below ``torch._C._nn``."""
+class _FunctionsOfLayers(type):
+    def __getattr__(cls, name: str) -> Any:
+        try:
+            return getattr(oneflow.nn.functional, name)
+        except AttributeError:
+            raise AttributeError(f"type object '_nn' has no attribute '{name}'") from None
+
+
+class _nn(metaclass=_FunctionsOfLayers):
+    """Functions below ``torch._C._nn``: those of ``nn.functional``."""
 
     _parse_to = staticmethod(_parse_to)
 
