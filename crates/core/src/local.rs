@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// Runs a call on local or meta tensors.
-pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
+pub(crate) fn local(c: &Call<'_>, bits: u32, outs: &mut Outs) -> Result<()> {
     let device = check_devices(c)?;
     if matches!(c.op.kernel, Kernel::View) {
         return view(c, outs);
@@ -29,6 +29,12 @@ pub(crate) fn local(c: &Call<'_>, _bits: u32, outs: &mut Outs) -> Result<()> {
     check_memory(c)?;
     check_reads_disjoint(c)?;
     before_write(c)?;
+    if let (Some(write), Dest::Into([d])) = (c.op.into_overlapped, c.dest)
+        && has_internal_overlap(d)
+        && c.ins.first().copied().flatten().is_some_and(|x| x.same(d))
+    {
+        return into_overlapped(c, bits, d, write, outs);
+    }
     match c.op.kernel {
         Kernel::Host(f) if !device.is_some_and(Device::is_meta) => {
             let _guard = with_tls(local_only());
@@ -200,6 +206,30 @@ fn into_dest_by_copy(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
+/// An op that changes some elements, in place in a tensor of which several elements are one in memory.
+#[cold]
+fn into_overlapped(
+    c: &Call<'_>,
+    bits: u32,
+    d: &Tensor,
+    write: fn(&Tensor, &Tensor) -> Result<()>,
+    outs: &mut Outs,
+) -> Result<()> {
+    local(&Call { dest: Dest::Fresh, ..*c }, bits, outs)?;
+    let made = outs[0].clone();
+    check_dest(c, &made, d)?;
+    if made.sizes() != d.sizes() {
+        return Err(other_shape(c, &made, d));
+    }
+    if !d.device().is_meta() {
+        let _guard = with_tls(local_only());
+        write(&made, d)?;
+    }
+    d.bump_version();
+    outs.set(0, d.clone());
+    Ok(())
+}
+
 fn meta_dest(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     if let Dest::Into(dest) = c.dest {
         for (i, d) in dest.iter().enumerate() {
@@ -329,12 +359,7 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
     check_dest(c, shell, d)?;
     if shell.sizes() != d.sizes() {
         if c.ins.iter().flatten().any(|t| t.same(d)) {
-            return Err(Error::runtime(format!(
-                "{}_(): output with shape {:?} doesn't match the broadcast shape {:?}",
-                c.name(),
-                d.sizes(),
-                shell.sizes()
-            )));
+            return Err(other_shape(c, shell, d));
         }
         if d.numel() > 0 {
             // It would grow over the memory of the input that it is a part of.
@@ -354,6 +379,16 @@ fn prepare_dest(c: &Call<'_>, shell: &Tensor, d: &Tensor) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cold]
+fn other_shape(c: &Call<'_>, made: &Tensor, d: &Tensor) -> Error {
+    Error::runtime(format!(
+        "{}_(): output with shape {:?} doesn't match the broadcast shape {:?}",
+        c.name(),
+        d.sizes(),
+        made.sizes()
+    ))
 }
 
 #[cold]
@@ -637,6 +672,9 @@ fn view_of<'a>(t: &'a Tensor, o: &'a Operand) -> View<'a> {
 
 /// Copies elements with cast, on one device; `src` broadcasts to `dst`.
 pub fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
+    if dst.device().is_meta() {
+        return Ok(());
+    }
     let moved;
     let src = if src.device() == dst.device() {
         src

@@ -29,6 +29,9 @@ pub struct OpDef {
     pub cost: fn(&Call<'_>, &[Meta]) -> Cost,
     pub amp: Amp,
     pub traits: Traits,
+    /// Writes the result into the first input where several of its elements are one in memory (an expanded tensor), for an op that
+    /// changes some elements alone; `None` refuses such a destination.
+    pub into_overlapped: Option<fn(result: &crate::Tensor, to: &crate::Tensor) -> Result<()>>,
     /// The op's results for dtypes that most kernels do not support (`DType::is_limited`).
     pub limited: Limited,
     /// Its form for sparse tensors.
@@ -61,6 +64,7 @@ impl OpDef {
         cost: Cost::bytes_only,
         amp: Amp::Follow,
         traits: Traits::NONE,
+        into_overlapped: None,
         limited: Limited::NONE,
         sparse: Sparse::Compose,
         keys: no_keys,

@@ -1,5 +1,6 @@
 //! `masked_fill`: `input` with `value` (a number or a 0-dim tensor) where `mask` is true.
 
+use crate::index::overlapped::write_changed_of;
 use crate::named::masked_fill;
 use crate::prelude::*;
 
@@ -64,6 +65,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[masked_fill::INPUT, masked_fill::VALUE])] }),
     traits: Traits::ALIAS_OK,
+    into_overlapped: Some(write_changed_of!("masked_fill", "tensor[mask] = scalar")),
     samples: || {
         let t = |s: &[i64], m: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::bool(m), SampleArg::Float(1.5)]);
         vec![t(&[3, 4], &[3, 4]), t(&[3, 4], &[4]), t(&[2, 3, 4], &[3, 1])]

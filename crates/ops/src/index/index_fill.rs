@@ -1,5 +1,6 @@
 //! `index_fill`: A copy of `input` with one value at the given entries of a dimension.
 
+use super::overlapped::write_changed_of;
 use super::{COMPOSED, give, wide};
 use crate::named::index_fill;
 use crate::prelude::*;
@@ -71,5 +72,6 @@ Example::
     }),
     samples: || samples(|| SampleArg::Float(1.5)),
     traits: Traits::READS_DISJOINT,
+    into_overlapped: Some(write_changed_of!("index_fill", "tensor[mask] = scalar")),
     ..COMPOSED
 };

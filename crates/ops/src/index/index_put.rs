@@ -1,5 +1,6 @@
 //! `index_put`: A copy of `input` with `values` (broadcast) written, or added, at the indices.
 
+use super::overlapped::write_changed_of;
 use crate::named::index_put;
 use crate::prelude::*;
 
@@ -156,6 +157,7 @@ Example::
         ])]
     },
     traits: Traits::STARTS_AS_FIRST.or(Traits::READS_DISJOINT),
+    into_overlapped: Some(write_changed_of!("index_put", "tensor[indices] = tensor")),
     limited: Limited::FLOAT8.or(Limited::COMPLEX),
     ..OpDef::BASE
 };

@@ -19,6 +19,7 @@ pub mod masked_scatter;
 pub mod masked_select;
 pub mod nonzero;
 pub mod nonzero_static;
+pub(crate) mod overlapped;
 pub mod put;
 pub mod repeat_interleave;
 pub mod scatter;

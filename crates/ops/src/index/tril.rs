@@ -27,6 +27,7 @@ const TRI: OpDef = OpDef {
         not_axes: |c| c.t(tril::INPUT).map_or(u32::MAX, |t| 3 << t.ndim().saturating_sub(2)),
     }),
     batch: Batching::Leading,
+    into_overlapped: Some(super::overlapped::write_changed),
     samples: || {
         let t = |s: &[i64], d| Sample::new(vec![SampleArg::f32(s), SampleArg::Int(d)]);
         vec![t(&[3, 4], 0), t(&[4, 3], 1), t(&[2, 3, 3], -1), t(&[0, 3], 0)]
