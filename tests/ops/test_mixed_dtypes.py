@@ -105,3 +105,34 @@ def test_mixed_dtypes(case):
         assert found, f"{JUSTIFIED[name]}: no longer so"
         return
     assert not found, "\n".join(found)
+
+
+NUMBERS = (True, 2, 2.5, 2j, 1 + 0j)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bfloat16"])
+@pytest.mark.parametrize("has_dims", [True, False])
+def test_numbers_beside_tensors(dtype, has_dims):
+    """The dtype of a tensor and a number, among them complex ones, which make complex32 of float16."""
+
+    def run(fw, number):
+        x = fw.ones(2 if has_dims else ()).to(getattr(fw, dtype))
+        made = {
+            "result_type": fw.result_type(x, number),
+            "where": fw.where(x == x, x, number).dtype,
+            "mul": (x * number).dtype,
+            "add": (number + x).dtype,
+            "of a 0-dim tensor": fw.result_type(x, fw.tensor(number)),
+        }
+        return {key: str(value).rpartition(".")[2] for key, value in made.items()}
+
+    for number in NUMBERS:
+        assert run(oneflow, number) == run(torch, number), number
+
+
+def test_complex_numbers_beside_float16():
+    for number in (2j, 1 + 3j):
+        for call in (lambda fw, x, n: x * n, lambda fw, x, n: x + n, lambda fw, x, n: n - x):
+            ours = call(oneflow, oneflow.tensor([1.0, 2.0], dtype=oneflow.float16), number).to(oneflow.complex64)
+            theirs = call(torch, torch.tensor([1.0, 2.0], dtype=torch.float16), number).to(torch.complex64)
+            assert ours.tolist() == theirs.tolist()

@@ -71,13 +71,11 @@ impl Scalar {
             Scalar::Bool(_) => DType::Bool,
             Scalar::Int(_) => DType::I64,
             Scalar::Float(_) => default,
-            Scalar::Complex(..) => {
-                if default == DType::F64 {
-                    DType::C128
-                } else {
-                    DType::C64
-                }
-            }
+            Scalar::Complex(..) => match default {
+                DType::F64 => DType::C128,
+                DType::F16 => DType::C32,
+                _ => DType::C64,
+            },
         }
     }
 }

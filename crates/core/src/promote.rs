@@ -37,8 +37,11 @@ pub fn combine(dim: Option<DType>, zero: Option<DType>, scalar: Option<Scalar>) 
 /// A lower class of higher category: the category rises; of floats that become complex the width stays.
 fn raise(d: DType, lower: DType) -> Result<DType> {
     match (d.category(), lower.category()) {
-        (Category::Float, Category::Complex) if d == DType::F64 => Ok(DType::C128),
-        (Category::Float, Category::Complex) => Ok(DType::C64),
+        (Category::Float, Category::Complex) => Ok(match d {
+            DType::F64 => DType::C128,
+            DType::F16 => DType::C32,
+            _ => DType::C64,
+        }),
         _ => promote(d, lower),
     }
 }

@@ -41,6 +41,9 @@ def can_cast(from_: DType, to: DType) -> bool:
     return _category(from_) <= _category(to) or (_category(from_) == 1 and _category(to) == 1)
 
 
+_COMPLEX = {_oneflow.float16: _oneflow.complex32, _oneflow.float64: _oneflow.complex128}
+
+
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """The dtype of an operation on two tensors or numbers.
 
@@ -70,6 +73,8 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
         if result is None:
             result = dtype
         elif _category(dtype) > _category(result):
-            result = promote_types(result, dtype)
+            # A float becomes the complex dtype of its own width.
+            is_widened = result.is_floating_point and dtype.is_complex
+            result = _COMPLEX.get(result, _oneflow.complex64) if is_widened else promote_types(result, dtype)
     assert result is not None
     return result

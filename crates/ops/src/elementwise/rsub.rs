@@ -35,5 +35,6 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[InMask::of(&[at::INPUT, at::OTHER])] }),
+    limited: Limited::COMPLEX,
     ..binary::ARITH
 };
