@@ -3,9 +3,25 @@
 use crate::{DType, Error};
 
 /// A bool in memory: any byte, of which zero is false.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
+
+impl Bool {
+    #[inline(always)]
+    pub fn is_true(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl PartialEq for Bool {
+    #[inline(always)]
+    fn eq(&self, other: &Bool) -> bool {
+        self.is_true() == other.is_true()
+    }
+}
+
+impl Eq for Bool {}
 
 /// Evaluates an expression with a name for the type of a dtype's elements, which must be of a group; other dtypes take
 /// the last arm. The groups are `floats` and `reals`: floats, integers and `Bool`, without limited dtypes.

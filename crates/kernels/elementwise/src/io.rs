@@ -183,10 +183,10 @@ macro_rules! elems {
     )*};
 }
 elems! {
-    Bool, f32: |r| r.0 as f32, |w| Bool((w != 0.0) as u8);
-    Bool, f64: |r| r.0 as f64, |w| Bool((w != 0.0) as u8);
-    Bool, i64: |r| r.0 as i64, |w| Bool((w != 0) as u8);
-    Bool, i32: |r| r.0 as i32, |w| Bool((w != 0) as u8);
+    Bool, f32: |r| r.is_true() as u8 as f32, |w| Bool((w != 0.0) as u8);
+    Bool, f64: |r| r.is_true() as u8 as f64, |w| Bool((w != 0.0) as u8);
+    Bool, i64: |r| r.is_true() as u8 as i64, |w| Bool((w != 0) as u8);
+    Bool, i32: |r| r.is_true() as u8 as i32, |w| Bool((w != 0) as u8);
     f16, f32: |r| r.to_f32(), |w| f16::from_f32(w);
     f16, f64: |r| r.to_f32() as f64, |w| f16::from_f32(w as f32);
     f16, i64: |r| f32_to_i64(r.to_f32()), |w| f16::from_f32(w as f32);

@@ -66,7 +66,7 @@ impl Num for Bool {
     }
     #[inline(always)]
     fn mul(self, o: Self) -> Self {
-        Bool(self.0 & o.0)
+        Bool((self.is_true() && o.is_true()) as u8)
     }
     #[inline(always)]
     fn is_zero(self) -> bool {
@@ -81,7 +81,7 @@ impl Real for Bool {
     }
     #[inline(always)]
     fn min(self, o: Self) -> Self {
-        Bool(self.0 & o.0)
+        Bool((self.is_true() && o.is_true()) as u8)
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -89,15 +89,15 @@ impl Real for Bool {
     }
     #[inline(always)]
     fn at_least(self, o: Self) -> bool {
-        self.0 >= o.0
+        self.is_true() >= o.is_true()
     }
     #[inline(always)]
     fn at_most(self, o: Self) -> bool {
-        self.0 <= o.0
+        self.is_true() <= o.is_true()
     }
     #[inline(always)]
     fn key(self) -> u64 {
-        self.0 as u64
+        self.is_true() as u64
     }
     fn of_f64(v: f64) -> Self {
         Bool((v != 0.0) as u8)
