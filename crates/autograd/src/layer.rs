@@ -42,7 +42,12 @@ fn compose(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     };
     check_dest(c, true)?;
     check_reads_disjoint(c)?;
-    f(&Call { dest: Dest::Fresh, ..*c }, outs)?;
+    // Its parts keep their inputs, which must stay what they are when the result is written.
+    let copies = c.ins.iter().map(|t| t.filter(|t| overwritten(c, t)).map(|t| keep_input(c, t)).transpose());
+    let copies = copies.collect::<Result<SmallVec<[_; 4]>>>()?;
+    let ins = c.ins.iter().zip(&copies).map(|(t, copy)| copy.as_ref().or(*t));
+    let ins: SmallVec<[_; 4]> = ins.collect();
+    f(&Call { ins: &ins, dest: Dest::Fresh, ..*c }, outs)?;
     for (i, d) in dest.iter().enumerate() {
         d.copy_(&outs[i], false)?;
         outs.set(i, (*d).clone());
@@ -187,11 +192,7 @@ fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
             "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.",
         ));
     }
-    let overwritten = match c.dest {
-        Dest::Into(dest) => dest.iter().any(|d| shares(d, t)),
-        Dest::Fresh => false,
-    };
-    if !overwritten {
+    if !overwritten(c, t) {
         return Ok(t.clone());
     }
     let copy = {
@@ -202,6 +203,13 @@ fn keep_input(c: &Call<'_>, t: &Tensor) -> Result<Tensor> {
         link(&copy, e.node, e.nr);
     }
     Ok(copy)
+}
+
+fn overwritten(c: &Call<'_>, t: &Tensor) -> bool {
+    match c.dest {
+        Dest::Into(dest) => dest.iter().any(|d| shares(d, t)),
+        Dest::Fresh => false,
+    }
 }
 
 fn shares(a: &Tensor, b: &Tensor) -> bool {

@@ -200,7 +200,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
 def _renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """In-place form of :func:`oneflow.renorm`."""
-    return self.copy_(renorm(self, p, dim, maxnorm))
+    return self.copy_(renorm(_kept(self), p, dim, maxnorm))
 
 
 # ---- incomplete gamma functions
@@ -298,9 +298,14 @@ igamma = _gamma_function(False)
 igammac = _gamma_function(True)
 
 
+def _kept(input: Tensor) -> Tensor:
+    """What a function reads whose result is then written into ``input``: a copy where a gradient will need it."""
+    return input.clone() if input.requires_grad and oneflow.is_grad_enabled() else input
+
+
 def _inplace(f: Any) -> Any:
     def method(self: Tensor, other: Tensor) -> Tensor:
-        return self.copy_(f(self, other))
+        return self.copy_(f(_kept(self), other))
 
     method.__name__ = method.__qualname__ = f.__name__ + "_"
     method.__doc__ = f"In-place form of :func:`oneflow.{f.__name__}`."
@@ -314,7 +319,7 @@ def _polygamma(self: Tensor, n: int) -> Tensor:
 
 def _polygamma_(self: Tensor, n: int) -> Tensor:
     """In-place form of :func:`oneflow.polygamma`."""
-    return self.copy_(_oneflow.polygamma(n, self))
+    return self.copy_(_oneflow.polygamma(n, _kept(self)))
 
 
 METHODS: dict[str, Any] = {
