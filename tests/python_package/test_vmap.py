@@ -272,3 +272,54 @@ def test_traced():
         return oneflow.vmap(lambda row: (row * row).sum())(x)
 
     assert f(oneflow.ones(2, 3)).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("out_dims", ["lol", (0, "lol"), (0, 1, 0), {"a": 0}])
+def test_out_dims_that_do_not_fit(out_dims):
+    texts = []
+    for fw in (oneflow, torch):
+        with pytest.raises(ValueError) as error:
+            fw.vmap(lambda x: (x, x), out_dims=out_dims)(fw.ones(2, 3))
+        texts.append(str(error.value))
+    ours, theirs = (text.partition("`out_dims` must be") or text for text in texts)
+    assert ours[1:] == theirs[1:] or "is not compatible with the structure of `outputs`" in texts[0]
+
+
+VIEWS = {
+    "movedim": lambda x: x.movedim(0, 1),
+    "transpose": lambda x: x.transpose(0, 1),
+    "select": lambda x: x.select(0, 1),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "narrow": lambda x: x.narrow(0, 0, 1),
+    "expand": lambda x: x.unsqueeze(0).expand(3, 2, 5),
+    "diagonal": lambda x: x.diagonal(),
+    "index": lambda x: x[0],
+    "unbind": lambda x: x.unbind(0)[1],
+    "as_strided": lambda x: x.as_strided((2,), (1,)),
+    "twice": lambda x: x.t()[1:],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_views_of_samples_are_views_of_all(name, dim, is_nested):
+    """A view under vmap is a view of the argument, and a write into it reaches the argument's gradient."""
+
+    def run(fw):
+        shape = [2, 5]
+        shape.insert(dim, 4)
+        shape = [6, *shape] if is_nested else shape
+        f = fw.vmap(VIEWS[name], in_dims=dim)
+        f = fw.vmap(f) if is_nested else f
+        plain = fw.ones(shape)
+        x = fw.ones(shape, requires_grad=True)
+        of = x * 1.0
+        view = f(of)
+        # Neither package writes into one of several views, or says what overlapping elements get.
+        if name not in ("expand", "unbind", "as_strided"):
+            view.mul_(3.0)
+        (of * of).sum().backward()
+        return f(plain)._base is plain, view._base is of, x.grad.tolist()
+
+    assert run(oneflow) == run(torch)

@@ -39,7 +39,7 @@ pub(crate) fn batch(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     }
     if c.op.shape == ShapeOf::Data {
         return Err(Error::runtime(format!(
-            "vmap: It looks like you're calling {}() on a Tensor. Its shape depends on the data and may differ between the samples, so it is not supported",
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {}(), whose results may differ in shape between the samples.",
             c.name()
         )));
     }

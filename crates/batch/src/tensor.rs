@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(crate) struct Batched {
     pub value: Tensor,
     pub level: u64,
+    /// What the batch was made of, which views of a sample are views of once the batch has ended.
+    pub of: Option<Tensor>,
 }
 
 impl Ext for Batched {
@@ -48,6 +50,10 @@ pub fn is_in(t: &Tensor, id: u64) -> bool {
 
 /// A sample's tensor over the tensor of all samples, whose history stays behind.
 pub(crate) fn wrap(value: &Tensor, level: u64) -> Result<Tensor> {
+    wrap_of(value, level, None)
+}
+
+fn wrap_of(value: &Tensor, level: u64, of: Option<&Tensor>) -> Result<Tensor> {
     let (Some((_, sizes)), Some((_, strides))) = (value.sizes().split_first(), value.strides().split_first()) else {
         return Err(Error::runtime("a tensor of no dimension holds no batch"));
     };
@@ -55,15 +61,15 @@ pub(crate) fn wrap(value: &Tensor, level: u64) -> Result<Tensor> {
     t.set_shell_offset(value.offset());
     let value = if value.has_key(bit::AUTOGRAD) { value.shallow() } else { value.clone() };
     // SAFETY: the tensor was made here and is not shared yet.
-    unsafe { t.set_ext(Arc::new(Batched { value, level }), bit::BATCH) };
+    unsafe { t.set_ext(Arc::new(Batched { value, level, of: of.cloned() }), bit::BATCH) };
     Ok(t)
 }
 
 /// Dimension 0 becomes the batch `id`. Newer batches stay outside of older ones.
-fn raw_in(t: &Tensor, id: u64) -> Result<Tensor> {
+fn raw_in(t: &Tensor, id: u64, of: Option<&Tensor>) -> Result<Tensor> {
     match parts(t) {
-        Some(b) if b.level > id => wrap(&raw_in(&b.value.transpose(0, 1)?, id)?, b.level),
-        _ => wrap(t, id),
+        Some(b) if b.level > id => wrap(&raw_in(&b.value.transpose(0, 1)?, id, None)?, b.level),
+        _ => wrap_of(t, id, of),
     }
 }
 
@@ -86,7 +92,7 @@ pub(crate) fn broadcast(t: &Tensor, size: i64) -> Result<Tensor> {
 pub fn batch_in(t: &Tensor, dim: i64, id: u64) -> Result<Tensor> {
     let moved = if dim == 0 { t.clone() } else { t.movedim(&[dim], &[0])? };
     let size = moved.sizes().first().copied().unwrap_or(0);
-    let out = raw_in(&moved.shallow(), id)?;
+    let out = raw_in(&moved.shallow(), id, Some(t))?;
     let backward = move |g: &[Option<Tensor>]| match g {
         [Some(g)] => Ok(vec![Some(batch_out(g, id, size)?)]),
         _ => Ok(vec![None]),
@@ -109,6 +115,14 @@ pub fn batch_out(t: &Tensor, id: u64, size: i64) -> Result<Tensor> {
         return broadcast(t, size);
     }
     let out = raw_out(&t.shallow(), id, size)?;
+    let given = parts(t).filter(|b| b.level == id).and(t.base()).and_then(parts);
+    if let Some(of) = given.and_then(|b| b.of.as_ref())
+        && !of.is_inference()
+        && of.dtype() == out.dtype()
+        && share_memory(of, &out)
+    {
+        out.set_base(of);
+    }
     let backward = move |g: &[Option<Tensor>]| match g {
         [Some(g)] => Ok(vec![Some(batch_in(g, 0, id)?)]),
         _ => Ok(vec![None]),
@@ -123,6 +137,16 @@ pub fn batch_out(t: &Tensor, id: u64, size: i64) -> Result<Tensor> {
         None,
     )?;
     Ok(out)
+}
+
+/// Returns true if both lie in one storage, under whatever batches.
+fn share_memory(a: &Tensor, b: &Tensor) -> bool {
+    let a = parts(a).map_or(a, |of| &of.value);
+    let b = parts(b).map_or(b, |of| &of.value);
+    match (a.storage(), b.storage()) {
+        (Some(x), Some(y)) => x.same(y),
+        _ => (parts(a).is_some() || parts(b).is_some()) && share_memory(a, b),
+    }
 }
 
 fn levels(t: &Tensor, into: &mut SmallVec<[u64; 2]>) {

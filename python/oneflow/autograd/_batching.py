@@ -89,7 +89,7 @@ def vmap(
             chunk = [leaf if of is None else of[i] for leaf, of in zip(leaves, pieces, strict=True)]
             n = min(chunk_size, size - start)
             results.append(_run(func, chunk, dims, n, spec, out_dims, randomness, kwargs))
-        return _joined(results, out_dims)
+        return _joined(func, results, out_dims)
 
     return call
 
@@ -151,6 +151,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
+    _check_out_dims(func, out_dims)
     level = _oneflow._vmap_enter(size, randomness)
     _levels.open = (*_levels.open, (level, size, randomness))
     try:
@@ -158,9 +159,7 @@ def _run(
             leaf if dim is None else _oneflow._vmap_in(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
         ]
         results, out_spec = tree_flatten(result := func(*tree_unflatten(slices, spec), **kwargs))
-        wrong = (
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of outputs"
-        )
+        wrong = _incompatible(func, out_dims)
         whole = []
         for t, dim in zip(results, _broadcast(out_dims, result, wrong), strict=True):
             whole.append(_whole(func, t, dim, level, size))
@@ -168,6 +167,22 @@ def _run(
         _oneflow._vmap_leave(level)
         _levels.open = _levels.open[:-1]
     return tree_unflatten(whole, out_spec)
+
+
+def _check_out_dims(func: Function, out_dims: Any) -> None:
+    for dim in tree_leaves(out_dims):
+        if dim is not None and not isinstance(dim, int):
+            raise ValueError(
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+                "collection of ints representing where in the outputs the vmapped dimension should appear."
+            )
+
+
+def _incompatible(func: Function, out_dims: Any) -> str:
+    return (
+        f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+        "`outputs`"
+    )
 
 
 def _whole(func: Function, t: Any, dim: int | None, level: int, size: int) -> Any:
@@ -193,9 +208,9 @@ def _whole(func: Function, t: Any, dim: int | None, level: int, size: int) -> An
     return every if dim == 0 else every.movedim(0, dim)
 
 
-def _joined(results: list[Any], out_dims: Any) -> Any:
+def _joined(func: Function, results: list[Any], out_dims: Any) -> Any:
     """The results of all chunks, one after the other."""
-    dims = _broadcast(out_dims, results[0], "vmap: out_dims is not compatible with the structure of outputs")
+    dims = _broadcast(out_dims, results[0], _incompatible(func, out_dims))
     leaves = [tree_leaves(result) for result in results]
     columns = zip(*leaves, strict=True)
     joined = [c[0] if dim is None else oneflow.cat(list(c), dim) for c, dim in zip(columns, dims, strict=True)]
