@@ -107,3 +107,46 @@ def test_dimensions_without_elements(sizes, places):
             assert str(raised.value) == str(error)
             continue
         assert f(oneflow, dim).shape == tuple(want.shape)
+
+
+def test_strides_of_results():
+    """The result lies in memory as PyTorch's does, for permuted, stepped and expanded inputs and indices."""
+    layouts = {
+        "contiguous": lambda x: x,
+        "permuted": lambda x: x.permute(2, 0, 3, 1),
+        "reversed": lambda x: x.permute(3, 2, 1, 0),
+        "stepped": lambda x: x[:, ::2],
+        "expanded": lambda x: x[:1].expand(3, 4, 2, 5),
+    }
+    rng = random.Random(5)
+    for name, layout in layouts.items():
+        shape = layout(torch.zeros(SHAPE)).shape
+        for _ in range(60):
+            items, d = [], 0
+            while d < len(shape) and len(items) < 4:
+                item, taken = _item(rng, shape[d])
+                items.append(item)
+                d += taken
+            index = [tuple(item(fw) for item in items) for fw in (oneflow, torch)]
+            try:
+                theirs = layout(torch.arange(120).reshape(SHAPE))[index[1]]
+            except Exception:
+                continue
+            ours = layout(oneflow.arange(120).reshape(SHAPE))[index[0]]
+            assert ours.tolist() == theirs.tolist(), (name, index[1])
+            # A dimension of one element or of none has no stride that matters.
+            told = [i for i, n in enumerate(theirs.shape) if n > 1] if theirs.numel() else []
+            assert [ours.stride(i) for i in told] == [theirs.stride(i) for i in told], (name, index[1])
+
+
+def test_strides_of_lists_and_matrices_of_indices():
+    for index in (
+        lambda fw: ([0, 1],),
+        lambda fw: (slice(None), [0, 1]),
+        lambda fw: (slice(None), slice(None), [0, 2]),
+        lambda fw: ([0, 1], slice(None), [0, 1]),
+        lambda fw: (slice(None), fw.tensor([[0, 1], [1, 1]])),
+        lambda fw: (slice(None), fw.tensor([[0, 1], [1, 1]]).t()),
+    ):
+        strides = [fw.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)[index(fw)].stride() for fw in (oneflow, torch)]
+        assert strides[0] == strides[1], index(torch)

@@ -159,14 +159,19 @@ fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
 /// ties are part of what programs see).
 fn order_of(ins: &[&Tensor], sizes: &[i64]) -> Dims {
     let n = sizes.len();
-    // Stride of an operand along a dim of the result; zero where it is broadcast.
-    let stride = |t: &Tensor, d: usize| match (d + t.ndim()).checked_sub(n) {
-        Some(k) if t.sizes()[k] == sizes[d] => t.strides()[k],
+    let stride = |t: usize, d: usize| match (d + ins[t].ndim()).checked_sub(n) {
+        Some(k) if ins[t].sizes()[k] == sizes[d] => ins[t].strides()[k],
         _ => 0,
     };
+    dense_order(ins.len(), stride, sizes)
+}
+
+/// As `order_of`, of `n_operands`; `stride` of an operand along a dim of the result, which is zero where it is broadcast.
+pub(crate) fn dense_order(n_operands: usize, stride: impl Fn(usize, usize) -> i64, sizes: &[i64]) -> Dims {
+    let n = sizes.len();
     // Whether `inner` must come after `outer`; `None` where no operand says.
     let swap = |inner: usize, outer: usize| -> Option<bool> {
-        for t in ins {
+        for t in 0..n_operands {
             let (a, b) = (stride(t, inner), stride(t, outer));
             if a == 0 || b == 0 {
                 continue;

@@ -10,6 +10,33 @@ pub(super) struct Plan {
     pub(super) sizes: Dims,
 }
 
+impl Plan {
+    /// The result in the memory order of an elementwise op of `x`, which does not move along the dimensions of indices, and the
+    /// indices, as PyTorch lays it out.
+    fn strides(&self, x: &Tensor, indices: &[Option<&Tensor>]) -> Dims {
+        let n = self.sizes.len();
+        let rest = (0..x.ndim()).filter(|d| indices.get(*d).copied().flatten().is_none());
+        let mut from_x: Dims = rest.map(|d| x.strides()[d]).collect();
+        from_x.insert_many(self.position, std::iter::repeat_n(0, self.shape.len()));
+        let mut operands: SmallVec<[Dims; 4]> = SmallVec::from_elem(from_x, 1);
+        for t in indices.iter().flatten() {
+            // An index is seen with a dimension of one element for each other dimension of the result, as `reshape` makes them.
+            let end = self.position + self.shape.len();
+            let first = end - t.ndim();
+            let around = |d: usize| match (d < first, t.sizes().first()) {
+                (true, Some(size)) => size * t.strides()[0],
+                _ => t.strides().last().copied().unwrap_or(1),
+            };
+            let mut own: Dims = (0..n).map(|d| if self.sizes[d] == 1 { around(d) } else { 0 }).collect();
+            for (k, (size, stride)) in t.sizes().iter().zip(t.strides()).enumerate() {
+                own[first + k] = if *size == self.sizes[first + k] { *stride } else { 0 };
+            }
+            operands.push(own);
+        }
+        crate::elementwise::dense_order(operands.len(), |t, d| operands[t][d], &self.sizes)
+    }
+}
+
 pub(super) fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
     let x = c.t(index::INPUT)?;
     if indices.len() > x.ndim() {
@@ -70,8 +97,13 @@ pub static OP: OpDef = OpDef {
     doc: "Advanced indexing with int64 tensors, one (or none) a dimension.",
     faces: Faces::PRIVATE,
     infer: |c, outs| {
-        let plan = plan(c, c.list(index::INDICES))?;
-        outs.push(c.t(index::INPUT)?.dtype(), c.t(index::INPUT)?.device(), &plan.sizes)
+        let indices = c.list(index::INDICES);
+        let (x, plan) = (c.t(index::INPUT)?, plan(c, indices)?);
+        if x.is_contiguous() && indices.iter().flatten().all(|t| t.is_contiguous()) {
+            return outs.push(x.dtype(), x.device(), &plan.sizes);
+        }
+        let strides = plan.strides(x, indices);
+        outs.push_strided(x.dtype(), x.device(), plan.sizes, strides)
     },
     kernel: Kernel::Prim {
         prim: &INDEX,
