@@ -333,3 +333,43 @@ def test_results_that_overlap_are_refused():
     whole = oneflow.zeros(6)
     with pytest.raises((RuntimeError, ValueError), match="must not overlap"):
         oneflow.aminmax(oneflow.ones(4, 3), dim=1, out=(whole[:4], whole[2:]))
+
+
+WIDER = {
+    "cholesky_inverse": lambda fw, x, out: fw.cholesky_inverse(x, out=out),
+    "cholesky_solve": lambda fw, x, out: fw.cholesky_solve(x, x, out=out),
+    "kron": lambda fw, x, out: fw.kron(x, x, out=out),
+    "logsumexp": lambda fw, x, out: fw.logsumexp(x, 0, out=out),
+    "std": lambda fw, x, out: fw.std(x, 0, out=out),
+    "add": lambda fw, x, out: fw.add(x, 1, out=out),
+    "cumsum": lambda fw, x, out: fw.cumsum(x, 0, out=out),
+    "pinv": lambda fw, x, out: fw.linalg.pinv(x, out=out),
+}
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_a_wider_out_of_meta_tensors(name):
+    """Ops that cast into ``out=`` do so for tensors without data, too."""
+
+    def run(fw):
+        shape = WIDER[name](fw, fw.eye(3), None).shape if name != "add" else (3, 3)
+        out = fw.empty(shape, dtype=fw.float64, device="meta")
+        made = WIDER[name](fw, fw.eye(3, device="meta"), out)
+        return made is out, str(out.dtype).rpartition(".")[2], tuple(out.shape), str(out.device)
+
+    assert run(oneflow) == run(torch)
+
+
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "baddbmm", "addbmm", "addcmul", "addcdiv"])
+def test_complex_factors_of_real_results_are_refused(name):
+    shapes = {
+        "addmm": ((3, 3), (3, 3), (3, 3)),
+        "addmv": ((3,), (3, 3), (3,)),
+        "addr": ((3, 3), (3,), (3,)),
+        "baddbmm": ((1, 3, 3),) * 3,
+        "addbmm": ((3, 3), (1, 3, 3), (1, 3, 3)),
+    }.get(name, ((3,), (3,), (3,)))
+    for key in ("value",) if name.startswith("addc") else ("beta", "alpha"):
+        for fw in (oneflow, torch):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+                getattr(fw, name)(*(fw.ones(s) for s in shapes), **{key: 1j})

@@ -11,6 +11,15 @@ pub(crate) fn check(c: &Call<'_>, dtype: DType, s: Scalar) -> Result<()> {
     Err(Error::runtime(format!("{}(): value cannot be converted to type {} without overflow", c.name(), c_name(dtype))))
 }
 
+/// An error where a factor is complex and the dtype real: arithmetic would drop its imaginary part.
+#[inline]
+pub(crate) fn check_factor(c: &Call<'_>, dtype: DType, factor: Option<Scalar>) -> Result<()> {
+    match factor {
+        Some(s @ Scalar::Complex(..)) if !dtype.is_complex() => check(c, dtype, s),
+        _ => Ok(()),
+    }
+}
+
 /// As `check`, of `n` elements: one alone of a narrow float dtype is cast, which makes infinity of what it cannot hold.
 pub(crate) fn check_many(c: &Call<'_>, dtype: DType, s: Scalar, n: i64) -> Result<()> {
     let narrow = dtype.is_float8() || matches!(dtype, DType::F16 | DType::BF16);

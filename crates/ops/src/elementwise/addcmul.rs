@@ -13,6 +13,7 @@ static ADDCDIV_EXPR: Expr =
 const ADDC: OpDef = OpDef {
     infer: |c, outs| {
         let dtype = result_type(c.ins.iter().flatten().copied(), None)?;
+        scalar_range::check_factor(c, dtype, c.arg(addcmul::VALUE).scalar())?;
         super::push_broadcast(c, dtype, outs)
     },
     samples: super::lerp::three,
@@ -63,6 +64,7 @@ Example::
                 "Integer division with addcdiv is no longer supported (dtype {dtype}): divide by `div` with a rounding_mode, or cast to a floating-point dtype"
             )));
         }
+        scalar_range::check_factor(c, dtype, c.arg(addcdiv::VALUE).scalar())?;
         super::push_broadcast(c, dtype, outs)
     },
     kernel: Kernel::Elementwise(|c, o, p| super::lerp::lower(c, o, p, &ADDCDIV_EXPR)),

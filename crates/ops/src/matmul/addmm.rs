@@ -55,6 +55,9 @@ pub(super) fn times(t: &Tensor, factor: Option<Scalar>) -> Result<Tensor> {
 
 pub(super) fn infer(c: &Call<'_>, rank: usize, outs: &mut Outs) -> Result<()> {
     let (s, _) = sizes(c, rank)?;
+    let dtype = c.t(at::INPUT)?.dtype();
+    scalar_range::check_factor(c, dtype, c.arg(at::BETA).scalar())?;
+    scalar_range::check_factor(c, dtype, c.arg(at::ALPHA).scalar())?;
     outs.push(c.t(at::INPUT)?.dtype(), c.t(at::INPUT)?.device(), &s)
 }
 

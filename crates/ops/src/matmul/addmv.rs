@@ -26,6 +26,8 @@ pub(super) fn affine(c: &Call<'_>, product: impl FnOnce(&Tensor, &Tensor) -> Res
         )));
     }
     let dtype = promote::result_type([x, a].into_iter(), None)?;
+    scalar_range::check_factor(c, dtype, c.arg(addmv::BETA).scalar())?;
+    scalar_range::check_factor(c, dtype, c.arg(addmv::ALPHA).scalar())?;
     let wide = if dtype.is_float() { dtype.compute() } else { dtype };
     let cast = |t: &Tensor| if t.dtype() == wide { Ok(t.clone()) } else { t.to_copy_with(Some(wide), None) };
     let out = times(&product(&cast(a)?, &cast(b)?)?, factor(c.arg(addmv::ALPHA), dtype))?;

@@ -17,16 +17,19 @@ Example::
         if c.t(addr::VEC1)?.ndim() != 1 || c.t(addr::VEC2)?.ndim() != 1 {
             return Err(super::addmv::mismatch(c, "Expected 1-D arguments vec1 and vec2"));
         }
-        if !promote::result_type([c.t(addr::INPUT)?, c.t(addr::VEC1)?, c.t(addr::VEC2)?].into_iter(), None)?
-            .is_differentiable()
-        {
-            for (at, name) in [(addr::BETA, "beta"), (addr::ALPHA, "alpha")] {
-                if matches!(c.arg(at).scalar(), Some(Scalar::Float(_) | Scalar::Complex(..))) {
-                    return Err(Error::runtime(format!(
-                        "For integral input tensors, argument {name} must not be a floating point number."
-                    )));
+        let inputs = [c.t(addr::INPUT)?, c.t(addr::VEC1)?, c.t(addr::VEC2)?];
+        let dtype = promote::result_type(inputs.into_iter(), None)?;
+        for (at, name) in [(addr::BETA, "beta"), (addr::ALPHA, "alpha")] {
+            let why = match c.arg(at).scalar() {
+                Some(Scalar::Float(_) | Scalar::Complex(..)) if !dtype.is_differentiable() => {
+                    format!("For integral input tensors, argument {name} must not be a floating point number.")
                 }
-            }
+                Some(Scalar::Bool(_)) if dtype != DType::Bool => {
+                    format!("Boolean {name} only supported for Boolean results.")
+                }
+                _ => continue,
+            };
+            return Err(Error::runtime(why));
         }
         outs.give(super::addmv::affine(c, |a, b| a.unsqueeze(1)?.mul(b))?);
         Ok(())
