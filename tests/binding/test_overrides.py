@@ -302,3 +302,19 @@ def test_make_subclass():
         return x.tolist(), x.extra, x.requires_grad, x.is_leaf
 
     both(run)
+
+
+def test_a_length_below_zero():
+    """What a class answers for ``len`` is checked as Python checks it."""
+    texts = []
+    for fw in (flow, torch):
+
+        class Answers(fw.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return -1
+
+        with pytest.raises(ValueError) as error:
+            len(fw.ones(3).as_subclass(Answers))
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]

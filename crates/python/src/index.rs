@@ -524,7 +524,11 @@ pub unsafe extern "C" fn len(o: *mut PyObject) -> ffi::Py_ssize_t {
                 let n = ask_slot(py, "__len__", o, &[], &[o])?;
                 let length = ffi::PyLong_AsSsize_t(n);
                 ffi::Py_DECREF(n);
-                return if length < 0 { Err(gate::pending_set()) } else { Ok(length) };
+                return match length {
+                    0.. => Ok(length),
+                    _ if !ffi::PyErr_Occurred().is_null() => Err(gate::pending_set()),
+                    _ => Err(Error::value("__len__() should return >= 0")),
+                };
             }
         }
         // SAFETY: as above.
