@@ -389,3 +389,18 @@ def test_shared_memory_of_no_bytes_has_an_address():
     empty = flow.from_dlpack(torch.empty(0, dtype=torch.int64))
     assert flow.arange(5)[empty].shape == (0,) and flow.ones(3).index_select(0, empty).shape == (0,)
     assert empty.numpy().shape == (0,) and (empty + 1).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32"])
+def test_a_view_of_wider_elements_names_the_size_that_does_not_fit(dtype):
+    """Sizes, strides and offset are looked at before the address, as in PyTorch."""
+    for part in (lambda x: x[1:9], lambda x: x[:7], lambda x: x[0], lambda x: x[::2]):
+        for wider in ("int32", "float64"):
+            texts = []
+            for fw in (flow, torch):
+                x = part(fw.zeros(16, dtype=getattr(fw, dtype)))
+                try:
+                    texts.append(("", tuple(x.view(getattr(fw, wider)).shape)))
+                except Exception as e:
+                    texts.append((type(e), str(e).partition(",")[0]))
+            assert texts[0] == texts[1]

@@ -88,10 +88,9 @@ pub static DTYPE: OpDef = OpDef {
             c.arg(view_dtype::DTYPE).dtype().ok_or_else(|| Error::type_("view(): argument 'dtype' must be a dtype"))?;
         let (mut sizes, mut strides) = (Dims::from_slice(x.sizes()), Dims::from_slice(x.strides()));
         let rescale = Rescale::of(x, to);
-        if x.numel() > 0 {
-            check_aligned(x.data_ptr(), to)?;
-        }
+        let aligned = || if x.numel() > 0 { check_aligned(x.data_ptr(), to) } else { Ok(()) };
         if rescale.keeps() {
+            aligned()?;
             return outs.view_as(view_dtype::INPUT, x, to, sizes, strides, x.offset());
         }
         let what = || {
@@ -112,6 +111,7 @@ pub static DTYPE: OpDef = OpDef {
         for (d, s) in strides[..last].iter_mut().enumerate() {
             *s = rescale.apply(*s).ok_or_else(|| uneven(&format!("stride({d})"), *s))?;
         }
+        aligned()?;
         outs.view_as(view_dtype::INPUT, x, to, sizes, strides, offset)
     },
     grad: Grad::Never,
