@@ -7,7 +7,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.optim._options import check_lr
-from oneflow.optim.optimizer import Group, Optimizer, like
+from oneflow.optim.optimizer import Group, Optimizer, beside, like, local_device
 
 
 class Adafactor(Optimizer):
@@ -74,7 +74,7 @@ class Adafactor(Optimizer):
                 self._new_state(param)
 
     def _new_state(self, param: Tensor) -> dict[str, Tensor]:
-        state = {"step": oneflow.zeros((), dtype=oneflow.float32, device=param.device)}
+        state = {"step": oneflow.zeros((), dtype=oneflow.float32, device=local_device(param))}
         if param.dim() > 1:
             state["row_var"] = oneflow.zeros_like(param[..., :1])
             state["col_var"] = oneflow.zeros_like(param[..., :1, :])
@@ -99,10 +99,10 @@ class Adafactor(Optimizer):
             step = state["step"].add_(1.0)
             count = step.double()
             share = count ** group["beta2_decay"]
-            rate = oneflow.minimum(lr.double(), count**-0.5)
-            rate = rate * _rms(param).clamp(min=eps2)
+            rate = beside(param, oneflow.minimum(lr.double(), count**-0.5)) * _rms(param).clamp(min=eps2)
+            share = beside(param, share)
             if group["weight_decay"] != 0:
-                param.mul_((1.0 - lr * group["weight_decay"]).to(param.dtype))
+                param.mul_(beside(param, 1.0 - lr * group["weight_decay"]).to(param.dtype))
             squares = grad * grad
             if grad.dim() > 1:
                 row, column = state["row_var"], state["col_var"]

@@ -8,7 +8,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State
-from oneflow.optim.optimizer import Group, like
+from oneflow.optim.optimizer import Group, beside, like
 
 
 class LAMB(RuleOptimizer):
@@ -82,10 +82,10 @@ class LAMB(RuleOptimizer):
             length, other = param.float().square().sum().sqrt(), direction.float().square().sum().sqrt()
             ratio = oneflow.where((length > 0) & (other > 0), length / other, oneflow.ones_like(length))
             if (found_inf := options.get("found_inf")) is not None:
-                ratio = ratio * (1.0 - found_inf)
+                ratio = ratio * beside(param, 1.0 - found_inf)
             if group["adam_w_mode"]:
-                direction = direction + param * decay
-            param.sub_((direction * (ratio * lr)).to(param.dtype))
+                direction = direction + param * beside(param, decay)
+            param.sub_((direction * (ratio * beside(param, lr))).to(param.dtype))
 
 
 class Ftrl(RuleOptimizer):
