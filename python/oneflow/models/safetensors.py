@@ -189,11 +189,33 @@ def save_file(
     Raises:
         TypeError: a dtype that the format has no name for.
     """
+    header, places = lay_out(tensors, metadata)
+    scratch = Path(f"{os.fspath(path)}.tmp")
+    try:
+        with open(scratch, "wb") as file:
+            file.write(header)
+            for name in places:
+                file.write(_bytes_of(tensors[name]))
+        os.replace(scratch, path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def lay_out(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """What a file of these tensors begins with, and from which byte of the file to which each tensor is, in order.
+
+    Each begins at a multiple of its element's size.
+
+    Raises:
+        TypeError: a dtype that the format has no name for.
+    """
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     # Wide elements first: then all of them are aligned.
-    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    for name in order:
+    for name in sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)):
         tensor = tensors[name]
         if tensor.dtype not in _NAMES:
             raise TypeError(f"safetensors has no name for {tensor.dtype} (tensor {name!r})")
@@ -202,16 +224,9 @@ def save_file(
         end += size
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
-    scratch = Path(f"{os.fspath(path)}.tmp")
-    try:
-        with open(scratch, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for name in order:
-                file.write(_bytes_of(tensors[name]))
-        os.replace(scratch, path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    begin = 8 + len(text)
+    places = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
+    return len(text).to_bytes(8, "little") + text, {name: (begin + i, begin + j) for name, (i, j) in places.items()}
 
 
 def _bytes_of(tensor: Tensor) -> Any:

@@ -7,7 +7,9 @@ own; then files that no manifest names are removed.
 
 from __future__ import annotations
 
+import os
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,6 +24,7 @@ from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
 from oneflow.distributed.checkpoint._parts import Box, part_of
 from oneflow.distributed.checkpoint._planned import data_to_save
+from oneflow.distributed.checkpoint._staging import StagedFile
 from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.models.safetensors import save_file
@@ -45,6 +48,8 @@ class SavePlan:
     paths: dict[str, Any]
     # Whether it is written as PyTorch does.
     is_distcp: bool
+    # Copies of this rank's parts, of a save beside training.
+    staged: StagedFile | None = None
 
     def is_alone(self) -> bool:
         """Whether no other rank takes part."""
@@ -81,17 +86,15 @@ def plan(
     if not overwrite and any(there for *_, there, _ in told):
         raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
     manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2], is_distcp)
-    own_parts = {
-        key: t.clone(memory_format=oneflow.contiguous_format) if copies else t
-        for key, t in parts.items()
-        if writers.get(key) == rank
-    }
+    own_parts = {key: t for key, t in parts.items() if writers.get(key) == rank}
     own_objects = {name: value for name, value in objects.items() if object_writers[name] == rank}
     if copies:
         import copy
 
         own_objects = copy.deepcopy(own_objects)
-    return SavePlan(
+        if is_distcp:
+            own_parts = {key: t.clone(memory_format=oneflow.contiguous_format) for key, t in own_parts.items()}
+    done = SavePlan(
         folder,
         sync,
         rank,
@@ -102,6 +105,9 @@ def plan(
         {name: path for *_, of in told for name, path in of.items()},
         is_distcp,
     )
+    if copies and own_parts and not is_distcp:
+        done.staged, done.tensors = StagedFile(_file_tensors(done, _token(manifest))), {}
+    return done
 
 
 def _held(
@@ -243,8 +249,7 @@ def _write_manifest(plan: SavePlan, rows: list[Any]) -> None:
 
 def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]]:
     plan.folder.make()
-    chunks = [c.file for entry in plan.manifest.tensors.values() for c in entry.chunks]
-    token = next((f.rpartition("_")[2].partition(".")[0] for f in [*chunks, *plan.manifest.objects.values()]), "")
+    token = _token(plan.manifest)
     sizes = {}
     if plan.is_distcp:
         slices: dict[Any, _distcp.Slice] = {}
@@ -256,13 +261,12 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
         if plan.sync:
             plan.folder.settle_names()
         return sizes, slices
-    if plan.tensors:
+    if plan.tensors or plan.staged is not None:
         name = _tensor_file(plan.rank, token)
-        own = plan.manifest.tensors
-        keys = {
-            (key, (c.offsets, c.sizes)): c.key for key, entry in own.items() for c in entry.chunks if c.file == name
-        }
-        save_file({keys[key]: _as_stored(t) for key, t in plan.tensors.items()}, plan.folder.draft(name))
+        if plan.staged is not None:
+            plan.staged.write(plan.folder.draft(name))
+        else:
+            save_file(_file_tensors(plan, token), plan.folder.draft(name))
         sizes[name] = plan.folder.settle(name, plan.sync)
     if plan.objects:
         name = _object_file(plan.rank, token)
@@ -271,6 +275,19 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
     if plan.sync:
         plan.folder.settle_names()
     return sizes, {}
+
+
+def _token(manifest: Manifest) -> str:
+    """What the names of all files of this save have in common."""
+    chunks = [c.file for entry in manifest.tensors.values() for c in entry.chunks]
+    return next((f.rpartition("_")[2].partition(".")[0] for f in [*chunks, *manifest.objects.values()]), "")
+
+
+def _file_tensors(plan: SavePlan, token: str) -> dict[str, Tensor]:
+    """This rank's tensors as its file has them, by their names there."""
+    name, own = _tensor_file(plan.rank, token), plan.manifest.tensors
+    keys = {(key, (c.offsets, c.sizes)): c.key for key, entry in own.items() for c in entry.chunks if c.file == name}
+    return {keys[key]: _as_stored(t) for key, t in plan.tensors.items()}
 
 
 def _as_stored(t: Tensor) -> Tensor:
@@ -290,6 +307,9 @@ def start_writing(plan: SavePlan, after: Callable[[], None]) -> Future[None]:
     future: Future[None] = Future()
 
     def run() -> None:
+        if sys.platform == "linux":
+            # Of this thread alone: those that train come first.
+            os.setpriority(os.PRIO_PROCESS, 0, 19)
         try:
             write(plan)
         except BaseException as error:
