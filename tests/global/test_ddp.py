@@ -7,6 +7,7 @@ from typing import Any
 import oneflow as torch
 import oneflow.nn as nn
 import pytest
+from oneflow.nn._ddp import _buckets
 from oneflow.nn.parallel import DistributedDataParallel
 from oneflow.testing import run_ranks
 
@@ -190,3 +191,51 @@ def test_what_is_refused() -> None:
     spread = model().to_global(placement=torch.placement("cpu", [0]), sbp=torch.sbp.broadcast)
     with pytest.raises(NotImplementedError, match=r"'0\.weight' is on oneflow\.placement"):
         DistributedDataParallel(spread)
+
+
+class Registered(nn.Module):
+    """Layers that run in another order than they are registered in, or in that order."""
+
+    def __init__(self, order: list[int]) -> None:
+        super().__init__()
+        self.order, self.layers = order, nn.ModuleList([nn.Linear(4, 4, bias=False) for _ in order])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for i in self.order:
+            x = self.layers[i](x).tanh()
+        return x
+
+
+@pytest.mark.parametrize("options", [{"use_bucket": False}, {"bucket_size": 2}])
+def test_buckets_follow_the_first_backward_of_the_first_rank(options: dict[str, Any]) -> None:
+    order = [2, 0, 3, 1]
+
+    def rank() -> list[list[int]]:
+        here = torch.distributed.get_rank()
+        torch.manual_seed(0)
+        # Another rank meets its layers in another order: their gradients are averaged by name all the same.
+        net = DistributedDataParallel(Registered(order if here == 0 else order[::-1]), **options)
+        weights = [layer.weight for layer in net.module.layers]
+        found = []
+        for step in range(3):
+            net(torch.full((1, 4), 0.5 + here + step)).sum().backward()
+            every: list[Any] = [None] * 2
+            torch.distributed.all_gather_object(every, [w.grad.tolist() for w in weights])
+            assert every[0] == every[1]
+            net.zero_grad()
+            index = {id(w): i for i, w in enumerate(weights)}
+            found.append([index[id(p)] for bucket in net._reducer._buckets for p in bucket])
+        return found
+
+    for first, second, third in run_ranks(2, rank):
+        assert (first, second, third) == ([3, 2, 1, 0], order[::-1], order[::-1])
+
+
+def test_little_is_left_to_reduce_after_the_last_gradient() -> None:
+    layers = [nn.Linear(512, 1024) for _ in range(12)]
+    parameters = [p for layer in reversed(layers) for p in reversed(list(layer.parameters()))]
+    sizes = [sum(4 * p.numel() for p in bucket) for bucket in _buckets(parameters, None, None)]
+    assert sum(sizes) == sum(4 * p.numel() for p in parameters)
+    assert max(sizes) <= sum(sizes) / 8
+    # Few bytes are reduced together, as each reduction takes its time.
+    assert len(_buckets(list(model().parameters()), None, None)) == 1

@@ -14,10 +14,19 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
-from oneflow.nn._reducer import _DEFAULT_FIRST_BUCKET_BYTES, BucketReducer, GradBucket, used_parameters
+from oneflow.nn._reducer import (
+    _DEFAULT_FIRST_BUCKET_BYTES,
+    BUCKET_BYTES,
+    BucketReducer,
+    GradBucket,
+    used_parameters,
+)
 from oneflow.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
+
+# The last bucket is reduced after backward: it should be a small part of all.
+_N_BUCKETS = 8
 
 
 class DistributedDataParallel(Module):
@@ -33,7 +42,9 @@ class DistributedDataParallel(Module):
         dim: accepted, as the batch is split by its readers.
         broadcast_buffers: whether forwards copy the buffers of the first rank to all ranks.
         process_group: the ranks; all of the job if left out.
-        bucket_cap_mb: bytes of gradients that are reduced together, in MiB.
+        bucket_cap_mb: bytes of gradients that are reduced together, in MiB; by default an eighth of all, at least 1 and
+            at most 25: little is left to reduce when backward ends. The first backward shows in which order gradients
+            come, and from the second one on buckets follow it.
         find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
             all parameters must get a gradient in each backward: those that a loss does not use count as zero in that
             one, and the next forward raises, unless OneFlow's conventions are followed.
@@ -119,14 +130,18 @@ class DistributedDataParallel(Module):
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
             keeps = conventions.are_oneflows() and not broadcast_buffers
             _broadcast([*module.parameters(), *([] if keeps else module.buffers())], process_group)
-        cap = 25.0 if bucket_cap_mb is None else float(bucket_cap_mb)
+        cap = None if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
-        # Backward reaches the last parameters first.
         sparse = _with_sparse_gradients(module)
-        buckets = _buckets([p for _, p in reversed(named) if id(p) not in sparse], cap, most)
-        # A sparse gradient is reduced by itself.
-        buckets += [[p] for _, p in reversed(named) if id(p) in sparse]
-        self._reducer = BucketReducer(buckets, process_group, gradient_as_bucket_view, sparse)
+
+        def group(parameters: list[Tensor]) -> list[list[Tensor]]:
+            buckets = _buckets([p for p in parameters if id(p) not in sparse], cap, most)
+            # A sparse gradient is reduced by itself.
+            return buckets + [[p] for p in parameters if id(p) in sparse]
+
+        # Backward reaches the last parameters first, until it shows in which order it does.
+        buckets = group([p for _, p in reversed(named)])
+        self._reducer = BucketReducer(buckets, process_group, gradient_as_bucket_view, sparse, group)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -153,7 +168,8 @@ class DistributedDataParallel(Module):
         self._reducer.active = syncs
         if syncs:
             used = used_parameters(result) if self.find_unused_parameters else None
-            self._reducer.start(used)
+            joins = self._join_config is not None and self._join_config.enable
+            self._reducer.start(used, learns=not joins)
         return result
 
     def _check_finished(self) -> None:
@@ -314,8 +330,11 @@ def _with_sparse_gradients(module: Module) -> set[int]:
     return {id(m.weight) for m in module.modules() if isinstance(m, kinds) and m.sparse}
 
 
-def _buckets(parameters: list[Tensor], cap_mb: float, most: int | None) -> list[list[Tensor]]:
+def _buckets(parameters: list[Tensor], cap_mb: float | None, most: int | None) -> list[list[Tensor]]:
     """Neighbours of one dtype, as many as ``most`` or as fit the bytes."""
+    if cap_mb is None:
+        total = sum(p.numel() * p.element_size() for p in parameters) / 2**20
+        cap_mb = min(BUCKET_BYTES / 2**20, max(1.0, total / _N_BUCKETS))
     buckets: list[list[Tensor]] = []
     room = 0.0
     for p in parameters:

@@ -68,8 +68,18 @@ class GradBucket:
 class BucketReducer:
     """Counts the gradients of a backward, reduces each bucket when it is full, and waits for all with the last one."""
 
-    def __init__(self, buckets: list[list[Tensor]], group: Any, views: bool, sparse: set[int]) -> None:
+    def __init__(
+        self,
+        buckets: list[list[Tensor]],
+        group: Any,
+        views: bool,
+        sparse: set[int],
+        regroup: Callable[[list[Tensor]], list[list[Tensor]]] | None = None,
+    ) -> None:
         self._sparse = sparse
+        # Makes buckets of parameters in the order in which a backward reaches them; None once that was done.
+        self._regroup = regroup
+        self._arrivals: dict[int, Tensor] = {}
         self.active = False
         self.hook: Callable[[GradBucket], Any] | None = None
         # By which sums are divided where some ranks have no more batches; None: by the number of ranks.
@@ -97,7 +107,10 @@ class BucketReducer:
         for p in [p for bucket in buckets for p in bucket]:
             p.register_post_accumulate_grad_hook(hook)
 
-    def start(self, used: set[int] | None) -> None:
+    def start(self, used: set[int] | None, learns: bool = False) -> None:
+        # Which buckets those that a hook has seen are, its state may remember.
+        if self._ended and learns and used is None and self.hook is None and self._regroup is not None:
+            self._learn(self._regroup)
         self._ready, self._next, self._works, self._used = set(), 0, [], used
         self._begun, self._marked, self._ended = True, False, False
         self._seen = set() if used is None else self._bucket_of.keys() - used
@@ -107,6 +120,20 @@ class BucketReducer:
             if len(self._ready) == len(self._bucket_of):
                 # No backward will come by here.
                 self._reduce_ready()
+
+    def _learn(self, regroup: Callable[[list[Tensor]], list[list[Tensor]]]) -> None:
+        """Order buckets as the backward before this reached the parameters on the first rank."""
+        self._regroup = None
+        known = [p for bucket in self._buckets for p in bucket]
+        place = {id(p): i for i, p in enumerate(known)}
+        came = dict.fromkeys(place[i] for i in self._arrivals)
+        self._arrivals = {}
+        if oneflow.distributed.get_world_size(self._group) == 1:
+            return
+        order = oneflow.tensor([*came, *(i for i in range(len(known)) if i not in came)], device=known[0].device)
+        oneflow.distributed.broadcast(order, oneflow.distributed.get_global_rank(self._group, 0), self._group)
+        self._buckets = regroup([known[i] for i in order.tolist()])
+        self._bucket_of = {id(p): k for k, bucket in enumerate(self._buckets) for p in bucket}
 
     def missing(self) -> list[int]:
         # A forward without backward, as in an evaluation with gradients on, misses nothing.
@@ -124,6 +151,8 @@ class BucketReducer:
             self._marked = True
             self._ready.add(id(parameter))
             self._seen.add(id(parameter))
+            if self._regroup is not None:
+                self._arrivals.setdefault(id(parameter), parameter)
             self._reduce_ready()
 
     def _end(self) -> None:
