@@ -103,6 +103,41 @@ def test_weights_of_two_processes_are_those_of_one(case: str, trained: list[dict
             assert own == pytest.approx(right, rel=10 * tolerance, abs=tolerance)
 
 
+@pytest.mark.parametrize("name", ["Adafactor", "Adam", "LAMB"])
+def test_steps_in_a_graph(name: str) -> None:
+    def train(is_global: bool) -> list[float]:
+        oneflow.manual_seed(0)
+        model, x = oneflow.nn.Linear(4, 6).double(), oneflow.linspace(-1, 1, 12, dtype=oneflow.float64).reshape(3, 4)
+        if is_global:
+            placement = oneflow.placement("cpu", [0, 1])
+            model, x = (
+                model.to_global(placement, oneflow.sbp.broadcast).to_global(sbp=oneflow.sbp.split(0)),
+                x.to_global(placement, oneflow.sbp.broadcast),
+            )
+        optimizer = getattr(optim, name)(model.parameters(), lr=0.05, weight_decay=0.1)
+
+        class Step(oneflow.nn.Graph):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+                self.add_optimizer(optimizer)
+
+            def build(self, x: oneflow.Tensor) -> oneflow.Tensor:
+                loss = self.model(x).square().sum()
+                loss.backward()
+                return loss
+
+        step: Any = Step()
+        for _ in range(3):
+            step(x)
+        w = model.weight.detach()
+        return (w.to_global(sbp=oneflow.sbp.broadcast).to_local() if is_global else w).flatten().tolist()
+
+    expected = train(False)
+    for found in oneflow.testing.run_ranks(2, train, True):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
 def test_no_optimizer_is_missing() -> None:
     classes = {name for name in optim.__all__ if isinstance(getattr(optim, name), type)} - {"Optimizer", SPARSE}
     assert {case.split()[0] for case in CASES} == classes

@@ -6,8 +6,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.global_layouts import replicate_like
 from oneflow.optim._options import check_lr
-from oneflow.optim.optimizer import Group, Optimizer, beside, like, local_device
+from oneflow.optim.optimizer import Group, Optimizer, like, local_device
 
 
 class Adafactor(Optimizer):
@@ -76,8 +77,7 @@ class Adafactor(Optimizer):
     def _new_state(self, param: Tensor) -> dict[str, Tensor]:
         state = {"step": oneflow.zeros((), dtype=oneflow.float32, device=local_device(param))}
         if param.dim() > 1:
-            state["row_var"] = oneflow.zeros_like(param[..., :1])
-            state["col_var"] = oneflow.zeros_like(param[..., :1, :])
+            state["row_var"], state["col_var"] = _zero_mean(param, -1), _zero_mean(param, -2)
         else:
             state["variance"] = like(param)
         self.state[param] = state
@@ -99,10 +99,10 @@ class Adafactor(Optimizer):
             step = state["step"].add_(1.0)
             count = step.double()
             share = count ** group["beta2_decay"]
-            rate = beside(param, oneflow.minimum(lr.double(), count**-0.5)) * _rms(param).clamp(min=eps2)
-            share = beside(param, share)
+            rate = replicate_like(param, oneflow.minimum(lr.double(), count**-0.5)) * _rms(param).clamp(min=eps2)
+            share = replicate_like(param, share)
             if group["weight_decay"] != 0:
-                param.mul_(beside(param, 1.0 - lr * group["weight_decay"]).to(param.dtype))
+                param.mul_(replicate_like(param, 1.0 - lr * group["weight_decay"]).to(param.dtype))
             squares = grad * grad
             if grad.dim() > 1:
                 row, column = state["row_var"], state["col_var"]
@@ -113,6 +113,18 @@ class Adafactor(Optimizer):
                 estimate = state["variance"].lerp_(squares, share.to(grad.dtype))
             update = estimate.clamp(min=tiny * tiny).rsqrt() * grad
             param.sub_((update * (rate / (_rms(update) / group["d"]).clamp(min=1.0))).to(param.dtype))
+
+
+def _zero_mean(param: Tensor, dim: int) -> Tensor:
+    """Zeros for the means along a dimension; of a global parameter in the layout that its means have."""
+    shape, dim = list(param.shape), dim % param.dim()
+    shape[dim] = 1
+    if not param.is_global:
+        return param.new_zeros(shape)
+    whole = oneflow.sbp.broadcast
+    layout = [whole if s.dim == dim else s for s in param.sbp]
+    creates: Any = oneflow.zeros
+    return creates(shape, dtype=param.dtype, placement=param.placement, sbp=layout)
 
 
 def _rms(x: Tensor) -> Tensor:

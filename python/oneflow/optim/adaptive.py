@@ -7,9 +7,10 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
+from oneflow._base.global_layouts import replicate_like
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State, zero_step
-from oneflow.optim.optimizer import Group, beside, like
+from oneflow.optim.optimizer import Group, like
 
 
 class Adadelta(RuleOptimizer):
@@ -216,7 +217,8 @@ def _step_with_eps_in_the_root(
     group: Group, lr: Tensor, param: Tensor, grad: Tensor, kept: list[Tensor], options: dict[str, Any]
 ) -> None:
     """OneFlow's RMSprop: a step is ``lr * grad / (average + eps).sqrt()``; momentum keeps steps with their rate."""
-    lr, grad_scale, found_inf = (beside(param, x) for x in (lr, options.get("grad_scale"), options.get("found_inf")))
+    lr, numbers = replicate_like(param, lr), (options.get("grad_scale"), options.get("found_inf"))
+    grad_scale, found_inf = (None if x is None else replicate_like(param, x) for x in numbers)
     grad = grad if grad_scale is None else grad / grad_scale
     grad = (-grad if group["maximize"] else grad) + group["weight_decay"] * param
     alpha = group["alpha"]

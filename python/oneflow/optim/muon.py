@@ -7,8 +7,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.global_layouts import replicate_like
 from oneflow.optim._options import check_lr
-from oneflow.optim.optimizer import Group, Optimizer, beside, like
+from oneflow.optim.optimizer import Group, Optimizer, like
 
 _ADJUST = {
     "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
@@ -100,8 +101,8 @@ class Muon(Optimizer):
             update = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
             update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
             adjust = _ADJUST[group["adjust_lr_fn"] or "original"](*param.shape)
-            param.mul_(beside(param, 1.0 - lr * group["weight_decay"]).to(param.dtype))
-            param.sub_(update.to(param.dtype) * beside(param, lr * adjust).to(param.dtype))
+            param.mul_(replicate_like(param, 1.0 - lr * group["weight_decay"]).to(param.dtype))
+            param.sub_(update.to(param.dtype) * replicate_like(param, lr * adjust).to(param.dtype))
 
 
 def _orthogonal(grad: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

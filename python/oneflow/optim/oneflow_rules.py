@@ -6,9 +6,10 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.global_layouts import replicate_like
 from oneflow.optim._options import options
 from oneflow.optim._rule import RuleOptimizer, State
-from oneflow.optim.optimizer import Group, beside, like
+from oneflow.optim.optimizer import Group, like
 
 
 class LAMB(RuleOptimizer):
@@ -82,10 +83,10 @@ class LAMB(RuleOptimizer):
             length, other = param.float().square().sum().sqrt(), direction.float().square().sum().sqrt()
             ratio = oneflow.where((length > 0) & (other > 0), length / other, oneflow.ones_like(length))
             if (found_inf := options.get("found_inf")) is not None:
-                ratio = ratio * beside(param, 1.0 - found_inf)
+                ratio = ratio * replicate_like(param, 1.0 - found_inf)
             if group["adam_w_mode"]:
-                direction = direction + param * beside(param, decay)
-            param.sub_((direction * (ratio * beside(param, lr))).to(param.dtype))
+                direction = direction + param * (decay if live is None else replicate_like(param, decay))
+            param.sub_((direction * (ratio * replicate_like(param, lr))).to(param.dtype))
 
 
 class Ftrl(RuleOptimizer):

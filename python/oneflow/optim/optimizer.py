@@ -454,16 +454,6 @@ def like(param: Tensor, value: complex | None = 0.0) -> Tensor:
     return made
 
 
-def beside(param: Tensor, value: Any) -> Any:
-    """A local number (a tensor without dimensions) in a form that joins ops with the parameter.
-
-    All ranks of a global parameter have the same number: a broadcast. Numbers of Python stay as they are.
-    """
-    if not isinstance(value, Tensor) or value.is_global or not param.is_global:
-        return value
-    return value.to_global(param.placement, (oneflow.sbp.broadcast,) * len(param.sbp))
-
-
 def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key: Any = None) -> Any:
     """Copy one state value to the device, and where it is floating to the dtype, of its parameter."""
     if isinstance(value, dict):
