@@ -56,6 +56,10 @@ fn fold<E: Elem>(
     f: impl Fn(E::Acc, E::Acc) -> E::Acc,
     finish: impl Fn(E::Acc) -> E::Acc,
 ) {
+    if let [first, second] = parts {
+        let other = if rank == 0 { second } else { first };
+        return fold_two::<E>(own, other, |own, other| finish(if rank == 0 { f(own, other) } else { f(other, own) }));
+    }
     let width = size_of::<E>();
     let mut raw = [E::default(); TILE];
     let mut acc = [E::Acc::default(); TILE];
@@ -77,6 +81,20 @@ fn fold<E: Elem>(
         let bytes = &mut own[range];
         // SAFETY: as above, in the other direction; `E` has no padding.
         unsafe { std::ptr::copy_nonoverlapping(raw.as_ptr().cast::<u8>(), bytes.as_mut_ptr(), n * width) };
+    }
+}
+
+/// As `fold`, of two ranks, in place: what comes from memory is touched once.
+fn fold_two<E: Elem>(own: &mut [u8], other: &[u8], f: impl Fn(E::Acc, E::Acc) -> E::Acc) {
+    let n = own.len().min(other.len()) / size_of::<E>();
+    let (own, other) = (own.as_mut_ptr().cast::<E>(), other.as_ptr().cast::<E>());
+    for i in 0..n {
+        // SAFETY: both slices hold `n` elements of `E`, of which all bit patterns are values, at any address; they are not the same
+        // memory, since one of them is borrowed to be written.
+        unsafe {
+            let (a, b) = (own.add(i).read_unaligned(), other.add(i).read_unaligned());
+            own.add(i).write_unaligned(E::down(f(a.up(), b.up())));
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use oneflow_base::{Error, Result};
 
 use super::connections::{Connections, Directory};
 use super::greeting::{Door, Found, Hello, N_LANES, accept, introduce};
-use super::shm::Lanes;
+use super::shm::{Lanes, Offer};
 use crate::auth::{Access, HOW, host_name};
 use crate::collective::DIRECT;
 use crate::engine::comm_id;
@@ -133,7 +133,7 @@ pub(super) fn call(
         (hellos[0].shm, hellos[0].shm_word) = (offer.place(), offer.secret);
     }
     let Some(mut found) = introduce(place.address, &hellos, credentials, deadline, stop)? else { return Ok(None) };
-    found.shm = offer.map(|offer| offer.lanes).filter(|_| found.takes);
+    found.shm = offer.filter(|_| found.takes).map(Offer::taken);
     found.host = comm_id(&place.host);
     Ok(Some(found))
 }

@@ -2,7 +2,9 @@
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use super::direct;
 use super::shm::{DATA, ROOM, Shm};
 use crate::request::{Header, Stamp};
 use crate::stream::Stream;
@@ -92,33 +94,67 @@ impl Lane {
     }
 }
 
+/// The header, and where the payload is that does not follow it.
+const FAR: usize = Header::LEN + 8;
+/// The byte of a header that says so.
+const FAR_AT: usize = 7;
+
 /// One message on its way out: header, then payload.
 pub(super) struct Out<'a> {
     pub peer: usize,
     pub lane: &'a Lane,
-    pub header: [u8; Header::LEN],
-    pub data: &'a [u8],
+    header: [u8; Header::LEN],
+    /// Where the payload is, if it does not follow.
+    address: [u8; 8],
+    data: &'a [u8],
     pub at: usize,
+    /// The number of a message that the other side reads in this one's memory.
+    number: Option<u64>,
 }
 
 /// One message on its way in.
 pub(super) struct In<'a, 'b> {
     pub peer: usize,
     pub lane: &'a Lane,
-    pub header: [u8; Header::LEN],
-    pub data: &'b mut [u8],
+    header: [u8; Header::LEN],
+    address: [u8; 8],
+    data: &'b mut [u8],
     pub at: usize,
+    /// The payload is read in the sender's memory.
+    far: bool,
+    /// The bytes of the fastest piece of it, and their time.
+    fastest: (usize, Duration),
 }
 
-impl Out<'_> {
-    pub fn done(&self) -> bool {
-        self.at == Header::LEN + self.data.len()
+impl<'a> Out<'a> {
+    pub fn new(peer: usize, lane: &'a Lane, stamp: &Stamp, data: &'a [u8]) -> Self {
+        let mut header = Header { stamp: *stamp, bytes: data.len() as u64 }.encode();
+        let reader = lane.shm.as_ref().map(Shm::other).filter(|reader| data.len() >= direct::LEAST && reader.reads());
+        header[FAR_AT] = u8::from(reader.is_some());
+        let (address, number) = ((data.as_ptr() as u64).to_le_bytes(), reader.map(|reader| reader.taken() + 1));
+        Out { peer, lane, header, address, data, at: 0, number }
     }
 
-    /// Sends what the socket takes now.
+    fn len(&self) -> usize {
+        self.data.len() + if self.number.is_some() { FAR } else { Header::LEN }
+    }
+
+    pub fn done(&self) -> bool {
+        self.at == self.len()
+    }
+
+    /// Sends what the socket or the ring takes now.
     pub fn progress(&mut self) -> std::io::Result<()> {
         while !self.done() {
-            self.at += match self.lane.send(&self.header, self.data, self.at) {
+            let sent = match (&self.lane.shm, self.number) {
+                (Some(shm), Some(number)) if self.at >= FAR => match shm.other().taken() >= number {
+                    true => Ok(self.data.len()),
+                    false => return Ok(()),
+                },
+                (Some(_), Some(_)) => self.lane.send(&self.header, &self.address, self.at),
+                _ => self.lane.send(&self.header, self.data, self.at),
+            };
+            self.at += match sent {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 other => other?,
             };
@@ -127,17 +163,36 @@ impl Out<'_> {
     }
 }
 
-impl In<'_, '_> {
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        if let (Some(shm), Some(number), false) = (&self.lane.shm, self.number, self.done()) {
+            shm.own().withdraw(number);
+        }
+    }
+}
+
+impl<'a, 'b> In<'a, 'b> {
+    pub fn new(peer: usize, lane: &'a Lane, data: &'b mut [u8]) -> Self {
+        let fastest = (0, Duration::MAX);
+        In { peer, lane, header: [0; Header::LEN], address: [0; 8], data, at: 0, far: false, fastest }
+    }
+
+    fn header_len(&self) -> usize {
+        if self.far { FAR } else { Header::LEN }
+    }
+
     pub fn done(&self) -> bool {
-        self.at == Header::LEN + self.data.len()
+        self.at == self.header_len() + self.data.len()
     }
 
     /// Receives what has come. Never reads beyond this message: the next one belongs to another exchange.
     pub fn progress(&mut self, stamp: &Stamp, rank: usize) -> Result<(), Trouble> {
         while !self.done() {
-            let target = match self.at < Header::LEN {
-                true => &mut self.header[self.at..],
-                false => &mut self.data[self.at - Header::LEN..],
+            let target = match self.at.checked_sub(Header::LEN) {
+                None => &mut self.header[self.at..],
+                Some(at) if self.far && at < self.address.len() => &mut self.address[at..],
+                Some(_) if self.far => return self.read_far(),
+                Some(at) => &mut self.data[at..],
             };
             match self.lane.receive(target) {
                 Ok(0) => return Err(Trouble::Lost),
@@ -146,11 +201,36 @@ impl In<'_, '_> {
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => return Err(Trouble::of(self.peer, &e)),
             }
-            if self.at == Header::LEN {
+            if self.at == Header::LEN && !self.far {
+                self.far = self.lane.shm.is_some() && std::mem::take(&mut self.header[FAR_AT]) == 1;
                 let header = Header::decode(&self.header)
                     .ok_or_else(|| Trouble::Known(format!("rank {} sends something that is no message", self.peer)))?;
                 header.expect(stamp, self.data.len(), rank, self.peer).map_err(Trouble::Known)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the next piece in the sender's memory.
+    fn read_far(&mut self) -> Result<(), Trouble> {
+        let Some(shm) = &self.lane.shm else { return Err(Trouble::Lost) };
+        let (address, at) = (u64::from_le_bytes(self.address), self.at - FAR);
+        let end = self.data.len().min(at + direct::PIECE);
+        let start = Instant::now();
+        let read = shm.other().read(address.wrapping_add(at as u64), &mut self.data[at..end]);
+        // Whoever gives up, ends or dies meanwhile has said so, or its connection does.
+        read.map_err(|_| Trouble::Lost)?;
+        let (n, time) = (end - at, start.elapsed());
+        self.at += n;
+        if n >= self.fastest.0 && time < self.fastest.1 {
+            self.fastest = (n, time);
+        }
+        if self.done() {
+            shm.own().came(self.fastest.0, self.fastest.1);
+            if !shm.own().take(shm.other()) {
+                return Err(Trouble::Lost);
+            }
+            self.lane.ring(ROOM);
         }
         Ok(())
     }

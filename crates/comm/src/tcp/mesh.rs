@@ -16,7 +16,7 @@ use super::spin::Spin;
 use crate::engine::comm_id;
 use crate::flight::Members;
 use crate::interrupt;
-use crate::request::{Header, Kind, Stamp};
+use crate::request::{Kind, Stamp};
 use crate::sockets::timespec;
 use crate::transport::{PointToPoint, Transport};
 use crate::waits::{self, Key};
@@ -214,12 +214,11 @@ impl Transport for Mesh {
         }
         let mut outs = Vec::with_capacity(sends.len());
         for &(peer, data) in sends {
-            let header = Header { stamp: *stamp, bytes: data.len() as u64 }.encode();
-            outs.push(Out { peer, lane: self.lane(peer)?, header, data, at: 0 });
+            outs.push(Out::new(peer, self.lane(peer)?, stamp, data));
         }
         let mut ins = Vec::with_capacity(recvs.len());
         for (peer, data) in recvs {
-            ins.push(In { peer: *peer, lane: self.lane(*peer)?, header: [0; Header::LEN], data, at: 0 });
+            ins.push(In::new(*peer, self.lane(*peer)?, data));
         }
         let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
         loop {
@@ -369,32 +368,85 @@ impl Transport for Mesh {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use super::super::direct::{LEAST, PIECE};
     use super::*;
     use crate::auth::Access;
     use crate::store::{MemoryStore, Store};
 
-    #[test]
-    fn ranks_of_one_host_share_memory() {
-        let host = |n| IpAddr::V4(Ipv4Addr::new(127, 0, 0, n));
-        let hosts = [host(1), host(2), host(1)];
+    /// The meshes of ranks on hosts of these addresses, each with its thread.
+    fn on_hosts<T: Send>(hosts: &[IpAddr], run: impl Fn(usize, Mesh) -> T + Sync) -> Vec<T> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let form = |rank: usize| {
+        let run = |rank: usize| {
             let site = Arc::new(Site {
                 store: store.clone(),
                 local_ip: hosts[rank],
                 generation: 1,
                 security: Access::OneHost.into(),
             });
-            Mesh::form(Some(site), "world", rank, (0..hosts.len()).collect(), Duration::from_secs(60)).unwrap()
+            run(
+                rank,
+                Mesh::form(Some(site), "world", rank, (0..hosts.len()).collect(), Duration::from_secs(60)).unwrap(),
+            )
         };
         std::thread::scope(|s| {
-            let form = &form;
-            let ranks: Vec<_> = (0..hosts.len()).map(|rank| s.spawn(move || form(rank))).collect();
-            for (rank, mesh) in ranks.into_iter().map(|t| t.join().unwrap()).enumerate() {
-                for (peer, _) in hosts.iter().enumerate() {
-                    let shared = mesh.monitor.connections().lane(peer).map(|lane| lane.shm.is_some());
-                    assert_eq!(shared, (peer != rank).then(|| hosts[peer] == hosts[rank]), "{rank} and {peer}");
+            let run = &run;
+            let ranks: Vec<_> = (0..hosts.len()).map(|rank| s.spawn(move || run(rank))).collect();
+            ranks.into_iter().map(|t| t.join().unwrap()).collect()
+        })
+    }
+
+    fn host(n: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(127, 0, 0, n))
+    }
+
+    fn stamp(seq: u64) -> Stamp {
+        Stamp { comm: 1, seq, kind: Kind::Barrier, op: None, dtype: None, root: 0, tag: 0, elements: 0 }
+    }
+
+    #[test]
+    fn long_and_short_messages_pass_each_other() {
+        let lengths = [0, 1, LEAST - 1, LEAST, LEAST + 1, PIECE, PIECE + 1, 3 * PIECE + 17];
+        let byte = |rank: usize, i: usize| (i.wrapping_mul(2 * rank + 3) >> 3) as u8;
+        on_hosts(&[host(1); 2], |rank, mesh| {
+            let reads = || mesh.lane(1 - rank).unwrap().shm.as_ref().map(|shm| shm.own().taken());
+            let pairs = lengths.iter().flat_map(|a| lengths.iter().map(move |b| [*a, *b]));
+            let (deadline, mut n_far) = (Instant::now() + Duration::from_secs(60), 0);
+            for (seq, lengths) in pairs.enumerate() {
+                let sent: Vec<u8> = (0..lengths[rank]).map(|i| byte(rank, i)).collect();
+                let mut got = vec![0; lengths[1 - rank]];
+                mesh.exchange(&stamp(seq as u64), &[(1 - rank, &sent)], &mut [(1 - rank, &mut got)], deadline).unwrap();
+                assert!(got.iter().enumerate().all(|(i, b)| *b == byte(1 - rank, i)), "{lengths:?}");
+                n_far += u64::from(got.len() >= LEAST);
+            }
+            // None where the system does not allow it, and not all where it is slow.
+            assert!(reads().is_some_and(|n| n <= n_far), "{:?} of {n_far}", reads());
+        });
+    }
+
+    #[test]
+    fn whoever_reads_a_message_that_was_given_up_fails() {
+        let results = on_hosts(&[host(1); 2], |rank, mesh| {
+            let mut data = vec![1; 4 * PIECE];
+            let now = Instant::now();
+            match rank {
+                0 => mesh.exchange(&stamp(0), &[(1, &data)], &mut [], now + Duration::from_millis(50)),
+                _ => {
+                    std::thread::sleep(Duration::from_millis(300));
+                    mesh.exchange(&stamp(0), &[], &mut [(0, &mut data)], now + Duration::from_secs(60))
                 }
+            }
+        });
+        // Through the ring a part would come.
+        assert!(results.iter().all(Result::is_err), "{results:?}");
+    }
+
+    #[test]
+    fn ranks_of_one_host_share_memory() {
+        let hosts = [host(1), host(2), host(1)];
+        on_hosts(&hosts, |rank, mesh| {
+            for (peer, _) in hosts.iter().enumerate() {
+                let shared = mesh.monitor.connections().lane(peer).map(|lane| lane.shm.is_some());
+                assert_eq!(shared, (peer != rank).then(|| hosts[peer] == hosts[rank]), "{rank} and {peer}");
             }
         });
     }

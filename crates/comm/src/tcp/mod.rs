@@ -9,6 +9,7 @@
 //! A rank listens only where the store is reached, and without a secret or certificates only on loopback.
 
 mod connections;
+mod direct;
 mod form;
 mod greeting;
 mod lane;

@@ -19,11 +19,12 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 
+use super::direct;
 use crate::sockets::timespec;
 
 /// Separates the words that two ranks write.
 #[repr(C, align(128))]
-struct Apart<T>(T);
+pub(super) struct Apart<T>(pub T);
 
 /// Of one direction: bytes written and bytes read since the beginning.
 #[repr(C)]
@@ -41,6 +42,8 @@ struct Head {
     rings: [Ring; 2],
     /// What a side that sleeps waits for, and where.
     asleep: [Apart<AtomicU32>; 2],
+    /// Of messages that do not go through the rings. Of the first lane.
+    direct: [direct::Side; 2],
 }
 
 /// A sleeper waits for bytes that it may read.
@@ -131,6 +134,7 @@ impl Lanes {
         fcntl_add_seals(&fd, SEALS)?;
         let lanes = Lanes::map(&fd, capacity, 0)?;
         lanes.collectives.head().secret.store(secret, Ordering::Release);
+        lanes.collectives.arrive();
         Ok(Offer { lanes, fd, secret })
     }
 
@@ -149,7 +153,11 @@ impl Lanes {
         }
         let lanes = Lanes::map(&file, capacity, 1)?;
         match lanes.collectives.head().secret.load(Ordering::Acquire) == secret {
-            true => Ok(lanes),
+            true => {
+                lanes.collectives.arrive();
+                lanes.collectives.try_reading();
+                Ok(lanes)
+            }
             false => Err(broken("another group's lane")),
         }
     }
@@ -233,6 +241,24 @@ impl Shm {
         };
         ring.tail.0.store(tail.wrapping_add(n as u64), Ordering::Release);
         Ok(n)
+    }
+
+    fn arrive(&self) {
+        self.own().arrive(self.head.as_ptr() as u64);
+    }
+
+    fn try_reading(&self) {
+        self.own().try_reading(self.other(), self.head().secret.load(Ordering::Acquire));
+    }
+
+    /// What this side has said of messages that do not go through the rings.
+    pub fn own(&self) -> &direct::Side {
+        &self.head().direct[self.side]
+    }
+
+    /// What the other side has.
+    pub fn other(&self) -> &direct::Side {
+        &self.head().direct[1 - self.side]
     }
 
     /// Bytes that the other side has written and this one has not read. More than a ring holds: nonsense, which a read finds.
@@ -332,6 +358,12 @@ unsafe fn copy_past_cache(src: *const u8, dst: *mut u8, n: usize) {
 }
 
 impl Offer {
+    /// The other rank has mapped the memory.
+    pub fn taken(self) -> Lanes {
+        self.lanes.collectives.try_reading();
+        self.lanes
+    }
+
     /// Tells the other rank how to map the memory.
     pub fn place(&self) -> (u32, u32) {
         (std::process::id(), self.fd.as_raw_fd() as u32)
