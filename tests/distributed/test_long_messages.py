@@ -17,7 +17,7 @@ def same(found, right):
     assert numpy.array_equal(found.numpy(), right)
 
 # Elements on both sides of what a long message is, and of the pieces in which it is read.
-for count in (64 << 10, (64 << 10) + 1, (256 << 10) - 1, 3 * (256 << 10) + 5):
+for count in (64 << 10, (512 << 10) - 1, (512 << 10) + 1, (1 << 20) + 2, 3 * (512 << 10) + 5):
     count -= count % n
     own, all_ = flow.tensor(values(rank, count)), [values(r, count) for r in range(n)]
     x = own.clone()
