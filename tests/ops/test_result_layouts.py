@@ -151,6 +151,37 @@ def test_results_lie_as_in_pytorch(op, layout):
         compared += 1
 
 
+BINARY = (
+    "add sub mul div fmod remainder eq lt ge maximum fmax copysign xlogy atan2 hypot logical_and heaviside nextafter "
+    "where clamp_min"
+).split()
+OTHERS = {
+    "number": lambda package: 2.0,
+    "0-dim": lambda package: package.tensor(2.0),
+    "one element": lambda package: package.full((1,), 2.0),
+    "a row": lambda package: package.full((1, 1, 3), 2.0),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("op", BINARY)
+def test_dimensions_of_size_one_beside_another_size(op, other):
+    # Beside an operand of another size the strides of dimensions of size one decide too.
+    for shape in ((3, 1, 3), (1, 3, 3), (3, 3, 1), (1, 1, 3), (1, 3, 1), (3, 1, 1)):
+        for a, b in ((0, 1), (1, 2), (0, 2)):
+            results = []
+            for package in (torch, oneflow):
+                x = package.ones(shape).transpose(a, b)
+                y = OTHERS[other](package)
+                try:
+                    result = package.where(x > 2, x, y) if op == "where" else getattr(package, op)(x, y)
+                except TypeError:
+                    result = None
+                results.append(result if result is None else (tuple(result.shape), result.stride()))
+            if results[0] is not None:
+                assert results[1] == results[0], (shape, a, b)
+
+
 def test_pictures_stack_to_a_contiguous_batch():
     # What a data loader makes of pictures that were read row by row with the channels last.
     pictures = [oneflow.rand(4, 5, 3).permute(2, 0, 1) for _ in range(2)]

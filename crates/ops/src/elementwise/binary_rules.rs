@@ -32,7 +32,7 @@ pub(super) fn to_real_float_first(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     if d.is_complex() {
         return Err(unary::not_implemented(c, d));
     }
-    super::push_broadcast(c, promote::to_float(d), outs)
+    super::push_mixed(c, promote::to_float(d), true, outs)
 }
 
 /// The second operand as a tensor, also where it is a number.
@@ -102,7 +102,7 @@ pub(super) const NUMBER_FIRST: OpDef = OpDef {
             c.ins.iter().flatten().copied(),
             c.arg(crate::named::bitwise_left_shift_scalar_tensor::INPUT).scalar(),
         )?;
-        super::push_broadcast(c, d, outs)
+        super::push_mixed(c, d, true, outs)
     },
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),

@@ -124,6 +124,12 @@ use oneflow_core::half_operands;
 
 /// Layout of an elementwise result: broadcast sizes, and the memory order of the first operand that fixes one.
 pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
+    push_mixed(c, dtype, false, outs)
+}
+
+/// As `push_broadcast`; `mixed` where an operand is a number. Operands of one size that are all contiguous give a contiguous
+/// result. Beside a number or a tensor of another size their strides decide, also those of dimensions of size one, as in PyTorch.
+pub(crate) fn push_mixed(c: &Call<'_>, dtype: DType, mut mixed: bool, outs: &mut Outs) -> Result<()> {
     let mut ins = c.ins.iter().flatten();
     let Some(first) = ins.next() else {
         return outs.push(dtype, Device::CPU, &[]);
@@ -133,6 +139,7 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
     let mut all_contiguous = first.is_contiguous();
     for t in ins {
         if t.sizes() != sizes.as_slice() {
+            mixed = true;
             sizes = broadcast_shapes(&sizes, t.sizes()).map_err(|e| {
                 let in_place =
                     matches!(c.dest, Dest::Into([d, ..]) if c.opt(binary_at::INPUT).is_some_and(|t| d.same(t)));
@@ -142,11 +149,22 @@ pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()>
         all_contiguous &= t.is_contiguous();
         device = follow_device(device, first.ndim() == 0, t);
     }
-    if all_contiguous {
+    if all_contiguous && (!mixed || c.ins.iter().flatten().all(|t| has_canonical_strides(t))) {
         return outs.push(dtype, device, &sizes);
     }
     let strides = memory_order(c, &sizes);
     outs.push_strided(dtype, device, sizes, strides)
+}
+
+/// Whether the strides are those of a new tensor, dimensions of size one included.
+#[inline]
+fn has_canonical_strides(t: &Tensor) -> bool {
+    let mut expected = 1;
+    t.sizes().iter().zip(t.strides()).rev().all(|(n, s)| {
+        let fits = *s == expected;
+        expected *= (*n).max(1);
+        fits
+    })
 }
 
 /// Dense strides in the memory order of the operands.
@@ -409,14 +427,14 @@ pub mod binary {
         }
     }
     pub fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, common(c)?, outs)
+        push_mixed(c, common(c)?, c.opt(binary_at::OTHER).is_none(), outs)
     }
     /// Integers give the default float.
     pub fn infer_float(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, promote::to_float(common(c)?), outs)
+        push_mixed(c, promote::to_float(common(c)?), c.opt(binary_at::OTHER).is_none(), outs)
     }
     pub fn infer_bool(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
-        push_broadcast(c, DType::Bool, outs)
+        push_mixed(c, DType::Bool, c.opt(binary_at::OTHER).is_none(), outs)
     }
     /// The promoted dtype, which `alpha` must fit.
     pub fn infer_alpha(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
@@ -429,7 +447,7 @@ pub mod binary {
             Some(Scalar::Complex(..)) if !d.is_complex() => {
                 "For non-complex input tensors, argument alpha must not be a complex number."
             }
-            _ => return push_broadcast(c, d, outs),
+            _ => return push_mixed(c, d, c.opt(binary_at::OTHER).is_none(), outs),
         };
         Err(Error::runtime(format!("{}(): {why}", c.name())))
     }

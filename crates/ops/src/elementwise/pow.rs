@@ -27,7 +27,8 @@ Example::
         if dtype.is_int() && super::scalar_arg(c, pow::EXPONENT_SCALAR).is_some_and(|s| s.to_i64() < 0) {
             return Err(Error::runtime("pow(): Integers to negative integer powers are not allowed."));
         }
-        binary::infer(c, outs)
+        // A number as the exponent is no operand.
+        super::push_broadcast(c, dtype, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[pow::RESULT].dtype().compute();

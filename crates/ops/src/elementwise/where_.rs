@@ -60,7 +60,8 @@ Example::
         } else {
             check_mask(condition, "where expected condition to be a boolean tensor, but got a tensor with dtype")?;
         }
-        super::push_broadcast(c, dtype(c)?, outs)
+        let mixed = c.opt(where_::INPUT).is_none() || c.opt(where_::OTHER).is_none();
+        super::push_mixed(c, dtype(c)?, mixed, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {
         let compute = outs[where_::RESULT].dtype().compute();
