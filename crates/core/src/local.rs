@@ -2,9 +2,9 @@
 //!
 //! Knows families of kernels, not ops. What has no kernel for a device or dtype runs its composition.
 
-use crate::half_operands;
 use crate::limited::{elementwise_takes, instead};
 use crate::lower::expanded_strides;
+use crate::narrow_operands;
 use crate::outs::Outs;
 use crate::release::{LONG_WORK, may_release, run_kernel, without_lock};
 use crate::transfer::transfers;
@@ -522,7 +522,7 @@ fn launch(c: &Call<'_>, outs: &Outs) -> Result<()> {
 fn launch_ready(c: &Call<'_>, outs: &Outs) -> Result<()> {
     match c.op.kernel {
         Kernel::Elementwise(lower) => {
-            if let Some(cast) = half_operands::cast_inputs(c, converted)? {
+            if let Some(cast) = narrow_operands::cast_inputs(c, outs[0].dtype(), converted)? {
                 let ins: SmallVec<[Option<&Tensor>; 4]> =
                     c.ins.iter().zip(&cast).map(|(t, n)| n.as_ref().or(*t)).collect();
                 return launch_ready(&Call { ins: &ins, ..*c }, outs);

@@ -247,7 +247,7 @@ impl Traits {
     pub const FLAT: Traits = Traits(65536);
     /// Writes one value everywhere: several elements of the destination may be one in memory, and it writes that once.
     pub const FILLS: Traits = Traits(131072);
-    /// Of half floats: a number as the second operand is read as float32 (`half_operands`).
+    /// Of half floats: a number as the second operand is read as float32 (`narrow_operands`).
     pub const WIDE_NUMBER: Traits = Traits(262144);
 
     pub const fn or(self, other: Traits) -> Traits {

@@ -6,7 +6,7 @@
 use crate::trace::{note_line, value_of, with_trace};
 use oneflow_base::{Error, Result};
 use oneflow_core::{
-    Call, Dest, In, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, half_operands, redispatch, register_layer, tls,
+    Call, Dest, In, Kernel, Outs, ShapeOf, Tensor, Tls, Traits, bit, narrow_operands, redispatch, register_layer, tls,
     with_tls,
 };
 use oneflow_ops::TensorOps;
@@ -78,7 +78,7 @@ fn lazy(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
         return node(&Call { ins: &ins, ..*c }, call, outs);
     }
     if matches!(c.op.kernel, Kernel::Elementwise(_)) {
-        let cast = half_operands::cast_inputs(c, |t, to| {
+        let cast = narrow_operands::cast_inputs(c, outs[0].dtype(), |t, to| {
             let _guard = with_tls(this_and_below());
             within_call(|| t.to_copy_with(Some(to), None))
         })?;

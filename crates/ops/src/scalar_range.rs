@@ -57,7 +57,7 @@ fn holds(dtype: DType, s: Scalar) -> bool {
     }
 }
 
-fn int_limits(dtype: DType) -> (i64, u64) {
+pub(crate) fn int_limits(dtype: DType) -> (i64, u64) {
     match dtype {
         DType::U8 => (0, u8::MAX.into()),
         DType::U16 => (0, u16::MAX.into()),

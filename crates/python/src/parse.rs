@@ -440,7 +440,7 @@ impl<'a> Frame<'a> {
             if (first || traits.has(Traits::NUMBERS))
                 && let Some(s) = value::scalar(py, object)?
             {
-                let dtype = scalar::dtype_with(s, beside.map(Tensor::dtype), default_dtype());
+                let (s, dtype) = scalar::beside(s, beside, default_dtype());
                 let made = Box::new(crate::global::like(scalar::tensor(s, dtype)?, beside)?);
                 let borrowed: *const Tensor = &*made;
                 self.made.push(made);

@@ -1,8 +1,8 @@
 //! Single numbers out of and into tensor memory.
 
 use crate::global::copy_to_host;
-use oneflow_core::Tensor;
 use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16, f32_to_float8, float8_to_f32};
+use oneflow_core::{Tensor, narrow_operands};
 
 /// The one element of a tensor.
 pub fn read(t: &Tensor) -> Result<Scalar> {
@@ -189,11 +189,17 @@ pub fn written(s: Scalar, dtype: DType) -> Result<Tensor> {
     Ok(t)
 }
 
-/// The dtype of a number combined with a tensor: the tensor's, unless the number is of a higher category.
-pub fn dtype_with(s: Scalar, like: Option<DType>, default: DType) -> DType {
-    match like {
-        Some(d) if s.category() <= d.category() => d,
-        Some(d @ (DType::F64 | DType::C128)) => s.natural_dtype(d),
-        _ => s.natural_dtype(default),
+/// A number that stands for a tensor beside another one, and its dtype: that of the other, unless the number is of a higher
+/// category. An integer that a narrow dtype does not hold keeps its own, which does not change the result's; beside a tensor
+/// without dimensions, where it would, it wraps.
+pub fn beside(s: Scalar, other: Option<&Tensor>, default: DType) -> (Scalar, DType) {
+    let Some(t) = other else { return (s, s.natural_dtype(default)) };
+    match t.dtype() {
+        d if s.category() <= d.category() => {
+            let wrapped = narrow_operands::wrapped(d, d.compute(), s);
+            if t.ndim() == 0 || wrapped == s { (wrapped, d) } else { (s, DType::I64) }
+        }
+        d @ (DType::F64 | DType::C128) => (s, s.natural_dtype(d)),
+        _ => (s, s.natural_dtype(default)),
     }
 }

@@ -44,7 +44,7 @@ fn triangle(c: &Call<'_>, lower: bool) -> Result<Tensor> {
         (row.zeros_like()?, diagonal.add(1i64)?.clamp(number(0), number(cols))?)
     } else {
         let first = diagonal.clamp(number(0), number(cols))?;
-        let length = first.rsub(cols)?;
+        let length = first.rsub(cols, 1)?;
         (first, length)
     };
     let ends = length.cumsum(0)?;

@@ -22,7 +22,10 @@ Example::
         fix: Fix::None,
         f: |c, out| out.set(at::INPUT, || c.g()?.mul(&c.x(at::INPUT)?.sgn()?)),
     },
-    infer: |c, outs| super::push_broadcast(c, c.t(at::INPUT)?.dtype().to_real(), outs),
+    infer: |c, outs| match c.t(at::INPUT)?.dtype() {
+        DType::Bool => Err(unary::not_implemented(c, DType::Bool)),
+        d => super::push_broadcast(c, d.to_real(), outs),
+    },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),
     limited: Limited::FLOAT8.or(Limited::COMPLEX),
     sparse: Sparse::Values,

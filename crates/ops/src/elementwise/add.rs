@@ -3,7 +3,7 @@
 use super::binary;
 use crate::named::add as at;
 use crate::prelude::*;
-use oneflow_core::half_operands;
+use oneflow_core::narrow_operands;
 
 static TENSOR: Expr = expr!(num "add", |x, y| x + y).complex(complex!(|x, y| x + y));
 static SCALAR: Expr = expr!(num "add_scalar", |x; p| x + p[0]).complex(complex!(|x; p| x + p[0]));
@@ -54,8 +54,8 @@ pub(super) fn with_alpha(
     scalar: &'static Expr,
 ) -> Result<&'static Expr> {
     p.push(compute.into());
-    super::push_scalar(p, compute, half_operands::number(c.t(at::INPUT)?, alpha));
-    match binary::number(c)? {
+    super::push_scalar(p, compute, narrow_operands::number(c.t(at::INPUT)?, compute, alpha));
+    match binary::number(c, compute)? {
         None => Ok(tensor),
         Some(s) => {
             super::push_scalar(p, compute, s);

@@ -14,6 +14,7 @@ Example::
 
     >>> oneflow.ceil(oneflow.tensor([1.]))
     tensor([1.])",
+    infer: unary::number,
     kernel: Kernel::Elementwise(|_, o, p| unary::rounding(o, p, &EXPR)),
     grad: Grad::Rule { save: &[], fix: Fix::None, f: |c, out| out.set(at::INPUT, || c.g()?.zeros_like()) },
     traits: Traits::ALIAS_OK.or(Traits::EXACT_OUT),

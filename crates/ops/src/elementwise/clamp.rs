@@ -3,6 +3,7 @@
 use super::unary;
 use crate::named::{clamp, clamp_tensor};
 use crate::prelude::*;
+use crate::scalar_range;
 
 static BOTH: Expr = expr!(num "clamp", |x; p| x.maximum(p[0]).minimum(p[1]));
 pub(super) static MIN: Expr = expr!(num "clamp_min", |x; p| x.maximum(p[0]));
@@ -14,6 +15,32 @@ fn limits(c: &Call<'_>) -> Result<(Option<Scalar>, Option<Scalar>)> {
         return Err(Error::runtime("clamp(): At least one of 'min' or 'max' must not be None"));
     }
     Ok((lo, hi))
+}
+
+/// Refuses limits that no element of the dtype can meet.
+pub(super) fn check_limits(c: &Call<'_>, dtype: DType, lo: Option<Scalar>, hi: Option<Scalar>) -> Result<()> {
+    if dtype.is_int() {
+        let beyond = |what: &str, s: Scalar| {
+            Err(Error::runtime(format!(
+                "{}(): Clamp {what} value {} is outside the representable range of {}",
+                c.name(),
+                s.to_i64(),
+                dtype.scalar_type_name()
+            )))
+        };
+        let (least, greatest) = scalar_range::int_limits(dtype);
+        if let Some(s) = lo.filter(|s| u64::try_from(s.to_i64()).is_ok_and(|v| v > greatest)) {
+            return beyond("min", s);
+        }
+        if let Some(s) = hi.filter(|s| s.to_i64() < least) {
+            return beyond("max", s);
+        }
+    } else if matches!(dtype, DType::F16 | DType::BF16) {
+        for s in [lo, hi].into_iter().flatten() {
+            scalar_range::check(c, dtype, s)?;
+        }
+    }
+    Ok(())
 }
 
 pub static OP: OpDef = OpDef {
@@ -31,6 +58,7 @@ Example::
         if let Some(h) = hi {
             d = promote::combine(Some(d), None, Some(h))?;
         }
+        check_limits(c, d, lo, hi)?;
         super::push_broadcast(c, d, outs)
     },
     kernel: Kernel::Elementwise(|c, outs, p| {

@@ -11,6 +11,9 @@ const ONE_SIDE: OpDef = OpDef {
         if d.is_complex() {
             return Err(Error::runtime(format!("{} is not supported for complex types", c.name())));
         }
+        let limit = super::scalar_arg(c, clamp_min::MIN_SCALAR);
+        let (lo, hi) = if c.name() == "clamp_min" { (limit, None) } else { (None, limit) };
+        clamp::check_limits(c, d, lo, hi)?;
         super::push_broadcast(c, d, outs)
     },
     ..binary::ARITH
@@ -40,7 +43,7 @@ Example::
     >>> oneflow.clamp_min(oneflow.tensor([-1., 2.]), 0)
     tensor([0., 2.])",
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[clamp_min::RESULT].dtype().compute(), p, &clamp::TENSOR_MIN_EXPR, &clamp::MIN)
+        binary::lower_limit(c, o[clamp_min::RESULT].dtype().compute(), p, &clamp::TENSOR_MIN_EXPR, &clamp::MIN)
     }),
     grad: Grad::Rule {
         save: &[
@@ -62,7 +65,7 @@ Example::
     >>> oneflow.clamp_max(oneflow.tensor([-1., 2.]), 0)
     tensor([-1.,  0.])",
     kernel: Kernel::Elementwise(|c, o, p| {
-        binary::lower(c, o[clamp_max::RESULT].dtype().compute(), p, &clamp::TENSOR_MAX_EXPR, &clamp::MAX)
+        binary::lower_limit(c, o[clamp_max::RESULT].dtype().compute(), p, &clamp::TENSOR_MAX_EXPR, &clamp::MAX)
     }),
     grad: Grad::Rule {
         save: &[

@@ -4,6 +4,7 @@
 use super::{binary, dual};
 use crate::named::div;
 use crate::prelude::*;
+use oneflow_core::narrow_operands;
 
 static TENSOR: Expr = expr!(half "div", |x, y| x / y).complex(complex!(|x, y| x / y));
 
@@ -40,7 +41,8 @@ pub(super) fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
     if dtype == DType::Bool {
         return Err(Error::not_implemented(format!("\"{}\" not implemented for 'Bool'", c.name())));
     }
-    if dtype.compute() == DType::I64 && super::scalar_arg(c, div::OTHER_SCALAR).is_some_and(|s| s.to_i64() == 0) {
+    let zero = |s| narrow_operands::wrapped(dtype, DType::I64, s).to_i64() == 0;
+    if dtype.compute() == DType::I64 && super::scalar_arg(c, div::OTHER_SCALAR).is_some_and(zero) {
         return Err(Error::runtime(format!("{}(): ZeroDivisionError", c.name())));
     }
     Ok(())

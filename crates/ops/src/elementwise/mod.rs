@@ -120,7 +120,7 @@ pub mod zeta;
 
 use crate::named::{add as binary_at, exp as unary_at, gelu_backward as backward_at};
 use crate::prelude::*;
-use oneflow_core::half_operands;
+use oneflow_core::narrow_operands;
 
 /// Layout of an elementwise result: broadcast sizes, and the memory order of the first operand that fixes one.
 pub fn push_broadcast(c: &Call<'_>, dtype: DType, outs: &mut Outs) -> Result<()> {
@@ -310,6 +310,13 @@ pub mod unary {
     pub fn same(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_broadcast(c, c.t(unary_at::INPUT)?.dtype(), outs)
     }
+    /// Results of the input's dtype, which may not be bool.
+    pub fn number(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+        match c.t(unary_at::INPUT)?.dtype() {
+            DType::Bool => Err(not_implemented(c, DType::Bool)),
+            d => push_broadcast(c, d, outs),
+        }
+    }
     /// Results of the input's dtype in the input's own layout.
     pub fn like(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         push_like(c.t(unary_at::INPUT)?, c.t(unary_at::INPUT)?.dtype(), c.t(unary_at::INPUT)?.device(), None, outs)
@@ -479,7 +486,7 @@ pub mod binary {
         tensor: &'static Expr,
         scalar: &'static Expr,
     ) -> Result<&'static Expr> {
-        let number = number(c)?;
+        let number = number(c, compute)?;
         lower_with(compute, p, tensor, scalar, number)
     }
     /// As `lower`, of an op that reads a number beside half floats as it is (`Traits::WIDE_NUMBER`).
@@ -491,7 +498,23 @@ pub mod binary {
         tensor: &'static Expr,
         scalar: &'static Expr,
     ) -> Result<&'static Expr> {
-        lower_with(compute, p, tensor, scalar, scalar_arg(c, binary_at::OTHER_SCALAR))
+        let number = match scalar_arg(c, binary_at::OTHER_SCALAR) {
+            Some(s) => Some(narrow_operands::wrapped(c.t(binary_at::INPUT)?.dtype(), compute, s)),
+            None => None,
+        };
+        lower_with(compute, p, tensor, scalar, number)
+    }
+    /// As `lower`, of a number that bounds elements and may lie beyond what their dtype holds.
+    #[inline]
+    pub fn lower_limit(
+        c: &Call<'_>,
+        compute: DType,
+        p: &mut Params,
+        tensor: &'static Expr,
+        scalar: &'static Expr,
+    ) -> Result<&'static Expr> {
+        let number = number(c, DType::F64)?;
+        lower_with(compute, p, tensor, scalar, number)
     }
     #[inline]
     fn lower_with(
@@ -512,9 +535,9 @@ pub mod binary {
     }
     /// The number in the place of the second operand, as the op reads it beside the input.
     #[inline]
-    pub fn number(c: &Call<'_>) -> Result<Option<Scalar>> {
+    pub fn number(c: &Call<'_>, compute: DType) -> Result<Option<Scalar>> {
         match scalar_arg(c, binary_at::OTHER_SCALAR) {
-            Some(s) => Ok(Some(half_operands::number(c.t(binary_at::INPUT)?, s))),
+            Some(s) => Ok(Some(narrow_operands::number(c.t(binary_at::INPUT)?, compute, s))),
             None => Ok(None),
         }
     }

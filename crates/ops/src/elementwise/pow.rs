@@ -3,7 +3,8 @@
 use super::{binary, dual};
 use crate::named::{pow, pow_scalar};
 use crate::prelude::*;
-use oneflow_core::half_operands;
+use crate::scalar_range;
+use oneflow_core::narrow_operands;
 
 static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y)).complex(complex!(|x, y| x.pow(y)));
 static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0])).complex(complex!(|x; p| x.pow(p[0])));
@@ -26,6 +27,9 @@ Example::
         let dtype = binary::common(c)?;
         if dtype.is_int() && super::scalar_arg(c, pow::EXPONENT_SCALAR).is_some_and(|s| s.to_i64() < 0) {
             return Err(Error::runtime("pow(): Integers to negative integer powers are not allowed."));
+        }
+        if let Some(s) = super::scalar_arg(c, pow::EXPONENT_SCALAR).filter(|_| dtype.is_int()) {
+            scalar_range::check(c, dtype, s)?;
         }
         // A number as the exponent is no operand.
         super::push_broadcast(c, dtype, outs)
@@ -109,7 +113,7 @@ Example::
         let compute = outs[pow_scalar::RESULT].dtype().compute();
         p.push(compute.into());
         let base = c.arg(pow_scalar::INPUT).scalar().unwrap_or(Scalar::Int(1));
-        super::push_scalar(p, compute, half_operands::number(c.t(pow_scalar::EXPONENT)?, base));
+        super::push_scalar(p, compute, narrow_operands::number(c.t(pow_scalar::EXPONENT)?, compute, base));
         Ok(&BASE_SCALAR)
     }),
     grad: Grad::Rule {

@@ -16,6 +16,10 @@ Example::
 
     >>> oneflow.round(oneflow.tensor([0.5, 1.5]))
     tensor([0., 2.])",
+    infer: |c, outs| match c.t(at::INPUT)?.dtype() {
+        d if d.is_int() && c.int(at::DECIMALS)? != 0 => Err(unary::not_implemented(c, d)),
+        _ => unary::number(c, outs),
+    },
     kernel: Kernel::Elementwise(|c, o, p| {
         let decimals = c.int(at::DECIMALS)?;
         if decimals == 0 {

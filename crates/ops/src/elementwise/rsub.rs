@@ -9,7 +9,7 @@ static SCALAR: Expr =
 static TENSOR: Expr = expr!(num "rsub", |x, y; p| (-p[0]).mul_add(x, y)).complex(complex!(|x, y; p| y - p[0] * x));
 
 pub static OP: OpDef = OpDef {
-    sig: Sig::parse("rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor"),
+    sig: Sig::parse("rsub(Tensor input, Tensor|Scalar other, Scalar alpha=1) -> Tensor"),
     doc: "`other - alpha * input`, with broadcasting.
 
 Example::

@@ -17,6 +17,10 @@ Example::
 
     >>> oneflow.nn.functional.silu(oneflow.tensor([0.]))
     tensor([0.])",
+    infer: |c, outs| match c.t(silu::INPUT)?.dtype() {
+        d if d.is_differentiable() => super::push_broadcast(c, d, outs),
+        d => Err(unary::not_implemented(c, d)),
+    },
     kernel: Kernel::Elementwise(|_, o, p| unary::by_output(o, p, &EXPR)),
     grad: Grad::Rule {
         save: &[Save::of(silu::INPUT, &[silu::INPUT])],

@@ -14,7 +14,8 @@ static SCALAR_ALPHA: Expr =
 /// Masks are no numbers here.
 pub(super) fn refuse_masks(c: &Call<'_>) -> Result<()> {
     let is_mask = |t: &&Tensor| t.dtype() == DType::Bool;
-    let n_masks = c.ins.iter().flatten().copied().filter(is_mask).count();
+    let truth = matches!(super::scalar_arg(c, at::OTHER_SCALAR), Some(Scalar::Bool(_)));
+    let n_masks = c.ins.iter().flatten().copied().filter(is_mask).count() + usize::from(truth);
     match n_masks {
         0 => Ok(()),
         2 => Err(Error::not_implemented(format!(

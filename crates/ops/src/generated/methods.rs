@@ -1377,8 +1377,8 @@ pub trait TensorOps {
     fn rsqrt(&self) -> Result<Tensor>;
     /// `rsqrt(Tensor input) -> Tensor`
     fn rsqrt_(&self) -> Result<()>;
-    /// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
-    fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor>;
+    /// `rsub(Tensor input, Tensor|Scalar other, Scalar alpha=1) -> Tensor`
+    fn rsub<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor>;
     /// `scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor`
     fn scaled_dot_product_attention(
         &self,
@@ -6802,12 +6802,12 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
-    fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+    fn rsub<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
         let (other, other_scalar) = split(other);
         let call = Call {
             op: &crate::elementwise::rsub::OP,
             ins: &[Some(self), other],
-            args: &[other_scalar, Arg::Int(1)],
+            args: &[other_scalar, Arg::from(alpha.into())],
             dest: Dest::Fresh,
         };
         one(&call)

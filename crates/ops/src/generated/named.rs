@@ -4104,7 +4104,7 @@ pub mod rsqrt {
     pub const RESULT: Out = Out::nth(0);
 }
 
-/// `rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor`
+/// `rsub(Tensor input, Tensor|Scalar other, Scalar alpha=1) -> Tensor`
 pub mod rsub {
     use super::*;
     pub const INPUT: In = In::nth(0);
