@@ -68,6 +68,7 @@ MODULES = (
 # The names of each module that are public in the package too.
 HOMES: dict[str, tuple[str, ...]] = {
     "_functions.aten": ("_assert_async", "_grouped_mm"),
+    "_functions.aten_core": ("convolution", "embedding_bag"),
     "_extra.arrays": (
         "batch_gather",
         "broadcast_like",
@@ -83,11 +84,16 @@ HOMES: dict[str, tuple[str, ...]] = {
     "_extra.elementwise": ("quick_gelu", "square_relu"),
     "_extra.losses": ("in_top_k", "roc_auc_score"),
     "_functions.older_names": (
+        "affine_grid_generator",
+        "as_strided_",
         "dequantize",
         "detach",
         "detach_",
         "embedding",
+        "frobenius_norm",
         "ger",
+        "norm_except_dim",
+        "nuclear_norm",
         "range",
     ),
     "_functions.fake_quantize": ("fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"),

@@ -6,6 +6,7 @@ complex to real.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -469,7 +470,7 @@ def fftfreq(
     """
     positive = oneflow.arange((n + 1) // 2, dtype=dtype or oneflow.get_default_dtype(), device=device)
     negative = oneflow.arange(-(n // 2), 0, dtype=dtype or oneflow.get_default_dtype(), device=device)
-    result = oneflow.cat([positive, negative]) * (1.0 / (n * d))
+    result = oneflow.cat([positive, negative]) * _spacing(n, d)
     return _cast_into(_optioned(result, options), out)
 
 
@@ -484,7 +485,12 @@ def rfftfreq(
         tensor([0.0000, 0.2500, 0.5000])
     """
     half = oneflow.arange(n // 2 + 1, dtype=dtype or oneflow.get_default_dtype(), device=device)
-    return _cast_into(_optioned(half * (1.0 / (n * d)), options), out)
+    return _cast_into(_optioned(half * _spacing(n, d), options), out)
+
+
+def _spacing(n: int, d: float) -> float:
+    """The distance of two frequencies; infinite where the samples have none."""
+    return 1.0 / (n * d) if n * d else math.copysign(math.inf, n * d)
 
 
 def _optioned(t: Tensor, options: dict[str, Any]) -> Tensor:

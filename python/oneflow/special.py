@@ -42,7 +42,7 @@ modified_bessel_i0 = _oneflow.i0
 modified_bessel_i1 = _C.special_i1
 
 
-def softmax(input: oneflow.Tensor, dim: int, *, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
+def softmax(input: oneflow.Tensor, dim: int, dtype: oneflow.dtype | None = None) -> oneflow.Tensor:
     """Softmax along ``dim``; the input is cast to ``dtype`` first if one is given.
 
     Example::

@@ -196,6 +196,12 @@ unsafe fn to(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject
             } else {
                 return Err(invalid(py, g));
             }
+        } else if first == ffi::Py_None() {
+            // No device, as a device.
+            w.dtype = given(second).and_then(|x| classes::dtype_of(&Bound::from_borrowed_ptr(py, x)));
+            if w.dtype.is_some() || second == ffi::Py_None() {
+                flags = &flags[1..];
+            }
         }
         if let Some(x) = given(dtype) {
             let d = classes::dtype_of(&Bound::from_borrowed_ptr(py, x));

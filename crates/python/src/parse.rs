@@ -187,7 +187,8 @@ impl<'a> Frame<'a> {
                 self.slots[o.self_at] = self_object;
             }
             self.spread = false;
-            if given.n > o.positional.len() || (o.spreads && given.n == 1) {
+            let unspread = || o.params[o.positional[0] as usize].optional && given.at(0) == ffi::Py_None();
+            if given.n > o.positional.len() || (o.spreads && given.n == 1 && !unspread()) {
                 // `x.view(2, 3)` and `x.view(2)`, but not `x.view((2, 3))`.
                 if !o.spreads || value::is_sequence(given.at(0)) {
                     if given.n > o.positional.len() {

@@ -89,7 +89,14 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """A convolution, or its transpose, over as many dimensions as the weight has."""
+    """A convolution, or its transpose, over as many dimensions as the weight has.
+
+    Example::
+
+        >>> x, w = oneflow.ones(1, 1, 3), oneflow.ones(1, 1, 2)
+        >>> oneflow.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+        tensor([[[2., 2.]]])
+    """
     n = weight.dim() - 2
     if transposed:
         name = f"conv_transpose{n}d"
@@ -235,7 +242,17 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bags of embeddings, whose mode is a number; what only the backward reads is empty."""
+    """Bags of embeddings, whose mode is a number (0 sum, 1 mean, 2 max); what only the backward reads is empty.
+
+    :func:`oneflow.nn.functional.embedding_bag` takes the indices first and the mode by name.
+
+    Example::
+
+        >>> weight = oneflow.tensor([[1.0], [2.0], [4.0]])
+        >>> oneflow.embedding_bag(weight, oneflow.tensor([0, 2, 1]), oneflow.tensor([0, 2]))[0]
+        tensor([[5.],
+                [2.]])
+    """
     out = _nn().embedding_bag(
         indices,
         weight,

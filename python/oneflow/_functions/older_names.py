@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import oneflow
@@ -31,6 +32,67 @@ def dequantize(input: Tensor) -> Tensor:
         tensor([1.])
     """
     return input.float()
+
+
+def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The root of the sum of squares over ``dim``, over all dimensions if the list is empty.
+
+    Example::
+
+        >>> oneflow.frobenius_norm(oneflow.tensor([[3.0, 4.0]]), dim=[])
+        tensor(5.)
+    """
+    dims = None if isinstance(dim, Sequence) and not dim else dim
+    return oneflow.linalg.vector_norm(input, 2, dims, keepdim, out=out)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """Norms over all dimensions but one; over all of them for ``dim=-1``. Dimensions stay, with size one.
+
+    Example::
+
+        >>> oneflow.norm_except_dim(oneflow.tensor([[3.0, 4.0], [0.0, 2.0]]))
+        tensor([[5.],
+                [2.]])
+    """
+    return oneflow.nn.utils.parametrizations.norm_except_dim(v, pow, dim)
+
+
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The sum of the singular values of matrices over two dimensions.
+
+    Example::
+
+        >>> oneflow.nuclear_norm(oneflow.tensor([[3.0, 0.0], [0.0, -1.0]]))
+        tensor(4.)
+    """
+    if isinstance(dim, bool):
+        dim, keepdim = (-2, -1), dim
+    return oneflow.linalg.matrix_norm(input, "nuc", tuple(dim), keepdim, out=out)
+
+
+def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
+    """:func:`oneflow.nn.functional.affine_grid`, without a default for ``align_corners``.
+
+    Example::
+
+        >>> theta = oneflow.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> oneflow.affine_grid_generator(theta, (1, 1, 2, 2), True)[0, 0]
+        tensor([[-1., -1.],
+                [ 1., -1.]])
+    """
+    return oneflow.nn.functional.affine_grid(theta, size, align_corners)
+
+
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """:meth:`Tensor.as_strided_` as a function.
+
+    Example::
+
+        >>> oneflow.as_strided_(oneflow.tensor([1.0, 2.0, 3.0]), (2,), (2,))
+        tensor([1., 3.])
+    """
+    return input.as_strided_(size, stride, storage_offset)
 
 
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -16,7 +16,9 @@ Example::
     faces: Faces::FN_METHOD_OUT,
     compose: Some(|c, outs| {
         let (x, i) = (c.t(take_along_dim::INPUT)?, c.t(take_along_dim::INDICES)?);
-        if i.dtype() != DType::I64 {
+        // As in PyTorch, positions of the flattened tensor may have 32 bits too.
+        let is_flat = c.arg(take_along_dim::DIM).int().is_none();
+        if i.dtype() != DType::I64 && !(is_flat && i.dtype() == DType::I32) {
             return Err(Error::runtime(format!(
                 "torch.take_along_dim(): dtype of indices should be Long but got {}",
                 i.dtype().scalar_type_name()

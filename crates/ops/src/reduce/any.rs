@@ -8,6 +8,14 @@ fn dtype(c: &Call<'_>) -> Result<DType> {
     Ok(if c.t(any::INPUT)?.dtype() == DType::U8 { DType::U8 } else { DType::Bool })
 }
 
+/// The dimensions to reduce. As in PyTorch an empty list is none of them, where other reductions take it for all.
+fn mask(c: &Call<'_>) -> Result<u64> {
+    match c.arg(any::DIM) {
+        Arg::Ints([]) => Ok(0),
+        dim => dim_mask(c.name(), dim, c.t(any::INPUT)?.ndim()),
+    }
+}
+
 pub static ANY: OpDef = OpDef {
     sig: Sig::parse("any(Tensor input, int[1]? dim=None, bool keepdim=False) -> Tensor"),
     doc: "True where some element is true (non-zero), over all elements or the given dimension(s).
@@ -17,13 +25,13 @@ Example::
     >>> oneflow.any(oneflow.tensor([False, True]))
     tensor(True)",
     infer: |c, outs| {
-        let mask = dim_mask("any", c.arg(any::DIM), c.t(any::INPUT)?.ndim())?;
+        let mask = mask(c)?;
         push(c, dtype(c)?, mask, c.bool(any::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("any", c.arg(any::DIM), c.t(any::INPUT)?.ndim())?;
+            let mask = mask(c)?;
             lower(c, outs, l, ReduceKind::Any, mask)
         },
     },
@@ -43,13 +51,13 @@ Example::
     >>> oneflow.all(oneflow.tensor([False, True]))
     tensor(False)",
     infer: |c, outs| {
-        let mask = dim_mask("all", c.arg(all::DIM), c.t(all::INPUT)?.ndim())?;
+        let mask = mask(c)?;
         push(c, dtype(c)?, mask, c.bool(all::KEEPDIM), outs)
     },
     kernel: Kernel::Prim {
         prim: &oneflow_kernels_prim::REDUCE,
         lower: |c, outs, l| {
-            let mask = dim_mask("all", c.arg(all::DIM), c.t(all::INPUT)?.ndim())?;
+            let mask = mask(c)?;
             lower(c, outs, l, ReduceKind::All, mask)
         },
     },

@@ -14,6 +14,9 @@ Example::
     oneflow.Size([3, 2])",
     compose: Some(|c, outs| {
         let x = c.t(adjoint::INPUT)?;
+        if x.ndim() == 0 {
+            return give(outs, x.conj()?);
+        }
         if x.ndim() < 2 {
             return Err(Error::runtime(format!(
                 "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
