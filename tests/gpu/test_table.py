@@ -14,6 +14,8 @@ NO_VALUES = {"empty", "empty_like", "new_empty"}
 ANY_ORDER = {"topk", "sort", "argsort"}
 # One step of the format; for float32 the device's own exp, log and tanh differ from the CPU's in the last places.
 TOLERANCE = {"float32": (1e-4, 1e-5), "float64": (1e-9, 1e-10), "bfloat16": (1.6e-2, 1e-2)}
+# Singular vectors are free in their signs: libraries choose differently.
+FREE_SIGNS = {"linalg_svd"}
 # Made by fusion, of floats only.
 FLOATS_ONLY = {"fused_linear"}
 # Layouts over several ranks: a process has one GPU here.
@@ -75,13 +77,27 @@ def _numpy(t):
     return (t.float() if t.dtype == oneflow.bfloat16 else t).numpy()
 
 
-def check_same(got, wanted, values=True):
+def _signed(name, results):
+    """Of U, S, Vh those singular vectors whose largest element in U is positive; other results as they are."""
+    if name.partition(".")[0] not in FREE_SIGNS or len(results) != 3:
+        return results
+    u, s, vh = results
+    largest = u.detach().gather(-2, u.detach().abs().argmax(-2, keepdim=True)).sign()
+    k = s.shape[-1]
+    # Vectors of the null space, where there are more than singular values, have signs of their own.
+    own = vh.detach().gather(-1, vh.detach().abs().argmax(-1, keepdim=True)).sign()
+    rows = oneflow.cat([largest[..., :k].mT, own[..., k:, :]], -2)
+    return [u * largest, s, vh * rows]
+
+
+def check_same(got, wanted, values=True, name=""):
     """Equal dtypes, shapes and strides, on a GPU, with equal values."""
     assert len(got) == len(wanted)
     for g, w in zip(got, wanted, strict=True):
         assert g.is_cuda and not w.is_cuda
         assert (g.dtype, tuple(g.shape), g.stride()) == (w.dtype, tuple(w.shape), w.stride())
-        if values:
+    if values:
+        for g, w in zip(_signed(name, got), _signed(name, wanted), strict=True):
             rtol, atol = TOLERANCE.get(dtype_name(w), (0, 0))
             np.testing.assert_allclose(_numpy(g), _numpy(w), rtol=rtol, atol=atol, equal_nan=True)
 
@@ -104,7 +120,10 @@ def test_results_are_the_cpus(name, dtype, gpu):
                 unordered = name.partition(".")[0] in ANY_ORDER and dtype in ("int64", "bool")
                 first = slice(0, 1) if unordered else slice(None)
                 check_same(
-                    got[first], wanted[first], values=name not in NO_VALUES and not (unordered and "arg" in name)
+                    got[first],
+                    wanted[first],
+                    values=name not in NO_VALUES and not (unordered and "arg" in name),
+                    name=name,
                 )
 
 
@@ -121,7 +140,8 @@ def _gradients(name, args, kwargs):
     args = [swap(a) for a in args]
     kwargs = {k: swap(v) for k, v in kwargs.items()}
     oneflow.manual_seed(7)
-    outputs = [t for t in leaves(_call(name, args, kwargs)) if isinstance(t, oneflow.Tensor) and t.requires_grad]
+    results = [t for t in leaves(_call(name, args, kwargs)) if isinstance(t, oneflow.Tensor)]
+    outputs = [t for t in _signed(name, results) if t.requires_grad]
     if not outputs or not tensors:
         return []
     # Weights that hide nothing behind a symmetry.
