@@ -9,13 +9,14 @@ use crate::elementwise::copy_views;
 use crate::host;
 use crate::launch::{Scratch, cuda};
 use crate::matmul;
-use oneflow_base::{DType, Dims, Error, Result};
+use crate::per_queue::PerQueue;
+use oneflow_base::{DType, Dims, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::cudnn::{ALIGNMENT, Convolution, Handle, Layout, Part, Plan};
 use oneflow_kernels_prim::{Activation, ConvParams, Launch, View};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
 
 /// Plans kept before all are forgotten.
 const MAX_PLANS: usize = 1024;
@@ -36,7 +37,21 @@ struct OfQueue {
     plans: HashMap<Convolution, Option<Arc<Plan>>>,
 }
 
-type Queues = HashMap<(u16, usize), OfQueue>;
+impl OfQueue {
+    /// The kept plan; `None` where no engine takes the problem.
+    fn plan(&mut self, problem: Convolution) -> Result<Option<Arc<Plan>>> {
+        if let Some(plan) = self.plans.get(&problem) {
+            return Ok(plan.clone());
+        }
+        if self.plans.len() >= MAX_PLANS {
+            self.plans.clear();
+        }
+        // It may compile, load kernels and allocate.
+        let made = cuda()?.outside_of_captures(|| self.handle.plan(&problem))?.map(Arc::new);
+        self.plans.insert(problem, made.clone());
+        Ok(made)
+    }
+}
 
 /// An operand with two or three spatial dimensions, in one of the library's layouts.
 struct Image {
@@ -166,35 +181,21 @@ pub unsafe fn conv(
     };
     // SAFETY: the launch's contract; copies live until the launches are issued.
     unsafe {
-        cuda.device(l.queue.device.index)?;
-        static QUEUES: LazyLock<Mutex<Queues>> = LazyLock::new(Default::default);
-        let mut queues = QUEUES.lock().unwrap_or_else(|e| e.into_inner());
-        let key = (l.queue.device.index, l.queue.raw as usize);
-        if let std::collections::hash_map::Entry::Vacant(place) = queues.entry(key) {
-            // It may allocate.
-            let handle = cuda.outside_of_captures(|| cudnn.create())?;
-            place.insert(OfQueue { handle, plans: HashMap::new() });
+        static QUEUES: PerQueue<OfQueue> = PerQueue::new();
+        let make = || Ok(OfQueue { handle: cudnn.create()?, plans: HashMap::new() });
+        let done = QUEUES.with(l.queue, make, |of| {
+            let Some(plan) = of.plan(problem)? else { return Ok(false) };
+            x_image.settle(l.queue, part != INPUT)?;
+            w_image.settle(l.queue, part == FORWARD || part == INPUT)?;
+            y_image.settle(l.queue, part != FORWARD)?;
+            let workspace = Scratch::new(l.queue, plan.workspace.max(1) as i64, 1)?;
+            cuda.device(l.queue.device.index)?;
+            of.handle.launch(&plan, [x_image.ptr, w_image.ptr, y_image.ptr], workspace.ptr(), l.queue.raw)?;
+            Ok(true)
+        })?;
+        if !done {
+            return Ok(false);
         }
-        let Some(of) = queues.get_mut(&key) else { return Err(Error::runtime("cuDNN: no handle")) };
-        let plan = match of.plans.get(&problem) {
-            Some(plan) => plan.clone(),
-            None => {
-                if of.plans.len() >= MAX_PLANS {
-                    of.plans.clear();
-                }
-                // It may compile, load kernels and allocate.
-                let made = cuda.outside_of_captures(|| of.handle.plan(&problem))?.map(Arc::new);
-                of.plans.insert(problem, made.clone());
-                made
-            }
-        };
-        let Some(plan) = plan else { return Ok(false) };
-        x_image.settle(l.queue, part != INPUT)?;
-        w_image.settle(l.queue, part == FORWARD || part == INPUT)?;
-        y_image.settle(l.queue, part != FORWARD)?;
-        let workspace = Scratch::new(l.queue, plan.workspace.max(1) as i64, 1)?;
-        of.handle.launch(&plan, [x_image.ptr, w_image.ptr, y_image.ptr], workspace.ptr(), l.queue.raw)?;
-        drop(queues);
         let (image, out) = match part {
             FORWARD => (&y_image, y),
             INPUT => (&x_image, x),

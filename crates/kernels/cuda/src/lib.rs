@@ -26,6 +26,7 @@ mod nest;
 mod nn;
 mod norms;
 mod optimizer;
+mod per_queue;
 mod pool;
 mod random;
 mod reduce;

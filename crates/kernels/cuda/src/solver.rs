@@ -7,6 +7,7 @@
 use crate::elementwise::copy_views;
 use crate::host;
 use crate::launch::{Family, Key, Scratch, args, cuda, faults, linear, run};
+use crate::per_queue::PerQueue;
 use crate::text::Builder;
 use oneflow_base::{DType, Dims, Error, Result, contiguous_strides};
 use oneflow_ep::cuda::solver::{Handle, Operands, Problem, Vectors};
@@ -15,8 +16,6 @@ use oneflow_ep::{Copy, Provider, Queue};
 use oneflow_kernels_prim::{
     self as prim, CholeskyParams, EighParams, Launch, LuFactorParams, SingularCheck, TriangularSolveParams, View,
 };
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard};
 
 const CLEAR: u64 = 0;
 const PERMUTE: u64 = 1;
@@ -91,20 +90,11 @@ impl Columns {
     }
 }
 
-type Handles = HashMap<(u16, usize), Handle>;
-
-/// The handles for a queue, held. The device's context is current.
-fn handles(queue: Queue) -> Result<MutexGuard<'static, Handles>> {
-    static HANDLES: LazyLock<Mutex<Handles>> = LazyLock::new(Default::default);
-    let cuda = cuda()?;
-    let solver = cuda.solver().map_err(|e| Error::not_implemented(e.text()))?;
-    cuda.device(queue.device.index)?;
-    let mut all = HANDLES.lock().unwrap_or_else(|e| e.into_inner());
-    if let std::collections::hash_map::Entry::Vacant(place) = all.entry((queue.device.index, queue.raw as usize)) {
-        // It may allocate.
-        place.insert(cuda.outside_of_captures(|| solver.create())?);
-    }
-    Ok(all)
+/// Calls with the queue's handle, the device's context current.
+fn with_handle<R>(queue: Queue, run: impl FnOnce(&mut Handle) -> Result<R>) -> Result<R> {
+    static HANDLES: PerQueue<Handle> = PerQueue::new();
+    let solver = cuda()?.solver().map_err(|e| Error::not_implemented(e.text()))?;
+    HANDLES.with(queue, || solver.create(), run)
 }
 
 /// Solves each item: `at` names an item's operands, all but its info.
@@ -116,19 +106,18 @@ unsafe fn each(
     at: impl Fn(i64) -> Operands,
 ) -> Result<Columns> {
     let info = Columns::new(queue, DType::I32, count, 1, 1)?;
-    let mut all = handles(queue)?;
-    let Some(handle) = all.get_mut(&(queue.device.index, queue.raw as usize)) else {
-        return Err(Error::runtime("cuSOLVER: no handle"));
-    };
-    let (device, host) = handle.workspace(problem, dtype, &at(0))?;
-    let workspace = Scratch::new(queue, device.max(1) as i64, 1)?;
-    let mut on_host = vec![0u8; host];
-    cuda()?.device(queue.device.index)?;
-    for i in 0..count {
-        let operands = Operands { info: info.at(i), ..at(i) };
-        // SAFETY: by the caller's promise; the workspace has the bytes that were asked for, and calls follow each other.
-        unsafe { handle.launch(problem, dtype, &operands, (workspace.ptr(), device), &mut on_host, queue.raw)? };
-    }
+    with_handle(queue, |handle| {
+        let (device, host) = handle.workspace(problem, dtype, &at(0))?;
+        let workspace = Scratch::new(queue, device.max(1) as i64, 1)?;
+        let mut on_host = vec![0u8; host];
+        cuda()?.device(queue.device.index)?;
+        for i in 0..count {
+            let operands = Operands { info: info.at(i), ..at(i) };
+            // SAFETY: by the caller's promise; the workspace has the bytes that were asked for, and calls follow each other.
+            unsafe { handle.launch(problem, dtype, &operands, (workspace.ptr(), device), &mut on_host, queue.raw)? };
+        }
+        Ok(())
+    })?;
     Ok(info)
 }
 
@@ -251,12 +240,7 @@ pub unsafe fn triangular_solve(l: &Launch<'_>) -> Result<()> {
     unsafe {
         let (a, b) = (Columns::of(l.queue, &l.input(0)?, false)?, Columns::of(l.queue, &l.input(1)?, false)?);
         let workspace = Scratch::new(l.queue, WORKSPACE as i64, 1)?;
-        {
-            let mut all = handles(l.queue)?;
-            let Some(handle) = all.get_mut(&(l.queue.device.index, l.queue.raw as usize)) else {
-                return Err(Error::runtime("cuBLAS: no handle"));
-            };
-            cuda()?.device(l.queue.device.index)?;
+        with_handle(l.queue, |handle| {
             for i in 0..b.count {
                 // One matrix may be for all right sides.
                 let (a_at, b_at) = (a.at(if a.count == 1 { 0 } else { i }), b.at(i));
@@ -264,7 +248,8 @@ pub unsafe fn triangular_solve(l: &Launch<'_>) -> Result<()> {
                 let workspace = (workspace.ptr(), WORKSPACE);
                 handle.solve_triangle(dtype, how, sizes, (a_at, b_at), workspace, l.queue.raw)?;
             }
-        }
+            Ok(())
+        })?;
         b.write(&l.output(0)?, false)
     }
 }
