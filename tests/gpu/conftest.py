@@ -25,6 +25,15 @@ def gpu():
     return oneflow.device("cuda", 0)
 
 
+@pytest.fixture(autouse=True)
+def exact_float32():
+    """Results are compared to all digits of float32, where programs allow convolutions fewer by default."""
+    assert oneflow.backends.cudnn.allow_tf32
+    oneflow.backends.cudnn.allow_tf32 = False
+    yield
+    oneflow.backends.cudnn.allow_tf32 = True
+
+
 def need_emulated(gpu, why):
     if oneflow.cuda.get_device_name(gpu) != "emulated device":
         pytest.skip(why)

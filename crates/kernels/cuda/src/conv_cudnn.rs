@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MAX_PLANS: usize = 1024;
 
 static ENABLED: AtomicBool = AtomicBool::new(true);
-static TF32: AtomicBool = AtomicBool::new(false);
+static TF32: AtomicBool = AtomicBool::new(true);
 
 /// Whether convolutions may go to cuDNN, and whether engines may round float32 operands to TF32.
 pub fn set(enabled: bool, tf32: bool) {

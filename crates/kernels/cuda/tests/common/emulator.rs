@@ -28,6 +28,8 @@ pub fn start() -> bool {
         oneflow_kernels_rnn::register();
         oneflow_kernels_linalg::register();
         oneflow_kernels_cuda::register();
+        // Results are compared to all digits of float32.
+        oneflow_kernels_cuda::conv_cudnn::set(true, false);
     });
     let opened = oneflow_ep::cuda::is_available();
     if !opened {
