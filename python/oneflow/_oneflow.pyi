@@ -1785,6 +1785,10 @@ class _linalg_svd(NamedTuple):
     S: Tensor
     Vh: Tensor
 
+class _linear_backward_parameters(NamedTuple):
+    weight: Tensor
+    bias: Tensor
+
 class _max_dim(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -2678,6 +2682,8 @@ class _C(_Private):
     def linalg_svd(input: Tensor, full_matrices: _bool = True, compute_uv: _bool = True) -> _linalg_svd: ...
     @staticmethod
     def linalg_vector_norm(input: Tensor, ord: Number = 2, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor: ...
+    @staticmethod
+    def linear_backward_parameters(grad_output: Tensor, input: Tensor) -> _linear_backward_parameters: ...
     @staticmethod
     def linear_backward_weight(grad_output: Tensor, input: Tensor, residual: Tensor | None = None) -> Tensor: ...
     @staticmethod

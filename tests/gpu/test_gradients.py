@@ -97,6 +97,44 @@ def test_gradients_of_broadcast_operands_are_not_copied(gpu, launches):
     assert held.grad.shape == (1, 6) and held.grad.tolist() == [[20.0] * 6]
 
 
+@pytest.mark.parametrize("dtype", [oneflow.float32, oneflow.float64, oneflow.bfloat16, oneflow.float16])
+@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5), (0, 5), (1, 5)])
+def test_gradients_of_weight_and_bias(gpu, dtype, shape):
+    """By one launch where the library has that, by two otherwise; and gradients of those gradients."""
+    oneflow.manual_seed(0)
+    results = {}
+    drawn = [oneflow.randn(*size, dtype=oneflow.float64) for size in (shape, (7, 5), (7,), (*shape[:-1], 7))]
+    for device, of in (("cpu", oneflow.float64), (gpu, dtype)):
+        x, w, b, g = (t.to(dtype).to(of).to(device) for t in drawn)
+        for t in (x, w, b):
+            t.requires_grad_()
+        y = nn.functional.linear(x, w, b)
+        first = oneflow.autograd.grad((y * g).sum(), (x, w, b), create_graph=True)
+        second = oneflow.autograd.grad(first[1].pow(2).sum() + first[2].pow(3).sum(), x, allow_unused=True)
+        assert first[1].dtype == of and first[2].shape == (7,)
+        results[device] = [t.detach().cpu().double() for t in (y, *first, *second)]
+    tolerance = {oneflow.float64: 1e-12, oneflow.float32: 1e-5, oneflow.float16: 1e-2, oneflow.bfloat16: 6e-2}[dtype]
+    for ours, expected in zip(results[gpu], results["cpu"], strict=True):
+        scale = max(1.0, expected.abs().max().item() if expected.numel() else 0.0)
+        assert (ours - expected).abs().max().item() <= tolerance * scale if expected.numel() else True
+
+
+def test_a_bias_costs_no_launch_backward(gpu, launches):
+    layer = nn.Linear(8, 16, device=gpu, dtype=oneflow.bfloat16)
+    x = oneflow.randn(4, 6, 8, device=gpu, dtype=oneflow.bfloat16)
+
+    def backward():
+        y = layer(x)
+        grad = oneflow.ones_like(y)
+        layer.zero_grad()
+        return launches(lambda: y.backward(grad))
+
+    backward()
+    # The library's products are not counted; there is nothing else.
+    assert backward() == 0
+    assert layer.bias.grad.tolist() == [24.0] * 16
+
+
 def test_a_step_of_a_deep_gpt_is_few_launches(gpu, launches, monkeypatch):
     """Kernels of an eager step: calls of cuBLASLt are not counted here, `python -m benches.launches` counts them."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))

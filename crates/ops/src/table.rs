@@ -279,6 +279,7 @@ pub static TABLE: &[&OpDef] = &[
     &linalg::svd::OP,
     &linalg::vector_norm::OP,
     &matmul::linear::OP,
+    &matmul::linear_backward_parameters::OP,
     &matmul::linear_backward_weight::OP,
     &creation::linspace::OP,
     &creation::linspace::LINSPACE,

@@ -39,6 +39,8 @@ pub const PREFERENCE_ALIGNMENT: c_int = 5;
 pub const EPILOGUE_DEFAULT: c_int = 1;
 pub const EPILOGUE_RELU: c_int = 2;
 pub const EPILOGUE_BIAS: c_int = 4;
+/// What the bias pointer is given are sums of B over the products' inner dimension, one a column of D.
+pub const EPILOGUE_BGRAD_B: c_int = 512;
 
 function_table! {
     /// The part of cuBLASLt's C interface that is used.
@@ -116,11 +118,12 @@ impl Owned {
     }
 }
 
-/// The operands of a product D = alpha * A @ B, column-major; C is D.
+/// The operands of a product D = alpha * A @ B + beta * C, column-major; C is D where it is not given.
 pub struct Product<'a> {
     pub desc: &'a Owned,
     pub a: (&'a Owned, *const u8),
     pub b: (&'a Owned, *const u8),
+    pub c: Option<(&'a Owned, *const u8)>,
     pub d: (&'a Owned, *mut u8),
 }
 
@@ -158,9 +161,10 @@ impl Lt {
     pub unsafe fn heuristic(&self, handle: Handle, p: &Product<'_>, preference: &Owned) -> Result<Option<Heuristic>> {
         let (mut best, mut n) = (Heuristic::default(), 0);
         let (a, b, d) = (p.a.0.raw, p.b.0.raw, p.d.0.raw);
+        let c = p.c.map_or(d, |c| c.0.raw);
         // SAFETY: all objects are live; one result is asked for and has room.
         let code =
-            unsafe { (self.table.heuristic)(handle, p.desc.raw, a, b, d, d, preference.raw, 1, &mut best, &mut n) };
+            unsafe { (self.table.heuristic)(handle, p.desc.raw, a, b, c, d, preference.raw, 1, &mut best, &mut n) };
         const NOT_SUPPORTED: c_int = 15;
         if code == NOT_SUPPORTED {
             return Ok(None);
@@ -185,6 +189,7 @@ impl Lt {
         stream: *mut c_void,
     ) -> Result<()> {
         let d = p.d.1.cast::<c_void>();
+        let c = p.c.unwrap_or((p.d.0, p.d.1));
         // SAFETY: by the contract.
         let code = unsafe {
             (self.table.matmul)(
@@ -196,8 +201,8 @@ impl Lt {
                 p.b.1.cast(),
                 p.b.0.raw,
                 beta,
-                d,
-                p.d.0.raw,
+                c.1.cast(),
+                c.0.raw,
                 d,
                 p.d.0.raw,
                 algo,

@@ -87,6 +87,7 @@ pub fn register() {
         slot!(ARG_REDUCE, reduce::arg_reduce),
         slot!(SCAN, reduce::scan),
         slot!(MATMUL, matmul::matmul),
+        slot!(MATMUL_ROW_SUMS, matmul::matmul_row_sums),
         slot!(SOFTMAX, nn::softmax),
         slot!(SOFTMAX_BACKWARD, nn::softmax_backward),
         slot!(LAYER_NORM, nn::layer_norm),

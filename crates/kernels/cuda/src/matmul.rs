@@ -1,4 +1,7 @@
 //! MATMUL: cuBLASLt with cached plans; what it does not take goes through contiguous copies, integers through a tiled kernel.
+//!
+//! A bias that is a vector, ReLU, and a residual that the library can walk (its beta is one then) are done by the product's own
+//! launch; others by a kernel behind it.
 
 use crate::elementwise::{copy_views, zero};
 use crate::launch::{Family, Key, Number, Scratch, address, args, ceil_div, cuda, linear, run};
@@ -46,7 +49,7 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
             zero(l.outs, l.queue)?;
             false
         } else if out.dtype.is_float() {
-            product(l.queue, &a, &b, &out, alpha, vector(&bias, &out), act, residual.is_none())?
+            product(l.queue, &a, &b, &out, alpha, &After { bias: vector(&bias, &out), act, residual })?
         } else {
             tiled(l.queue, &a, &b, &out, alpha)?;
             false
@@ -56,6 +59,38 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
         }
         epilogue(l.queue, &out, bias, residual, act)
     }
+}
+
+/// A product and the sums of a's rows, by an epilogue of the library; declined, with nothing done, where it has none for the operands.
+pub unsafe fn matmul_row_sums(l: &Launch<'_>) -> Result<()> {
+    let (a, b, out, sums) = (l.input(0)?, l.input(1)?, l.output(0)?, l.output(1)?);
+    let declined =
+        || Error::not_implemented(format!("matmul_row_sums: cuBLASLt takes no such operands of {}", a.dtype));
+    let is_taken = matches!(a.dtype, DType::F32 | DType::BF16 | DType::F16) && b.dtype == a.dtype;
+    let (Some(am), Some(bm), Some(dm)) = (Mat::of(&a), Mat::of(&b), Mat::of(&out)) else { return Err(declined()) };
+    let (m, n, k) = (out.sizes[0], out.sizes[1], a.sizes[1]);
+    let is_dense = dm.row_major && (m == 1 || sums.strides[0] == 1) && (sums.ptr as usize).is_multiple_of(16);
+    if !is_taken || !is_dense || m * n * k == 0 {
+        return Err(declined());
+    }
+    let key = PlanKey {
+        device: l.queue.device.index,
+        dtype: a.dtype,
+        m,
+        n,
+        k,
+        a: am,
+        b: bm,
+        ldd: dm.ld,
+        ldc: dm.ld,
+        has_residual: false,
+        batch: [1, 0, 0, 0, 0],
+        alignment: [a.ptr, b.ptr, out.ptr, out.ptr].map(alignment_of),
+        epilogue: lt::EPILOGUE_BGRAD_B,
+    };
+    // SAFETY: the pointers and layouts are the views'; the sums have room for a number a row.
+    let done = unsafe { call(l.queue, key, [out.ptr, a.ptr, b.ptr], 1.0, Some(sums.ptr), None)? };
+    if done { Ok(()) } else { Err(declined()) }
 }
 
 /// `out = act(out + bias) + residual`, where bias and residual have the output's sizes.
@@ -134,6 +169,33 @@ impl Mat {
     }
 }
 
+/// What follows the sums: a bias that is a vector or none (or not one of these), an activation, and a residual.
+struct After<'a> {
+    bias: Option<Option<View<'a>>>,
+    act: Activation,
+    residual: Option<View<'a>>,
+}
+
+impl After<'_> {
+    /// The library's epilogue, where it does all of this. The residual is not the epilogue's: it is added before an activation.
+    fn epilogue(&self, dtype: DType) -> Option<c_int> {
+        let bias = self.bias?.is_some();
+        let is_plain = self.act == Activation::None;
+        if self.residual.is_some_and(|r| !is_plain || r.dtype != dtype) {
+            return None;
+        }
+        let has_epilogues = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+        match (bias, self.act) {
+            (false, Activation::None) => Some(lt::EPILOGUE_DEFAULT),
+            (true, Activation::None) if has_epilogues => Some(lt::EPILOGUE_BIAS),
+            (bias, Activation::Relu) if has_epilogues => {
+                Some(lt::EPILOGUE_RELU | if bias { lt::EPILOGUE_BIAS } else { 0 })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Everything a plan depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct PlanKey {
@@ -145,10 +207,13 @@ struct PlanKey {
     a: Mat,
     b: Mat,
     ldd: i64,
-    /// Count, strides of d, a, b.
-    batch: [i64; 4],
-    /// Bytes that the addresses of a, b and d are multiples of, at most 16.
-    alignment: [u32; 3],
+    /// Of a residual; as `ldd` where there is none.
+    ldc: i64,
+    has_residual: bool,
+    /// Count, strides of d, a, b and c.
+    batch: [i64; 5],
+    /// Bytes that the addresses of a, b, c and d are multiples of, at most 16.
+    alignment: [u32; 4],
     epilogue: c_int,
 }
 
@@ -156,6 +221,7 @@ struct Plan {
     desc: Owned,
     a: Owned,
     b: Owned,
+    c: Option<Owned>,
     d: Owned,
     /// None: the library has no algorithm.
     algo: Option<[u64; 8]>,
@@ -177,23 +243,23 @@ fn cache() -> MutexGuard<'static, Cache> {
 /// Plans kept before all are forgotten.
 const MAX_PLANS: usize = 4096;
 
-/// Through cuBLASLt. True where the epilogue is done too. `bias`: a vector, none, or not one of these; `alone`: no residual.
+/// Through cuBLASLt. True where everything that follows the sums is done too.
 unsafe fn product(
     queue: Queue,
     a: &View<'_>,
     b: &View<'_>,
     out: &View<'_>,
     alpha: f64,
-    bias: Option<Option<View<'_>>>,
-    act: Activation,
-    alone: bool,
+    after: &After<'_>,
 ) -> Result<bool> {
     let nd = out.ndim();
     // Operands that the library cannot walk are copied first.
     let (mut held_a, mut held_b, mut held_out) = (None, None, None);
     let (sa, sb, so) = (contiguous_strides(a.sizes), contiguous_strides(b.sizes), contiguous_strides(out.sizes));
     let batch_dims = |a: &View<'_>, b: &View<'_>, out: &View<'_>| {
-        Nest::new(&out.sizes[..nd - 2], &[&out.strides[..nd - 2], &a.strides[..nd - 2], &b.strides[..nd - 2]]).merged()
+        let c = after.residual.as_ref().unwrap_or(out);
+        let strides = [out, a, b, c].map(|v| &v.strides[..nd - 2]);
+        Nest::new(&out.sizes[..nd - 2], &strides).merged()
     };
     let many =
         |batch: &Nest| batch.sizes.len() > 1 && batch.sizes[..batch.sizes.len() - 1].iter().product::<i64>() > 16;
@@ -213,7 +279,7 @@ unsafe fn product(
             target = View { ptr: memory.ptr(), strides: &so, ..target };
             held_out = Some(memory);
         }
-        let done = dispatch(queue, &a, &b, &target, &batch_dims(&a, &b, &target), alpha, bias, act, alone)?;
+        let done = dispatch(queue, &a, &b, &target, &batch_dims(&a, &b, &target), alpha, after)?;
         if held_out.is_some() {
             copy_views(queue, out, &target)?;
         }
@@ -244,50 +310,44 @@ unsafe fn dispatch(
     out: &View<'_>,
     batch: &Nest,
     alpha: f64,
-    bias: Option<Option<View<'_>>>,
-    act: Activation,
-    alone: bool,
+    after: &After<'_>,
 ) -> Result<bool> {
     let nd = out.ndim();
     let (mut m, n, k) = (out.sizes[nd - 2], out.sizes[nd - 1], a.sizes[nd - 1]);
     let (Some(am), Some(bm), Some(dm)) = (Mat::of(a), Mat::of(b), Mat::of(out)) else {
         return Err(Error::runtime("matmul: operands cannot be walked by cuBLASLt"));
     };
-    let (mut outer, mut inner) = (batch.clone(), [1i64, 0, 0, 0]);
+    // Everything in one launch, if the library has the epilogue and walks the residual.
+    let residual = after.residual.as_ref().map(Mat::of);
+    let walked = residual.is_none_or(|c| c.is_some_and(|c| c.row_major));
+    let fused = after.epilogue(out.dtype).filter(|_| walked);
+    let cm = residual.flatten().filter(|_| fused.is_some());
+    let (mut outer, mut inner) = (batch.clone(), [1i64, 0, 0, 0, 0]);
     if !outer.sizes.is_empty() {
         let (size, strides) = outer.take(outer.sizes.len() - 1);
-        inner = [size, strides[0], strides[1], strides[2]];
+        inner = [size, strides[0], strides[1], strides[2], strides[3]];
     }
     // One b for a batch of a that lies row below row: one tall product.
-    if inner[0] > 1 && inner[3] == 0 && am.row_major && inner[2] == m * am.ld && inner[1] == m * dm.ld {
+    let is_tall = am.row_major && inner[2] == m * am.ld && inner[1] == m * dm.ld;
+    if inner[0] > 1 && inner[3] == 0 && is_tall && cm.is_none_or(|c| inner[4] == m * c.ld) {
         m *= inner[0];
-        inner = [1, 0, 0, 0];
+        inner = [1, 0, 0, 0, 0];
     }
-    // A single row or column leaves the distance free; it must be the one the tall product has.
-    let fused = (alone && act_fits(act)).then_some(bias).flatten();
-    let floats = matches!(out.dtype, DType::F32 | DType::BF16 | DType::F16);
-    let wanted = match (floats, fused) {
-        (true, Some(bias)) => epilogue_of(bias.is_some(), act),
-        _ => lt::EPILOGUE_DEFAULT,
-    };
     let size = out.dtype.size() as i64;
-    let mut all_done = true;
+    let mut all_done = fused.is_some();
     for position in 0..outer.n() {
-        let mut at = [0i64; 3];
+        let mut at = [0i64; 4];
         let mut rest = position;
         for d in (0..outer.sizes.len()).rev() {
             let c = rest % outer.sizes[d];
             rest /= outer.sizes[d];
-            (0..3).for_each(|o| at[o] += c * outer.strides[o][d] * size);
+            (0..4).for_each(|o| at[o] += c * outer.strides[o][d] * size);
         }
-        let pointers = [
-            out.ptr.wrapping_offset(at[0] as isize),
-            a.ptr.wrapping_offset(at[1] as isize),
-            b.ptr.wrapping_offset(at[2] as isize),
-        ];
+        let place = |v: &View<'_>, o: usize| v.ptr.wrapping_offset(at[o] as isize);
+        let pointers = [place(out, 0), place(a, 1), place(b, 2)];
         let [d, pa, pb] = pointers;
-        let alignment = [pa, pb, d].map(|p| 1u32 << (p as usize).trailing_zeros().min(4));
-        let key = |epilogue| PlanKey {
+        let c = after.residual.as_ref().filter(|_| cm.is_some()).map(|c| place(c, 3));
+        let key = |epilogue, c: Option<(Mat, *mut u8)>| PlanKey {
             device: queue.device.index,
             dtype: out.dtype,
             m,
@@ -296,22 +356,26 @@ unsafe fn dispatch(
             a: am,
             b: bm,
             ldd: dm.ld,
-            batch: inner,
-            alignment,
+            ldc: c.map_or(dm.ld, |c| c.0.ld),
+            has_residual: c.is_some(),
+            batch: if c.is_some() { inner } else { [inner[0], inner[1], inner[2], inner[3], inner[1]] },
+            alignment: [pa, pb, c.map_or(d, |c| c.1), d].map(alignment_of),
             epilogue,
         };
-        let vector = fused.flatten().map(|v| v.ptr);
+        let vector = after.bias.flatten().map(|v| v.ptr);
         // SAFETY: the pointers and layouts are the views'.
         unsafe {
-            if wanted != lt::EPILOGUE_DEFAULT && call(queue, key(wanted), pointers, alpha, vector)? {
-                continue;
+            if let Some(epilogue) = fused {
+                if call(queue, key(epilogue, cm.zip(c)), pointers, alpha, vector, c)? {
+                    continue;
+                }
+                if position > 0 {
+                    // The answer is the same for every part of a batch, alignment aside; parts must not differ in what is done.
+                    return Err(Error::runtime("matmul: cuBLASLt takes the epilogue for a part of the batch only"));
+                }
+                all_done = false;
             }
-            all_done &= wanted == lt::EPILOGUE_DEFAULT && fused.is_some_and(|b| b.is_none()) && act == Activation::None;
-            if wanted != lt::EPILOGUE_DEFAULT && position > 0 {
-                // The answer is the same for every part of a batch, alignment aside; parts must not differ in their epilogue.
-                return Err(Error::runtime("matmul: cuBLASLt takes the epilogue for a part of the batch only"));
-            }
-            if !call(queue, key(lt::EPILOGUE_DEFAULT), pointers, alpha, None)? {
+            if !call(queue, key(lt::EPILOGUE_DEFAULT, None), pointers, alpha, None, None)? {
                 tiled(queue, a, b, out, alpha)?;
                 return Ok(false);
             }
@@ -320,20 +384,20 @@ unsafe fn dispatch(
     Ok(all_done)
 }
 
-fn act_fits(act: Activation) -> bool {
-    matches!(act, Activation::None | Activation::Relu)
+/// Bytes that an address is a multiple of, at most those of the widest access.
+fn alignment_of(p: *mut u8) -> u32 {
+    1 << (p as usize).trailing_zeros().min(4)
 }
 
-fn epilogue_of(bias: bool, act: Activation) -> c_int {
-    let relu = if act == Activation::Relu { lt::EPILOGUE_RELU } else { 0 };
-    match relu | if bias { lt::EPILOGUE_BIAS } else { 0 } {
-        0 => lt::EPILOGUE_DEFAULT,
-        e => e,
-    }
-}
-
-/// Enqueues one product; false where the library has no algorithm for it.
-unsafe fn call(queue: Queue, key: PlanKey, [d, a, b]: [*mut u8; 3], alpha: f64, bias: Option<*mut u8>) -> Result<bool> {
+/// Enqueues one product; false where the library has no algorithm for it. `vector`: the epilogue's bias, or its room for sums.
+unsafe fn call(
+    queue: Queue,
+    key: PlanKey,
+    [d, a, b]: [*mut u8; 3],
+    alpha: f64,
+    vector: Option<*mut u8>,
+    residual: Option<*mut u8>,
+) -> Result<bool> {
     let (cuda, lt) = (cuda()?, cuda()?.lt());
     cuda.device(queue.device.index)?;
     let captured;
@@ -375,16 +439,18 @@ unsafe fn call(queue: Queue, key: PlanKey, [d, a, b]: [*mut u8; 3], alpha: f64, 
     };
     let mut plan = plan.lock().unwrap_or_else(|e| e.into_inner());
     let Some(algo) = plan.algo else { return Ok(false) };
-    if let Some(bias) = bias {
-        plan.desc.set(lt::DESC_BIAS_POINTER, bias)?;
+    if let Some(vector) = vector {
+        plan.desc.set(lt::DESC_BIAS_POINTER, vector)?;
     }
-    let single = [alpha as f32, 0.0];
-    let double = [alpha, 0.0];
+    let beta = if residual.is_some() { 1.0 } else { 0.0 };
+    let single = [alpha as f32, beta as f32];
+    let double = [alpha, beta];
     let scale = |i: usize| -> *const c_void {
         if key.dtype == DType::F64 { (&raw const double[i]).cast() } else { (&raw const single[i]).cast() }
     };
     // Row-major D = A B is column-major D' = B' A'.
-    let p = Product { desc: &plan.desc, a: (&plan.b, b), b: (&plan.a, a), d: (&plan.d, d) };
+    let c = plan.c.as_ref().zip(residual.map(|c| c.cast_const()));
+    let p = Product { desc: &plan.desc, a: (&plan.b, b), b: (&plan.a, a), c, d: (&plan.d, d) };
     let workspace = (workspace.0 as *mut u8, workspace.1);
     // SAFETY: the plan's layouts are those of the pointers; the workspace belongs to the stream.
     unsafe { lt.matmul(handle, &p, scale(0), scale(1), &algo, workspace, queue.raw)? };
@@ -408,10 +474,13 @@ unsafe fn plan(lt: &Lt, handle: *mut c_void, key: &PlanKey, workspace: usize) ->
     let mut a = layout(key.a, key.m, key.k)?;
     let mut b = layout(key.b, key.k, key.n)?;
     let mut d = lt.layout(dtype, key.n as u64, key.m as u64, key.ldd)?;
-    let [count, sd, sa, sb] = key.batch;
+    let mut c = key.has_residual.then(|| lt.layout(dtype, key.n as u64, key.m as u64, key.ldc)).transpose()?;
+    let [count, sd, sa, sb, sc] = key.batch;
     if count > 1 {
         let count = i32::try_from(count).map_err(|_| Error::runtime("matmul: more than 2^31 products in a batch"))?;
-        for (layout, stride) in [(&mut d, sd), (&mut a, sa), (&mut b, sb)] {
+        for (layout, stride) in
+            [(&mut d, sd), (&mut a, sa), (&mut b, sb)].into_iter().chain(c.as_mut().map(|c| (c, sc)))
+        {
             layout.set(lt::LAYOUT_BATCH_COUNT, count)?;
             layout.set(lt::LAYOUT_BATCH_STRIDE, stride)?;
         }
@@ -420,18 +489,19 @@ unsafe fn plan(lt: &Lt, handle: *mut c_void, key: &PlanKey, workspace: usize) ->
     desc.set(lt::DESC_TRANS_A, !key.b.row_major as i32)?;
     desc.set(lt::DESC_TRANS_B, !key.a.row_major as i32)?;
     desc.set(lt::DESC_EPILOGUE, key.epilogue)?;
-    if key.epilogue & lt::EPILOGUE_BIAS != 0 {
+    if key.epilogue & (lt::EPILOGUE_BIAS | lt::EPILOGUE_BGRAD_B) != 0 {
         desc.set(lt::DESC_BIAS_TYPE, dtype)?;
     }
     let mut preference = lt.preference()?;
     preference.set(lt::PREFERENCE_WORKSPACE, workspace as u64)?;
-    let [pa, pb, pd] = key.alignment;
-    for (i, bytes) in [pb, pa, pd, pd].into_iter().enumerate() {
+    let [pa, pb, pc, pd] = key.alignment;
+    for (i, bytes) in [pb, pa, pc, pd].into_iter().enumerate() {
         preference.set(lt::PREFERENCE_ALIGNMENT + i as c_int, bytes)?;
     }
     let null = std::ptr::null_mut::<u8>();
-    let p = Product { desc: &desc, a: (&b, null), b: (&a, null), d: (&d, null) };
+    let at_null = |c| (c, null.cast_const());
+    let p = Product { desc: &desc, a: (&b, null), b: (&a, null), c: c.as_ref().map(at_null), d: (&d, null) };
     // SAFETY: by the contract.
     let algo = unsafe { lt.heuristic(handle, &p, &preference)? }.map(|h| h.algo);
-    Ok(Plan { desc, a, b, d, algo })
+    Ok(Plan { desc, a, b, c, d, algo })
 }

@@ -315,6 +315,8 @@ fn matmul() {
                     (1, true, false),
                     (2, true, true),
                     (3, false, true),
+                    (0, true, true),
+                    (0, false, true),
                     (4, true, false),
                     (1, false, false),
                 ] {

@@ -238,6 +238,12 @@ impl Primitive {
         Err(Error::not_implemented(format!("{}: the kernel for {} takes no {what} {i}", self.name, kind.name())))
     }
 
+    /// Whether a device type has an implementation.
+    #[inline]
+    pub fn is_provided(&self, kind: DeviceType) -> bool {
+        !self.slots[kind.0 as usize].load(Ordering::Acquire).is_null()
+    }
+
     /// The implementation for a device type.
     #[inline]
     pub fn on(&self, kind: DeviceType) -> Result<KernelFn> {

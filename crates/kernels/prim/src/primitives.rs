@@ -65,6 +65,9 @@ primitives! {
     /// `out[1]`, where it is asked for, holds what the activation was given; an extra.
     /// The outputs do not overlap an input. uint8 by int8, and int8 by int8, give I32. params: `Activation`, alpha (f64).
     MATMUL = "matmul" extras(0, 1 << 1);
+    /// `out[0] = a @ b`, and `out[1]` the sums of a's rows. ins: a [m, k], b [k, n], of one floating dtype. outs: [m, n], [m], contiguous.
+    /// For providers whose library does both in one launch; there is no other.
+    MATMUL_ROW_SUMS = "matmul_row_sums";
     /// ins: x. params: dim, log (bool: log_softmax).
     SOFTMAX = "softmax";
     /// ins: grad_output, output. params: dim, log (bool).

@@ -856,6 +856,8 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor>;
+    /// `linear_backward_parameters(Tensor grad_output, Tensor input) -> (Tensor weight, Tensor bias)`
+    fn linear_backward_parameters(&self, input: &Tensor) -> Result<[Tensor; 2]>;
     /// `linear_backward_weight(Tensor grad_output, Tensor input, Tensor? residual=None) -> Tensor`
     fn linear_backward_weight(&self, input: &Tensor, residual: Option<&Tensor>) -> Result<Tensor>;
     /// `log(Tensor input) -> Tensor`
@@ -4967,6 +4969,17 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn linear_backward_parameters(&self, input: &Tensor) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::matmul::linear_backward_parameters::OP,
+            ins: &[Some(self), Some(input)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]

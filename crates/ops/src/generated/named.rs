@@ -2596,6 +2596,15 @@ pub mod linear {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `linear_backward_parameters(Tensor grad_output, Tensor input) -> (Tensor weight, Tensor bias)`
+pub mod linear_backward_parameters {
+    use super::*;
+    pub const GRAD_OUTPUT: In = In::nth(0);
+    pub const INPUT: In = In::nth(1);
+    pub const WEIGHT: Out = Out::nth(0);
+    pub const BIAS: Out = Out::nth(1);
+}
+
 /// `linear_backward_weight(Tensor grad_output, Tensor input, Tensor? residual=None) -> Tensor`
 pub mod linear_backward_weight {
     use super::*;

@@ -103,6 +103,11 @@ fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
         return out.set(linear::BIAS, || Ok(g.clone()));
     }
     out.set(linear::INPUT, || g.matmul(&conj(c.x(linear::WEIGHT)?)?))?;
+    if out.needs(linear::WEIGHT) && out.needs(linear::BIAS) && linear_backward_parameters::is_one_launch(g) {
+        let [weight, bias] = g.linear_backward_parameters(c.x(linear::INPUT)?)?;
+        out.set(linear::WEIGHT, || Ok(weight))?;
+        return out.set(linear::BIAS, || Ok(bias));
+    }
     out.set(linear::WEIGHT, || {
         let x = conj(c.x(linear::INPUT)?)?;
         if x.ndim() > 2 {

@@ -8,14 +8,18 @@ use crate::named::linear_backward_weight as at;
 
 /// The gradient and the input as matrices of equally many rows.
 fn rows(c: &Call<'_>) -> Result<(i64, i64, i64)> {
-    let (g, x) = (c.t(at::GRAD_OUTPUT)?, c.t(at::INPUT)?);
+    rows_of("linear_backward_weight", c.t(at::GRAD_OUTPUT)?, c.t(at::INPUT)?)
+}
+
+/// As `rows`, for an op of this name.
+pub(super) fn rows_of(op: &str, g: &Tensor, x: &Tensor) -> Result<(i64, i64, i64)> {
     let split = |t: &Tensor| t.sizes().split_last().map(|(last, lead)| (Dims::from_slice(lead), *last));
     let (Some((lead, n)), Some((other, k))) = (split(g), split(x)) else {
-        return Err(Error::runtime("linear_backward_weight(): the gradient and the input have at least one dimension"));
+        return Err(Error::runtime(format!("{op}(): the gradient and the input have at least one dimension")));
     };
     if lead != other || g.dtype() != x.dtype() {
         return Err(Error::runtime(format!(
-            "linear_backward_weight(): the gradient is {}{:?}, the input {}{:?}: they differ in the last dimension alone",
+            "{op}(): the gradient is {}{:?}, the input {}{:?}: they differ in the last dimension alone",
             g.dtype(),
             g.sizes(),
             x.dtype(),
@@ -23,6 +27,15 @@ fn rows(c: &Call<'_>) -> Result<(i64, i64, i64)> {
         )));
     }
     Ok((lead.iter().product(), n, k))
+}
+
+/// Strides of the rows and columns of a tensor whose last dimension is `width`.
+pub(super) fn row_strides(t: &Tensor, width: i64) -> Result<(i64, i64)> {
+    match t.ndim() {
+        2 => Ok((t.strides()[0], t.strides()[1])),
+        _ if t.is_contiguous() => Ok((width, 1)),
+        _ => Err(Error::not_implemented("linear_backward_weight: layouts without rows run the composition")),
+    }
 }
 
 pub static OP: OpDef = OpDef {
@@ -40,12 +53,7 @@ pub static OP: OpDef = OpDef {
         lower: |c, _, l| {
             let (g, x) = (c.t(at::GRAD_OUTPUT)?, c.t(at::INPUT)?);
             let (rows, n, k) = rows(c)?;
-            let strides = |t: &Tensor, width: i64| match t.ndim() {
-                2 => Ok((t.strides()[0], t.strides()[1])),
-                _ if t.is_contiguous() => Ok((width, 1)),
-                _ => Err(Error::not_implemented("linear_backward_weight: layouts without rows run the composition")),
-            };
-            let ((g_row, g_column), (x_row, x_column)) = (strides(g, n)?, strides(x, k)?);
+            let ((g_row, g_column), (x_row, x_column)) = (row_strides(g, n)?, row_strides(x, k)?);
             l.input_as(at::GRAD_OUTPUT, Dims::from_slice(&[n, rows]), Dims::from_slice(&[g_column, g_row]), g.offset());
             l.input_as(at::INPUT, Dims::from_slice(&[rows, k]), Dims::from_slice(&[x_row, x_column]), x.offset());
             l.ins.push(None);

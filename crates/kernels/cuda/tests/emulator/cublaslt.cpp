@@ -34,25 +34,33 @@ static const int INVALID = 7, UNSUPPORTED = 15;
 
 static int64_t rows(const Layout* l, int transposed) { return transposed ? l->cols : l->rows; }
 static int64_t cols(const Layout* l, int transposed) { return transposed ? l->rows : l->cols; }
-static Status check(const Desc* d, const Layout* a, const Layout* b, const Layout* out) {
-    for (const Layout* l : {a, b, out})
+static Status check(const Desc* d, const Layout* a, const Layout* b, const Layout* c, const Layout* out) {
+    for (const Layout* l : {a, b, c, out})
         if (l->ld < (int64_t)l->rows || l->rows == 0 || l->cols == 0 || l->batch != out->batch) return INVALID;
+    if (c->rows != out->rows || c->cols != out->cols || c->type != out->type) return INVALID;
     if (rows(a, d->ta) != rows(out, 0) || cols(b, d->tb) != cols(out, 0) || cols(a, d->ta) != rows(b, d->tb)) return INVALID;
     const bool f64 = out->type == 1;
     if (d->compute != (f64 ? 70 : 68) || d->scale != (f64 ? 1 : 0)) return INVALID;
     if (d->epilogue != 1 && f64) return UNSUPPORTED;
+    // The sums of B are of one product alone, and of float32 there are none here: callers have another way.
+    if (d->epilogue & 512 && (out->batch != 1 || out->type == 0)) return UNSUPPORTED;
     return 0;
 }
 
 // A product that was issued.
 struct Product {
     Desc d;
-    Layout la, lb, lo;
-    const void *a, *b;
+    Layout la, lb, lc, lo;
+    const void *a, *b, *c;
     void* out;
-    double alpha;
+    double alpha, beta;
     void run() {
         const int64_t m = lo.rows, n = lo.cols, k = cols(&la, d.ta);
+        for (int64_t j = 0; d.epilogue & 512 && j < n; j++) {
+            double acc = 0;
+            for (int64_t x = 0; x < k; x++) acc += load(lb.type, b, d.tb ? j + x * lb.ld : x + j * lb.ld);
+            store(lo.type, (void*)d.bias, j, acc);
+        }
         for (int32_t z = 0; z < lo.batch; z++)
             for (int64_t j = 0; j < n; j++)
                 for (int64_t i = 0; i < m; i++) {
@@ -61,6 +69,8 @@ struct Product {
                         acc += load(la.type, a, z * la.stride + (d.ta ? x + i * la.ld : i + x * la.ld)) *
                                load(lb.type, b, z * lb.stride + (d.tb ? j + x * lb.ld : x + j * lb.ld));
                     acc *= alpha;
+                    // Not read where it is multiplied by zero.
+                    if (beta != 0) acc += beta * load(lc.type, c, z * lc.stride + i + j * lc.ld);
                     if (d.epilogue & 4) acc += load(lo.type, d.bias, i);
                     if (d.epilogue & 2) acc = acc > 0 || acc != acc ? acc : 0;
                     store(lo.type, out, z * lo.stride + i + j * lo.ld, acc);
@@ -106,8 +116,8 @@ Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int a, const void* v,
 Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Layout* a, Layout* b, Layout* c, Layout* out, Preference* p, int n,
                                       Heuristic* h, int* found) {
     *found = 0;
-    if (c != out || n < 1 || p->workspace == 0) return INVALID;
-    if (Status s = check(d, a, b, out)) return s;
+    if (n < 1 || p->workspace == 0) return INVALID;
+    if (Status s = check(d, a, b, c, out)) return s;
     memset(h, 0, sizeof *h);
     // What the algorithm was chosen for: the product must keep to it.
     for (int i = 0; i < 4; i++) h->algo[i] = p->alignment[i];
@@ -115,23 +125,24 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Layout* a, Layout* b, Layo
     return 0;
 }
 Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
-                      const void* beta, const void*, Layout*, void* out, Layout* lo, const uint64_t* algo, void*, size_t,
+                      const void* beta, const void* c, Layout* lc, void* out, Layout* lo, const uint64_t* algo, void*, size_t,
                       void* stream) {
-    if (Status s = check(d, la, lb, lo)) return s;
-    const uint64_t places[3] = {(uint64_t)a, (uint64_t)b, (uint64_t)out};
-    const int which[3] = {0, 1, 3};
-    for (int i = 0; i < 3; i++)
-        if (places[i] % algo[which[i]] != 0) return INVALID;
+    if (Status s = check(d, la, lb, lc, lo)) return s;
+    const uint64_t places[4] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)out};
+    for (int i = 0; i < 4; i++)
+        if (places[i] % algo[i] != 0) return INVALID;
     const bool f64 = lo->type == 1;
     const double s = f64 ? *(const double*)alpha : *(const float*)alpha;
-    if ((f64 ? *(const double*)beta : *(const float*)beta) != 0) return UNSUPPORTED;
-    if (d->epilogue & 4 && (!d->bias || d->bias_type != lo->type)) return INVALID;
+    const double t = f64 ? *(const double*)beta : *(const float*)beta;
+    // In place the two have one layout.
+    if (c == out && (lc->ld != lo->ld || lc->stride != lo->stride)) return INVALID;
+    if (d->epilogue & (4 | 512) && (!d->bias || d->bias_type != lo->type)) return INVALID;
     // In the stream's order, like a kernel. The driver is in the process already.
     typedef int (*Issue)(void*, void (*)(void*), void*, void (*)(void*));
     static const Issue issue = (Issue)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_issue");
     if (!issue) return INVALID;
     const auto run = [](void* what) { ((Product*)what)->run(); };
     const auto free = [](void* what) { delete (Product*)what; };
-    return issue(stream, run, new Product{*d, *la, *lb, *lo, a, b, out, s}, free) ? INVALID : 0;
+    return issue(stream, run, new Product{*d, *la, *lb, *lc, *lo, a, b, c, out, s, t}, free) ? INVALID : 0;
 }
 }
