@@ -4,11 +4,13 @@
 //! is left alone, and what it is composed of is seen here again. Names no op, and holds no list of ops.
 
 mod state;
+mod weights;
 
 pub use state::{
     State, clear_cache, decrement_nesting, increment_nesting, is_any_enabled, set_cache_enabled, set_dtype,
     set_enabled, state,
 };
+pub use weights::note_wait;
 
 use oneflow_autograd::{is_grad_enabled, is_leaf, requires_grad};
 use oneflow_base::{DType, DeviceType, Result};
@@ -53,13 +55,7 @@ fn autocast(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     if !c.ins.iter().flatten().any(|t| is_eligible(t, kind) && t.dtype() != target) {
         return redispatch(c, below, outs);
     }
-    let mut cast: SmallVec<[Option<Tensor>; 4]> = SmallVec::with_capacity(c.ins.len());
-    for t in c.ins {
-        cast.push(match t {
-            Some(t) if is_eligible(t, kind) && t.dtype() != target => Some(converted(t, target, &now, kind)?),
-            _ => None,
-        });
-    }
+    let cast = cast_all(c.ins, target, &now, kind)?;
     let ins: SmallVec<[Option<&Tensor>; 4]> = c.ins.iter().zip(&cast).map(|(old, new)| new.as_ref().or(*old)).collect();
     redispatch(&Call { ins: &ins, ..*c }, below, outs)
 }
@@ -70,24 +66,47 @@ fn is_eligible(t: &Tensor, kind: DeviceType) -> bool {
     t.dtype().is_float() && t.dtype() != DType::F64 && t.device().kind == kind
 }
 
-/// The tensor in another dtype. Parameters are cast once while autocast is on.
-fn converted(t: &Tensor, to: DType, now: &State, kind: DeviceType) -> Result<Tensor> {
+type Casts = SmallVec<[Option<Tensor>; 4]>;
+
+/// The inputs that have to be cast in the other dtype. Parameters are cast once while autocast is on.
+fn cast_all(ins: &[Option<&Tensor>], to: DType, now: &State, kind: DeviceType) -> Result<Casts> {
+    let with_grad = is_grad_enabled();
+    let mut cast = Casts::from_elem(None, ins.len());
+    let mut leaves: SmallVec<[usize; 4]> = SmallVec::new();
+    for (i, t) in ins.iter().enumerate() {
+        let Some(t) = t.filter(|t| is_eligible(t, kind) && t.dtype() != to) else { continue };
+        if !may_keep(t, to, now, kind) {
+            cast[i] = Some(t.to_copy_with(Some(to), None)?);
+            continue;
+        }
+        cast[i] = state::cached(t, to, with_grad);
+        if cast[i].is_none() {
+            leaves.push(i);
+        }
+    }
+    let tensors: SmallVec<[&Tensor; 4]> = leaves.iter().filter_map(|i| ins[*i]).collect();
+    if tensors.is_empty() {
+        return Ok(cast);
+    }
+    let made = match weights::cast(&tensors, to)? {
+        Some(made) => made,
+        None => tensors.iter().map(|t| t.to_copy_with(Some(to), None)).collect::<Result<_>>()?,
+    };
+    for ((i, t), made) in leaves.iter().zip(tensors).zip(made) {
+        state::keep(t, to, with_grad, &made);
+        cast[*i] = Some(made);
+    }
+    Ok(cast)
+}
+
+/// Whether the copy may serve later calls of the region.
+fn may_keep(t: &Tensor, to: DType, now: &State, kind: DeviceType) -> bool {
     // A traced cast is a node: it must not outlive its trace, and equal ones are merged there.
-    let may_keep = now.cache_enabled
+    now.cache_enabled
         && to == now.dtype(kind)
         && t.dtype() == DType::F32
         && t.base().is_none()
         && requires_grad(t)
         && is_leaf(t)
-        && tls().on >> bit::LAZY & 1 == 0;
-    if !may_keep {
-        return t.to_copy_with(Some(to), None);
-    }
-    let with_grad = is_grad_enabled();
-    if let Some(known) = state::cached(t, to, with_grad) {
-        return Ok(known);
-    }
-    let made = t.to_copy_with(Some(to), None)?;
-    state::keep(t, to, with_grad, &made);
-    Ok(made)
+        && tls().on >> bit::LAZY & 1 == 0
 }

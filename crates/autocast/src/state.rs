@@ -96,6 +96,7 @@ pub fn clear_cache() {
     // Dropped outside the borrow: a tensor's end may run other code.
     let old = CACHE.with_borrow_mut(std::mem::take);
     drop(old);
+    crate::weights::end();
 }
 
 pub(crate) fn cached(t: &Tensor, to: DType, with_grad: bool) -> Option<Tensor> {

@@ -56,7 +56,7 @@ pub use release::{LONG_WORK, MayRelease, may_release, set_release, without_lock}
 pub use sbp_rule::{DimGroup, Localize, Mesh, Row, Rows, SbpRule};
 pub use sig::{Param, Return, Sig, Ty};
 pub use sparse_maker::{make_sparse, set_sparse_maker};
-pub use storage::{Pin, Storage, reserve_from, start_generation};
+pub use storage::{Pin, Storage, WeakStorage, reserve_from, start_generation};
 pub use table::{op_by_name, ops, overloads, register_ops};
 pub use tensor::{Ext, PyHooks, Tensor, TensorSlot, check_aligned, set_py_hooks};
 pub use transfer::{Transfers, TransfersGuard, with_transfers};

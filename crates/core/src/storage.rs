@@ -7,12 +7,23 @@ use oneflow_ep::cpu::Reserved;
 use oneflow_ep::{Block, Pinned, Queue, provider};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// A counted reference to storage. Views share it.
 #[derive(Clone)]
 pub struct Storage(Arc<Inner>);
+
+/// A reference to storage that does not keep it alive.
+#[derive(Clone)]
+pub struct WeakStorage(Weak<Inner>);
+
+impl WeakStorage {
+    /// The storage, if a tensor still has it.
+    pub fn upgrade(&self) -> Option<Storage> {
+        self.0.upgrade().map(Storage)
+    }
+}
 
 struct Inner {
     device: Device,
@@ -193,6 +204,10 @@ impl Storage {
     #[inline]
     pub fn same(&self, other: &Storage) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+    /// A reference that lets the storage go.
+    pub fn downgrade(&self) -> WeakStorage {
+        WeakStorage(Arc::downgrade(&self.0))
     }
     /// An address that identifies the storage while it lives, whatever its memory.
     pub fn address(&self) -> usize {

@@ -96,6 +96,7 @@ fn _cuda_set_device(index: i64) -> PyResult<()> {
 fn _cuda_synchronize(py: Python<'_>, index: i64) -> PyResult<()> {
     run(|| {
         let index = checked(index)?;
+        oneflow_autocast::note_wait();
         detach(py, || provider()?.synchronize(index))
     })
 }
@@ -143,6 +144,7 @@ impl PyStream {
         self.0.raw as usize
     }
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        oneflow_autocast::note_wait();
         run(|| detach(py, || provider()?.synchronize_queue(self.0)))
     }
     /// Marks the work issued so far; `timed`: the device notes the time.
@@ -154,6 +156,7 @@ impl PyStream {
     }
     /// Makes later work wait for an event.
     fn wait(&self, event: &Bound<'_, PyEvent>) -> PyResult<()> {
+        oneflow_autocast::note_wait();
         run(|| provider()?.wait(self.0, &event.get().0))
     }
 }
@@ -165,9 +168,11 @@ struct PyEvent(cuda::Event);
 #[pymethods]
 impl PyEvent {
     fn query(&self) -> PyResult<bool> {
+        oneflow_autocast::note_wait();
         run(|| self.0.is_done())
     }
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        oneflow_autocast::note_wait();
         run(|| detach(py, || self.0.synchronize()))
     }
     fn milliseconds_to(&self, later: &Bound<'_, PyEvent>) -> PyResult<f32> {

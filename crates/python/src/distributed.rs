@@ -61,6 +61,7 @@ impl PyWork {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
         let timeout = timeout.map(|t| time(&t)).transpose()?;
+        oneflow_autocast::note_wait();
         run(|| gate::detach(py, || self.work.wait(timeout)))?;
         Ok(true)
     }

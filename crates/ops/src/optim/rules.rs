@@ -5,7 +5,8 @@
 use oneflow_kernels_prim::{Lanes, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula};
 
 /// Every rule, for registration and for tests.
-pub static RULES: [&Rule; 17] = [
+pub static RULES: [&Rule; 18] = [
+    &COPY,
     &SGD,
     &SGD_MOMENTUM,
     &ADAM,
@@ -89,6 +90,12 @@ macro_rules! rule {
         const NAMES: &[&str] = &[$(stringify!($name)),*];
         NAMES.len()
     }};
+}
+
+rule! {
+    /// No optimizer: the tensor becomes the other one, in its own dtype. For copies of many tensors in few launches.
+    COPY = "copy", [], [] => [] [];
+    |_p, g, []| (g, [])
 }
 
 rule! {
