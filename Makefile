@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-clusters every-op bench model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help calls demo test test-clusters every-op bench model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -35,6 +35,10 @@ suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or
 mutated:  ## damaged ONNX files, .pt2 archives and program directories, loaded and run (COUNT=100000 of each; ARGS="onnx")
 	@.ci/build
 	@PYTHONPATH=python "$$(.ci/venv)/bin/python" tests/mutated_files.py $(ARGS) --count $${COUNT:-10000}
+
+calls:  ## calls generated from PyTorch's schemas, made in both packages (SECONDS=300, ARGS="--seed 3 --gradients --only std")
+	@.ci/build
+	@PYTHONPATH=python "$$(.ci/venv)/bin/python" tests/generated_calls.py --seconds $(or $(SECONDS),120) $(ARGS)
 
 test-clusters:  ## launchers, MPI, Slurm, Ray, hosts as namespaces, 256 ranks: what needs root and packages (each skip says why)
 	@.ci/build
