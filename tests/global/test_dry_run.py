@@ -119,6 +119,7 @@ def test_ranks_send_and_hold_what_they_do_when_they_run(name: str) -> None:
         assert own["instructions"] == n_instructions, rank
         memory = own["memory"]
         assert own["peak"] == sum(memory.values())
+        assert min(memory.values()) >= 0, memory
         graph_parts = own["peak"] - memory["parameters"] - memory["optimizer states"] - memory["communication"]
         assert arena <= graph_parts <= arena + 32 * 64 * 4 + 4096, rank
 

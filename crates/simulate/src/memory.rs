@@ -81,14 +81,17 @@ impl Memory {
         };
         let Some(at) = at else { return Ok(m) };
         m.peak_at = instrs[at].origin.clone();
+        // By arena and place: gradients may lie in a bucket that is alive too, and those bytes are there once.
+        let mut alive = Vec::new();
         for (k, l) in lives.iter().enumerate() {
             let Some((from, to, is_gradient)) = *l else { continue };
-            if from <= at && at <= to {
-                let bytes = plan.buffers[k].bytes;
-                *(if is_gradient { &mut m.gradients } else { &mut m.activations }) += bytes;
+            let (bytes, home) = (plan.buffers[k].bytes, &plan.buffers[k].home);
+            if let (true, Home::Arena { arena, offset }) = (from <= at && at <= to, home) {
+                alive.push(((*arena, *offset), *offset + bytes, is_gradient));
                 m.holders.push((instrs[from].origin.clone(), bytes));
             }
         }
+        (m.gradients, m.activations) = shares(&mut alive);
         m.holders.sort_by_key(|h| std::cmp::Reverse(h.1));
         Ok(m)
     }
@@ -111,6 +114,23 @@ impl Memory {
         let at = self.curve.iter().position(|b| *b > room).or_else(most)?;
         Some(self.origins[at].as_str())
     }
+}
+
+/// Of places in arenas (arena and start, end, whether an update reads it) the bytes of those that updates read, and of the others.
+fn shares(alive: &mut [((u32, u64), u64, bool)]) -> (u64, u64) {
+    // Of what begins in one place the gradient comes first: it has the bytes that others have too.
+    alive.sort_by_key(|(from, end, is_gradient)| (*from, !*is_gradient, *end));
+    let (mut gradients, mut others) = (0, 0);
+    let mut covered = (0, 0);
+    for ((arena, start), end, is_gradient) in alive.iter() {
+        if covered.0 != *arena {
+            covered = (*arena, 0);
+        }
+        let fresh = end.saturating_sub(covered.1.max(*start));
+        *(if *is_gradient { &mut gradients } else { &mut others }) += fresh;
+        covered.1 = covered.1.max(*end);
+    }
+    (gradients, others)
 }
 
 /// The instructions of each task, as a range among all.
@@ -146,4 +166,24 @@ fn scratch_of(plan: &Plan, scratch: &[u64]) -> u64 {
         most.entry(t.stream).and_modify(|m| *m = here.max(*m)).or_insert(here);
     }
     most.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_two_buffers_share_count_once() {
+        // Two gradients in a bucket, one behind it, and another arena.
+        let mut alive = [
+            ((0, 0), 100, false),
+            ((0, 0), 40, true),
+            ((0, 40), 100, true),
+            ((0, 100), 150, true),
+            ((1, 0), 30, false),
+        ];
+        assert_eq!(shares(&mut alive), (90, 90));
+        let mut apart = [((0, 64), 96, false), ((0, 0), 32, true)];
+        assert_eq!(shares(&mut apart), (32, 32));
+    }
 }
