@@ -1,6 +1,7 @@
 """Dry runs: how long they take, and how near they come to what runs.
 
 python -m benches.dry_run gpt3          # 175 billion parameters on 1,024 devices: seconds and memory of the dry run
+python -m benches.dry_run plan          # a layout of that GPT-3, planned, its dry run, and one by hand
 python -m benches.dry_run world         # trace and compile of one rank, in worlds of 64 to 1,024 ranks
 python -m benches.dry_run streams       # what hides behind work where communication takes a third of a step
 python -m benches.dry_run processes     # two processes of this machine: step time and memory beside the dry run's;
@@ -26,7 +27,7 @@ import oneflow as torch
 from oneflow import _oneflow
 from oneflow.models import GPT2Config
 
-from benches.dry_run_gpt import GPT3, gpt, staged
+from benches.dry_run_gpt import GPT3, Train, UntiedGPT, gpt, staged
 
 
 def gpt3(layers: int, pipelined: bool) -> None:
@@ -44,6 +45,37 @@ def gpt3(layers: int, pipelined: bool) -> None:
     traced = f"{report.trace_seconds:.1f} s of it for {len(report.classes)} traces and plans"
     print(f"{size:.1f} billion parameters; the dry run took {took:.1f} s and {peak:.2f} GB; {traced};")
     print(f"{max(c['instructions'] for c in report.classes)} instructions a rank, {report.events} events")
+
+
+def plan(layers: int, micro_batches: list[int]) -> None:
+    config, cluster = replace(GPT3, n_layers=layers), torch.auto_parallel.Cluster.load("1024xh100")
+
+    def step() -> Any:
+        torch.manual_seed(0)
+        return Train(UntiedGPT(config), amp=True), torch.zeros(128, config.n_positions, dtype=torch.int64)
+
+    start = time.perf_counter()
+    with torch.dryrun.described(cluster):
+        graph, tokens = step()
+        found = torch.auto_parallel.plan(graph, tokens, tokens, cluster=cluster, micro_batches=micro_batches)
+    planned = time.perf_counter() - start
+
+    def job() -> Any:
+        graph, tokens = step()
+        found.apply(graph)
+        return (graph, *found.place(tokens, tokens))
+
+    print(found.table()[:4000])
+    print(f"planned in {planned:.1f} s", flush=True)
+    report = torch.dryrun.dry_run(job, cluster=cluster)
+    took = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(report.table())
+    print(f"planned in {planned:.1f} s, with the dry run {took:.1f} s, {peak:.2f} GB")
+    hand = torch.dryrun.dry_run(staged, config, 8, 8, 16, 16, cluster=cluster)
+    for name, made in (("planned", report), ("tp 8, pp 16, dp 8 by hand", hand)):
+        print(f"{name}: {made.step_seconds:.3f} s a step, estimated peak {made.peak / 1e9:.1f} GB, fits {made.fits}")
+    print(f"the plan's own estimate: {found.seconds:.3f} s, {found.peak / 1e9:.1f} GB")
 
 
 def world(sizes: list[int]) -> None:
@@ -149,12 +181,14 @@ def processes(n: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "world", "streams", "processes", "member"])
+    parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "plan", "world", "streams", "processes", "member"])
     parser.add_argument("--layers", type=int, default=96)
     parser.add_argument("--ranks", type=int, default=2, help="of processes")
     options = parser.parse_args()
     if options.what.startswith("gpt3"):
         gpt3(options.layers, options.what != "gpt3")
+    elif options.what == "plan":
+        plan(options.layers, [16])
     elif options.what == "world":
         world([64, 256, 1024])
     elif options.what == "streams":

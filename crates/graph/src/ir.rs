@@ -9,6 +9,7 @@ use oneflow_ops::view::as_strided;
 use oneflow_runtime::Ref;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub type ValueId = u32;
@@ -32,6 +33,8 @@ pub struct Graph {
     /// In traces whose layouts are searched: the nodes that are calls with fresh results, each with the call's key and its number
     /// among equal ones (`oneflow_global::pinned`).
     pub calls: HashMap<usize, (String, usize)>,
+    /// Of a graph in which blocks stand for equal ones: how often.
+    pub folds: Folds,
     /// Random positions: the first, and how many a run takes.
     pub rng_start: u64,
     pub n_rng: u64,
@@ -251,5 +254,64 @@ impl Graph {
     /// Roots whose memory is used from outside: variables and inputs.
     pub fn is_external(&self, root: ValueId) -> bool {
         self.variables.of(root).is_some() || self.inputs.contains(&root)
+    }
+}
+
+/// Of a graph in which blocks stand for others: how often, by node, variable and unit. Empty in other graphs.
+#[derive(Clone, Debug, Default)]
+pub struct Folds {
+    pub(crate) runs: Vec<Run>,
+    /// Variables that stand for others.
+    pub(crate) values: HashMap<ValueId, f64>,
+    /// By node and input.
+    pub(crate) seams: HashMap<(usize, usize), Seam>,
+    /// By the number of a node of the whole graph, the node that stands for it.
+    pub(crate) stands: Vec<usize>,
+}
+
+/// Equal blocks that follow each other: numbers of the folded graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub first_unit: usize,
+    pub n_units: usize,
+    pub times: usize,
+    pub forward: Range<usize>,
+    pub backward: Range<usize>,
+}
+
+/// Between blocks of a run: the block's own value that a node reads in place of the one outside of the run, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seam {
+    pub own: ValueId,
+    pub times: f64,
+}
+
+impl Folds {
+    /// How many nodes of the whole graph a node stands for.
+    pub(crate) fn times(&self, node: usize) -> f64 {
+        let run = self.runs.iter().find(|r| r.forward.contains(&node) || r.backward.contains(&node));
+        run.map_or(1.0, |r| r.times as f64)
+    }
+    /// How many variables a variable stands for.
+    pub(crate) fn variables(&self, v: ValueId) -> f64 {
+        self.values.get(&v).copied().unwrap_or(1.0)
+    }
+    pub(crate) fn seam(&self, node: usize, slot: usize) -> Option<Seam> {
+        self.seams.get(&(node, slot)).copied()
+    }
+    pub(crate) fn all_seams(&self) -> impl Iterator<Item = (usize, usize, Seam)> + '_ {
+        self.seams.iter().map(|((node, slot), seam)| (*node, *slot, *seam))
+    }
+    /// The nodes that begin here and are there so many times.
+    pub(crate) fn span(&self, node: usize) -> Option<(Range<usize>, usize)> {
+        let all = self.runs.iter().flat_map(|r| [(&r.forward, r.times), (&r.backward, r.times)]);
+        all.filter(|(range, _)| range.start == node && !range.is_empty()).map(|(r, n)| (r.clone(), n)).next()
+    }
+    /// The node that stands for a node of the whole graph.
+    pub fn stands_for(&self, node: usize) -> Option<usize> {
+        self.stands.get(node).copied()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
     }
 }

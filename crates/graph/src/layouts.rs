@@ -13,6 +13,7 @@ use oneflow_global::pinned::Pin;
 use oneflow_global::{Choice, choices, rule};
 use oneflow_runtime::shell;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// One mesh of ranks: how many there are on each axis, and how they reach each other.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Estimate {
     /// Of parameters, states and other memory that outlives a step; and the most that is alive in a step, with them.
     pub fixed: f64,
     pub peak: f64,
+    /// Of them what sums of gradients hold between micro-batches.
+    pub gradients: f64,
     /// The share of each node in the seconds of one micro-batch, and of each parameter in those of the update.
     pub by_node: Vec<f64>,
     pub by_parameter: HashMap<ValueId, f64>,
@@ -91,6 +94,14 @@ pub(crate) fn chosen(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<HashMap<usiz
     walk(g, mesh, laid, true).map(|(_, chosen)| chosen)
 }
 
+/// The pins of a whole graph with which its calls have the layouts of those that stand for them in a folded one.
+pub fn unfolded(g: &Graph, folded: &Graph, mesh: &Mesh, laid: &Laid) -> Result<HashMap<usize, Pin>> {
+    let all = chosen(folded, mesh, laid)?;
+    let own = |at: usize| folded.folds.stands_for(at).and_then(|at| all.get(&at)).map(|pin| (at, pin.clone()));
+    let wanted = (0..g.nodes.len()).filter_map(own).collect();
+    pins_for(g, mesh, laid.values.clone(), &wanted)
+}
+
 /// Of the layouts that calls are to have, those that the rule would not choose: pins for calls that can be pinned.
 pub(crate) fn pins_for(
     g: &Graph,
@@ -128,6 +139,7 @@ pub(crate) fn walked<'a>(g: &'a Graph, mesh: &'a Mesh, laid: &'a Laid, keep: boo
         let (from, to) = (w.layout(write.value), w.layout(write.target));
         w.change(g.nodes.len(), write.value, &from, &to, 1.0)?;
     }
+    w.seams()?;
     w.memory();
     Ok(w)
 }
@@ -208,6 +220,11 @@ pub(crate) struct Walk<'a> {
     chosen: Option<HashMap<usize, Pin>>,
     /// The layouts that calls are to have, and those of them that the rule did not choose.
     wanted: Option<Wanted<'a>>,
+    /// Where blocks that stand for several meet themselves: the node, the block's own value, the layout that is needed, how often,
+    /// and whether the first block changes a layout there too.
+    seams: Vec<(usize, ValueId, NdSbp, f64, bool)>,
+    /// How often the memory of a move is there: not for those in the place of others, several times where one stands for several.
+    copies: HashMap<usize, f64>,
     pub(crate) found: Estimate,
 }
 
@@ -244,6 +261,8 @@ impl<'a> Walk<'a> {
             whole: mesh.hierarchy.iter().map(|_| Sbp::B).collect(),
             chosen: None,
             wanted: None,
+            seams: Vec::new(),
+            copies: HashMap::new(),
             found: Estimate {
                 bytes: vec![0.0; mesh.hierarchy.len()],
                 by_node: vec![0.0; g.nodes.len()],
@@ -315,6 +334,7 @@ impl<'a> Walk<'a> {
         if !n.updates.is_empty() {
             return self.update(at, n);
         }
+        let times = self.g.folds.times(at);
         let now: Vec<Option<NdSbp>> = n.ins.iter().map(|v| v.map(|v| self.layout(v))).collect();
         let (chosen, work) = self.called(n, |c, outs| {
             let seen: Vec<Option<&[Sbp]>> = now.iter().map(|s| s.as_deref()).collect();
@@ -328,10 +348,14 @@ impl<'a> Walk<'a> {
         let chosen = self.as_wanted(at, chosen);
         for (i, v) in n.ins.iter().enumerate() {
             if let (Some(v), Some(from)) = (v, &now[i]) {
-                self.change(at, *v, from, &chosen.ins[i], self.micro_batches)?;
+                let seam = self.g.folds.seam(at, i);
+                let again = seam.map_or(0.0, |s| s.times);
+                self.change(at, *v, from, &chosen.ins[i], self.micro_batches * (times - again))?;
+                let to = &chosen.ins[i];
+                self.seams.extend(seam.map(|s| (at, s.own, to.clone(), s.times, from != to)));
             }
         }
-        self.found.compute_seconds += self.micro_batches * work;
+        self.found.compute_seconds += self.micro_batches * times * work;
         self.found.by_node[at] += work;
         for (v, s) in n.outs.iter().zip(&chosen.outs) {
             self.layouts.insert(*v, s.clone());
@@ -391,29 +415,32 @@ impl<'a> Walk<'a> {
         let times = self.micro_batches;
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
-            let before = self.found.compute_seconds + self.found.move_seconds;
+            let (before, n_moves) = (self.found.compute_seconds + self.found.move_seconds, self.found.moves.len());
             let (whole, slice) = (self.layout(home), self.slice(home));
             let to = slice.clone().unwrap_or_else(|| whole.clone());
             let mut bytes = 0.0;
+            // A variable may stand for several.
+            let all = self.g.folds.variables(home);
             for v in own.iter().filter_map(|i| n.ins[*i]).filter(|v| self.g.meta(*v).sizes == self.g.meta(home).sizes) {
                 let from = self.layout(v);
                 let outlives = self.g.variables.of(v).is_some();
                 match &slice {
-                    Some(_) if stage == 1 && !outlives => self.change(at, v, &from, &whole, 1.0)?,
-                    Some(_) if !outlives => self.change(at, v, &from, &to, times)?,
+                    Some(_) if stage == 1 && !outlives => self.change(at, v, &from, &whole, all)?,
+                    Some(_) if !outlives => self.change(at, v, &from, &to, all * times)?,
                     Some(_) => {}
-                    None => self.change(at, v, &from, &to, 1.0)?,
+                    None => self.change(at, v, &from, &to, all)?,
                 }
                 bytes += self.local(v, &to);
             }
             if slice.is_some() {
                 // Once a step; or for a module's call, and once more for its backward.
-                self.change(at, home, &to, &whole, if stage == 3 { 2.0 * times } else { 1.0 })?;
+                self.change(at, home, &to, &whole, all * if stage == 3 { 2.0 * times } else { 1.0 })?;
             }
             // Gradients of further micro-batches are added to those of the first.
             let added = (times - 1.0) * self.seconds_of_work(0.0, 3.0 * self.local(home, &to));
-            self.found.compute_seconds += self.seconds_of_work(bytes, 2.0 * bytes) + added;
-            let seconds = self.found.compute_seconds + self.found.move_seconds - before;
+            self.found.compute_seconds += all * (self.seconds_of_work(bytes, 2.0 * bytes) + added);
+            let seconds = (self.found.compute_seconds + self.found.move_seconds - before) / all;
+            self.copies.extend((n_moves..self.found.moves.len()).map(|k| (k, all)));
             *self.found.by_parameter.entry(home).or_default() += seconds;
         }
         for (i, o) in &n.updates {
@@ -453,11 +480,24 @@ impl<'a> Walk<'a> {
         self.found.bytes.iter_mut().zip(&by_axis).for_each(|(n, own)| *n += times * own);
         self.found.move_seconds += times * seconds;
         if self.g.nodes.get(node).is_some_and(|n| n.updates.is_empty()) {
-            self.found.by_node[node] += seconds;
+            // The average of those that it stands for.
+            self.found.by_node[node] += seconds * times / (self.micro_batches * self.g.folds.times(node));
         }
         let bytes = times * by_axis.iter().sum::<f64>();
         let (from, to, seconds) = (from.clone(), to.clone(), times * seconds);
         self.found.moves.push(Move { node, value, from, to, bytes, seconds });
+        Ok(())
+    }
+
+    /// Blocks that stand for several come behind each other.
+    fn seams(&mut self) -> Result<()> {
+        for (at, own, to, times, moves) in std::mem::take(&mut self.seams) {
+            let from = self.layout(own);
+            if moves && from != to {
+                self.copies.insert(self.found.moves.len(), 0.0);
+            }
+            self.change(at, own, &from, &to, self.micro_batches * times)?;
+        }
         Ok(())
     }
 
@@ -466,19 +506,38 @@ impl<'a> Walk<'a> {
         let ends = self.ends();
         let moved = self.moved();
         let outside = |v: &ValueId| self.g.variables.of(*v).is_some();
-        let fixed: f64 = self.g.variables.iter().map(|x| self.kept(x.value)).sum();
+        let folds = &self.g.folds;
+        let fixed: f64 = self.g.variables.iter().map(|x| folds.variables(x.value) * self.kept(x.value)).sum();
         let mut now = fixed + self.micro_batches * self.g.inputs.iter().map(|v| self.kept(*v)).sum::<f64>();
         if self.micro_batches > 1.0 {
             // Sums of the gradients of earlier micro-batches.
-            now += self.gradients().values().map(|v| self.kept(*v)).sum::<f64>();
+            self.found.gradients = self.gradients().iter().map(|(p, v)| folds.variables(*p) * self.kept(*v)).sum();
+            now += self.found.gradients;
         }
         let mut peak = now;
-        for (at, n) in self.g.nodes.iter().enumerate() {
-            now += self.fresh(n).map(|v| self.kept(v)).sum::<f64>();
-            peak = peak.max(now + self.gathered(n) + moved.get(&at).copied().unwrap_or(0.0));
-            let gone = ends.get(&at).into_iter().flatten().filter(|v| !outside(v) && !self.g.inputs.contains(v));
-            let made = |v: &&ValueId| !self.is_update(**v);
-            now -= gone.filter(made).map(|v| self.kept(*v)).sum::<f64>();
+        let mut run = |now: &mut f64, nodes: Range<usize>| {
+            for at in nodes {
+                let n = &self.g.nodes[at];
+                *now += self.fresh(n).map(|v| self.kept(v)).sum::<f64>();
+                peak = peak.max(*now + self.gathered(n) + moved.get(&at).copied().unwrap_or(0.0));
+                let gone = ends.get(&at).into_iter().flatten().filter(|v| !outside(v) && !self.g.inputs.contains(v));
+                let made = |v: &&ValueId| !self.is_update(**v);
+                *now -= gone.filter(made).map(|v| self.kept(*v)).sum::<f64>();
+            }
+        };
+        let mut at = 0;
+        while at < self.g.nodes.len() {
+            let Some((nodes, times)) = folds.span(at) else {
+                run(&mut now, at..at + 1);
+                at += 1;
+                continue;
+            };
+            // The first and the last of those that it stands for; each between adds what the first adds.
+            let before = now;
+            run(&mut now, nodes.clone());
+            now += (times - 2) as f64 * (now - before);
+            run(&mut now, nodes.clone());
+            at = nodes.end;
         }
         self.found.fixed = fixed;
         self.found.peak = peak;
@@ -503,8 +562,9 @@ impl<'a> Walk<'a> {
     /// By the number of a node, the bytes that changes of layout make for it.
     pub(crate) fn moved(&self) -> HashMap<usize, f64> {
         let mut moved: HashMap<usize, f64> = HashMap::new();
-        for m in &self.found.moves {
-            *moved.entry(m.node).or_default() += self.local(m.value, &m.to);
+        for (k, m) in self.found.moves.iter().enumerate() {
+            let copies = self.copies.get(&k).copied().unwrap_or(1.0);
+            *moved.entry(m.node).or_default() += copies * self.local(m.value, &m.to);
         }
         moved
     }

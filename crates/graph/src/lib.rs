@@ -12,6 +12,7 @@ mod layouts;
 mod lowering;
 mod passes;
 mod print;
+mod repeats;
 mod solve;
 mod split;
 mod streams;
@@ -23,14 +24,15 @@ pub use dynamic::{
     unfollowed,
 };
 pub use flops::model_flops;
-pub use ir::{Derived, Graph, Kind, Node, Section, Value, ValueId, Variable};
+pub use ir::{Derived, Folds, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use known::known;
-pub use layouts::{Estimate, Laid, Mesh, Move, Zero, estimate, offers};
+pub use layouts::{Estimate, Laid, Mesh, Move, Zero, estimate, offers, unfolded};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::order::Straighten;
 pub use passes::pipeline::{Half, Turn};
 pub use passes::{PASSES, Pass, Stage};
+pub use repeats::fold;
 pub use solve::{Group, Pipeline, Solution, StageCut, cut_stages, price_stages, solve};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};

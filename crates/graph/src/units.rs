@@ -49,10 +49,10 @@ pub struct Units {
 
 /// Which unit works on a node: in its forward (inside of it, or behind it), or in its backward.
 #[derive(Clone, Copy)]
-struct Place {
-    unit: usize,
+pub(crate) struct Place {
+    pub unit: usize,
     inside: bool,
-    backward: bool,
+    pub backward: bool,
 }
 
 /// The units of a graph whose trace has marked them, with these layouts.
@@ -86,18 +86,18 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
     }
 
     // What a later unit reads: outside of all units ops need their operands on one stage.
-    let mut flows: BTreeMap<(ValueId, usize), Flow> = BTreeMap::new();
-    for (n, place) in g.nodes.iter().zip(&places).filter(|(_, p)| !p.backward) {
-        for v in n.ins.iter().flatten() {
+    let mut flows: BTreeMap<(ValueId, usize), (Flow, Option<usize>)> = BTreeMap::new();
+    for (at, (n, place)) in g.nodes.iter().zip(&places).enumerate().filter(|(_, (_, p))| !p.backward) {
+        for (slot, v) in n.ins.iter().enumerate().filter_map(|(i, v)| v.as_ref().map(|v| (i, v))) {
             let Some(from) = made.get(v).map(|i| places[*i].unit).filter(|from| *from < place.unit) else { continue };
             if !place.inside {
                 found.together.push((from, place.unit));
             }
             let (bytes, returns) = (w.kept(g.root(*v)), g.meta(*v).dtype.is_float());
-            flows.entry((g.root(*v), place.unit)).or_insert(Flow { from, to: place.unit, bytes, returns });
+            let again = g.folds.seam(at, slot).and_then(|s| made.get(&s.own)).map(|i| places[*i].unit);
+            flows.entry((g.root(*v), place.unit)).or_insert((Flow { from, to: place.unit, bytes, returns }, again));
         }
     }
-    found.flows = flows.into_values().collect();
     // What is made of the gradients of several units outside of the backward, such as a norm of all, has no stage either.
     for (n, place) in g.nodes.iter().zip(&places).filter(|(n, p)| p.backward && n.updates.is_empty()) {
         let from = n.ins.iter().flatten().filter_map(|v| made.get(v)).filter(|i| places[**i].backward);
@@ -131,10 +131,52 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
             ends.get(&at).into_iter().flatten().filter(|v| is_own(v) && made.contains_key(v) && !w.is_update(**v));
         now -= gone.map(|v| w.kept(*v)).sum::<f64>();
     }
-    Ok(found)
+    Ok(unfolded(g, found, flows.into_values()))
 }
 
-fn places(g: &Graph) -> Vec<Place> {
+/// The units of the whole graph, with what they read: each flow with the unit that the copies of a block read in its place.
+fn unfolded(g: &Graph, mut found: Units, flows: impl Iterator<Item = (Flow, Option<usize>)>) -> Units {
+    if g.folds.is_empty() {
+        found.flows = flows.map(|(flow, _)| flow).collect();
+        return found;
+    }
+    let folded = std::mem::take(&mut found.units);
+    // By unit of the folded graph: the numbers of its copies; and the run that it is in.
+    let mut copies: Vec<Vec<usize>> = vec![Vec::new(); folded.len()];
+    let mut run_of: Vec<Option<usize>> = vec![None; folded.len()];
+    let mut unit = 0;
+    while unit < folded.len() {
+        let run = g.folds.runs.iter().position(|r| r.first_unit == unit);
+        let (n, times) = run.map_or((1, 1), |k| (g.folds.runs[k].n_units, g.folds.runs[k].times));
+        for _ in 0..times {
+            for own in unit..unit + n {
+                copies[own].push(found.units.len());
+                run_of[own] = run;
+                found.units.push(folded[own].clone());
+            }
+        }
+        unit += n;
+    }
+    for (flow, again) in flows {
+        let (from, to) = (&copies[flow.from], &copies[flow.to]);
+        let is_inner = run_of[flow.from].is_some() && run_of[flow.from] == run_of[flow.to];
+        for (k, unit) in to.iter().enumerate() {
+            let source = match again {
+                _ if is_inner => from[k],
+                Some(own) if k > 0 => copies[own][k - 1],
+                _ => from[from.len() - 1],
+            };
+            found.flows.push(Flow { from: source, to: *unit, ..flow });
+        }
+    }
+    let wide = |(a, b): &(usize, usize)| (copies[*a][0], copies[*b][copies[*b].len() - 1]);
+    found.together = found.together.iter().map(wide).collect();
+    let first = |(v, unit): (&ValueId, &usize)| (*v, copies[*unit][0]);
+    found.homes = found.homes.iter().map(first).collect();
+    found
+}
+
+pub(crate) fn places(g: &Graph) -> Vec<Place> {
     let mut sections = g.sections.iter().peekable();
     let mut now = Place { unit: 0, inside: false, backward: false };
     let mut place = |at: usize| {

@@ -4,7 +4,8 @@ use crate::gate::run;
 use oneflow_core::base::{NdSbp, Sbp};
 use oneflow_global::pinned::{self, Pin};
 use oneflow_graph::{
-    Graph, Group, Laid, Mesh, Pipeline, StageCut, Zero, cut_stages, estimate, price_stages, solve, units,
+    Graph, Group, Laid, Mesh, Pipeline, StageCut, Zero, cut_stages, estimate, fold, price_stages, solve, unfolded,
+    units,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -140,6 +141,34 @@ impl Layouts {
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         g.inputs.iter().map(|v| (*v, g.meta(*v).sizes.to_vec())).collect()
     }
+    /// The graph in which one block stands for all equal ones that follow each other, for variables of groups (by value) that are
+    /// laid out alike. None without such blocks.
+    fn folded(&self, groups: HashMap<u32, usize>) -> Option<Layouts> {
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        fold(&g, &groups).map(Layouts::new)
+    }
+    /// The pins of this graph with which its calls have the layouts that those of a folded graph have under some pins.
+    fn unfolded(
+        &self,
+        folded: &Layouts,
+        layouts: HashMap<u32, Vec<i64>>,
+        mesh: Hardware,
+        pins: HashMap<usize, Words>,
+    ) -> PyResult<Vec<(usize, Words)>> {
+        let mesh = mesh.mesh()?;
+        let laid = laid(&layouts, &mesh, &pins, None, 1)?;
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let folded = folded.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<_> =
+            run(|| unfolded(&g, &folded, &mesh, &laid))?.iter().map(|(at, pin)| (*at, unpin(pin))).collect();
+        found.sort();
+        Ok(found)
+    }
+    /// Of each node of the whole graph, the node that stands for it here.
+    fn stands(&self) -> Vec<usize> {
+        let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..).map_while(|at| g.folds.stands_for(at)).collect()
+    }
     /// The number of ops.
     fn n_nodes(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes.len()
@@ -273,6 +302,7 @@ impl Layouts {
         d.set_item("bytes", found.bytes)?;
         d.set_item("fixed", found.fixed)?;
         d.set_item("peak", found.peak)?;
+        d.set_item("gradients", found.gradients)?;
         let moves = found.moves.iter().filter(|m| m.bytes > 0.0).map(|m| {
             let node = g.nodes.get(m.node);
             let name = node.map_or_else(|| "write-back".to_owned(), |n| n.name());

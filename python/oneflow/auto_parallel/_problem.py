@@ -3,12 +3,15 @@
 The trace is that of one micro-batch; gradients are reduced and parameters updated once for all of them. Units, of which
 pipeline stages are made, are marked in it (``graph/src/units.rs`` has what they cost).
 
-Parameters whose names differ in numbers alone and whose shapes are equal (those of repeated layers) have one layout.
+Parameters whose names differ in numbers alone and whose shapes are equal (those of repeated layers) have one layout. Of
+equal blocks that follow each other one stands for all (``graph/src/repeats.rs``): costs and searches are those of the
+small graph, and :meth:`Problem.whole` is the problem without that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import re
 from collections.abc import Iterator
@@ -111,6 +114,7 @@ class Problem:
         args: its inputs, and ``kwargs``.
         fixed: layouts that are given, by the name of a parameter or ``"input 0"``; those are not searched.
         micro_batches: how many a step has.
+        by_class: one of equal blocks stands for all.
 
     Raises:
         ValueError: the first dimension of an input does not divide.
@@ -123,6 +127,7 @@ class Problem:
         kwargs: dict[str, Any],
         fixed: dict[str, Layout] | None = None,
         micro_batches: int = 1,
+        by_class: bool = True,
     ) -> None:
         names = dict(graph._parameters())
         if any(tensor.is_global for tensor in names.values()):
@@ -141,7 +146,7 @@ class Problem:
             tensors = [_part(t, micro_batches) for t in tensors]
             args, kwargs = unflatten(flatten((args, kwargs), [], "input"), iter(tensors))
         with _unset(graph.config, "_zero"), _unset(graph.config, "_schedule"):
-            self._layouts = trace_program(
+            self._whole = trace_program(
                 graph,
                 args,
                 kwargs,
@@ -157,13 +162,13 @@ class Problem:
         self.names = list(names)
         groups: dict[Any, list[tuple[int, str]]] = {}
         given = fixed or {}
-        for value, name, sizes, dtype, _, _ in self._layouts.variables():
+        for value, name, sizes, dtype, _, _ in self._whole.variables():
             if name in names:
                 key = (re.sub(r"\d+", "#", name), tuple(sizes), dtype, given.get(name))
                 groups.setdefault(key, []).append((value, name))
         # Inputs of one length are batches that are cut alike.
         inputs: dict[Any, list[tuple[int, str]]] = {}
-        self._inputs = self._layouts.inputs()
+        self._inputs = self._whole.inputs()
         for i, (value, sizes) in enumerate(self._inputs):
             key = ("input", tuple(sizes[:1]), None, given.get(f"input {i}"))
             inputs.setdefault(key, []).append((value, f"input {i}"))
@@ -172,7 +177,31 @@ class Problem:
         # What may be split: of inputs the first dimension.
         self._sizes = [list(key[1]) for key in [*inputs, *groups]]
         self._fixed = [key[3] for key in [*inputs, *groups]]
-        self.calls = {at: (key, number, where) for at, key, number, where in self._layouts.calls()}
+        numbers = {value: g for g, members in enumerate(self.members) for value, _ in members}
+        folded = self._whole.folded(numbers) if by_class else None
+        self._use(self._whole if folded is None else folded)
+
+    def _use(self, layouts: Any) -> None:
+        self._layouts = layouts
+        self.calls = {at: (key, number, where) for at, key, number, where in layouts.calls()}
+        self.n_nodes: int = layouts.n_nodes()
+
+    def whole(self) -> Problem:
+        """Return the problem in which each block stands for itself."""
+        problem = copy.copy(self)
+        problem._use(self._whole)
+        return problem
+
+    def unfolded(
+        self, mesh: tuple[int, ...], cluster: Cluster, state: list[Layout], calls: Calls
+    ) -> tuple[Calls, dict[int, int]]:
+        """Return the calls of the whole graph that go with those of this one, and which of these stands for each."""
+        if self._layouts is self._whole:
+            return calls, {at: at for at in calls}
+        hardware = _hardware(mesh, cluster)
+        found = dict(self._whole.unfolded(self._layouts, self._by_value(state), hardware, calls))
+        stands = self._layouts.stands()
+        return found, {at: stands[at] for at in found}
 
     def _mark(self, graph: Any) -> Any:
         """Mark the forwards and backwards of units in a trace."""
@@ -257,7 +286,7 @@ class Problem:
 
     def homes(self) -> tuple[dict[str, str], list[str]]:
         """Return the units that parameters lie with, by name, and those of the inputs."""
-        homes = self._layouts.homes()
+        homes = self._whole.homes()
         unit = {value: self.units[at] for value, at in homes.items() if at < len(self.units)}
         named = {name: unit[value] for members in self.members for value, name in members if value in unit}
         return named, [unit.get(value, self.units[0]) if self.units else "" for value, _ in self._inputs]

@@ -5,6 +5,10 @@ one group is taken until none helps, then that of two groups on one axis, with c
 lays them out. From there ``graph/src/solve`` searches the layouts of all calls as well. What nothing fits in is
 tried with the forward of repeated blocks run again, and with the stages of ZeRO. With several pipeline stages the whole
 model is laid out over the mesh of one stage, and ``graph/src/solve/stages.rs`` cuts it.
+
+Equal blocks are one class (``graph/src/repeats.rs``), so a search takes the time of one block. Where changes of one
+group after another would still be too many, the best start goes to ``solve`` at once, and what saves memory is tried
+only where the fastest step, which it slows down, is faster than the best that fits so far.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ __all__ = ["find", "plan"]
 
 # What memory is worth in the searches for less of it: multiples of a step's seconds over the limit's bytes.
 _WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+# Nodes that all changes of one and of two groups on all meshes may visit.
+_MOST_VISITS = 5e6
 
 
 @dataclass
@@ -137,19 +143,31 @@ def find(
             "Sequential, and the graph has none"
         )
     found: list[_Found] = []
+    # By micro-batches, stages and mesh: the fastest step without blocks that run again, which are slower.
+    fastest: dict[Any, float] = {}
 
     def search(again: bool, m: int | None) -> bool:
         """Search a way; return whether a fastest step did not fit in the memory."""
         way, count = Way(blocks if again else [], m), own if m is None else m
         with way.set(graph):
             problem = Problem(graph, args, kwargs, fixed, count)
+        tried = [
+            (k, mesh)
+            for k in pipelines or (_divisors(n) if count > 1 else [1])
+            if pipelines is not None or k <= max(1, len(problem.units))
+            for mesh in meshes
+            if _product(mesh) * k == n
+        ]
+        quick = sum(_visits(problem, mesh) for _, mesh in tried) > _MOST_VISITS
         tight = False
-        for k in pipelines or (_divisors(n) if count > 1 else [1]):
-            if pipelines is None and k > max(1, len(problem.units)):
-                break
-            for mesh in meshes:
-                if _product(mesh) * k == n:
-                    tight |= _search_mesh(way, problem, k, mesh, cluster, limit, stages, found)
+        for k, mesh in tried:
+            best = min((f.key[1] for f in found if f.key[0] == 0), default=math.inf)
+            if quick and again and fastest.get((m, k, mesh), 0.0) >= best:
+                continue
+            n_before = len(found)
+            tight |= _search_mesh(way, problem, k, mesh, cluster, limit, stages, found, quick)
+            if not again:
+                fastest[m, k, mesh] = min((f.key[1] for f in found[n_before:]), default=math.inf)
         return tight
 
     tight = [m for m, r in itertools.product(micro, again) if search(r, m)]
@@ -182,6 +200,7 @@ def _search_mesh(
     limit: float,
     stages: list[int] | None,
     found: list[_Found],
+    quick: bool,
 ) -> bool:
     """Add what is found on a mesh; return whether the fastest did not fit in the memory."""
 
@@ -201,16 +220,28 @@ def _search_mesh(
         cut = problem.stages(n_stages, mesh, cluster, limit, state)
         return (math.inf, math.inf) if cut is None else key_of_cut(cut, limit)
 
-    rule, key = search(problem, mesh, cluster, limit, None if n_stages == 1 else key_of_stages)
-    if math.isinf(key[0]):
-        return False
-    free, calls, _ = problem.solve(mesh, cluster, rule)
     options = [problem.options(g, mesh) for g in range(len(problem.members))]
     starts = _starts(problem, mesh, options)
+    if quick:
+        rule = min(
+            _plain_starts(problem, mesh, options), key=lambda s: key_of(problem.estimate(mesh, cluster, s), math.inf)
+        )
+        starts = []
+    else:
+        rule, key = search(problem, mesh, cluster, limit, None if n_stages == 1 else key_of_stages)
+        if math.isinf(key[0]):
+            return False
+    free, calls, _ = problem.solve(mesh, cluster, rule)
     tight = False
     if stages is None or 0 in stages:
-        fastest = min((f for f in (add(rule, {}, 0), add(free, calls, 0)) if f is not None), key=lambda f: f.key)
+        both = [f for f in (add(rule, {}, 0), add(free, calls, 0)) if f is not None]
+        if not both:
+            return False
+        fastest = min(both, key=lambda f: f.key)
         tight = fastest.key[0] > 0
+        best = min((f.key[1] for f in found if f.key[0] == 0), default=math.inf)
+        if quick and fastest.key[1] >= best:
+            return False
         for weight in _WEIGHTS if tight else ():
             lean, few, _ = problem.solve(mesh, cluster, rule, weight * fastest.key[1] / limit)
             add(lean, few, 0)
@@ -220,6 +251,12 @@ def _search_mesh(
             add(state, {}, zero)
         add(free, calls, zero)
     return tight
+
+
+def _visits(problem: Problem, mesh: tuple[int, ...]) -> float:
+    """Nodes that one round of changes of one group, and of two, visits from each start."""
+    options = [len(problem.options(g, mesh)) for g in range(len(problem.members))]
+    return 3.0 * problem.n_nodes * sum(options) * (1 + len(options) / 2)
 
 
 def key_of_cut(cut: dict[str, Any], limit: float) -> tuple[float, float]:
@@ -256,13 +293,19 @@ def search(
     return best, key(best)
 
 
-def _starts(problem: Problem, mesh: tuple[int, ...], options: list[list[Layout]]) -> list[list[Layout]]:
+def _starts(
+    problem: Problem,
+    mesh: tuple[int, ...],
+    options: list[list[Layout]],
+    splits: list[set[int]] | None = None,
+    dims: tuple[int, ...] = (WHOLE, 0, 1),
+) -> list[list[Layout]]:
     """Data parallel over all axes, over each alone, and parameters split along each dimension."""
     axes = range(len(mesh))
     starts = []
-    for split in [set(axes), *[{axis} for axis in axes], set()]:
+    for split in splits or [set(axes), *[{axis} for axis in axes], set()]:
         batch = tuple(0 if axis in split else WHOLE for axis in axes)
-        for dim in (WHOLE, 0, 1):
+        for dim in dims:
             weights = tuple(dim if axis not in split else WHOLE for axis in axes)
             start = []
             for g, allowed in enumerate(options):
@@ -272,6 +315,11 @@ def _starts(problem: Problem, mesh: tuple[int, ...], options: list[list[Layout]]
             if start not in starts:
                 starts.append(start)
     return starts
+
+
+def _plain_starts(problem: Problem, mesh: tuple[int, ...], options: list[list[Layout]]) -> list[list[Layout]]:
+    """Data parallel over all axes, and over the first with parameters split over the others."""
+    return _starts(problem, mesh, options, [set(range(len(mesh))), {0} if len(mesh) > 1 else set()], (0,))
 
 
 def _descend(state: list[Layout], options: list[list[Layout]], mesh: tuple[int, ...], key: Any) -> list[Layout]:
@@ -310,12 +358,17 @@ def _pairs(state: list[Layout], options: list[list[Layout]], mesh: tuple[int, ..
 def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) -> Plan:
     """The plan of what was found to be best, with its reasons."""
     problem, mesh, state = best.problem, best.mesh, best.state
-    cost = problem.estimate(mesh, cluster, state, best.calls, best.zero)
-    seconds, peak = best.key[1], cost["peak"] if best.cut is None else max(best.cut["peaks"])
-    parts = best.n_stages
+    pinned, stands = problem.unfolded(mesh, cluster, state, best.calls)
+    whole = problem.whole()
+    cost = whole.estimate(mesh, cluster, state, pinned, best.zero)
+    # The plan says what the whole graph costs; what changes add is the difference between two searched costs.
+    parts, cut, seconds, peak = best.n_stages, best.cut, key_of(cost, limit)[1], cost["peak"]
+    if cut is not None:
+        cut = whole.stages(parts, mesh, cluster, limit, state, pinned, best.zero, cut["starts"]) or cut
+        seconds, peak = cut["total"], max(cut["peaks"])
     compute, move = cost["compute_seconds"] / parts, cost["move_seconds"] / parts
-    if best.cut is not None:
-        move += problem.micro_batches * sum(best.cut["messages"]) / parts
+    if cut is not None:
+        move += problem.micro_batches * sum(cut["messages"]) / parts
 
     def adds(state: list[Layout], calls: Calls, starts: list[int] | None = None) -> float | None:
         if best.cut is None:
@@ -326,7 +379,7 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
             if other is None:
                 return None
             key = key_of_cut(other, limit)
-        return key[1] - seconds if key[0] == 0 else None
+        return key[1] - best.key[1] if key[0] == 0 else None
 
     reasons = []
     for g, members in enumerate(problem.members):
@@ -341,17 +394,22 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
         # Lists, as a saved plan has them when it is loaded.
         reasons.append([names, list(words_of(state[g])), list(words), more])
     calls = []
-    for at, (ins, outs) in sorted(best.calls.items()):
-        key, number, where = problem.calls[at]
-        more = adds(state, {k: v for k, v in best.calls.items() if k != at})
+    # One price for all calls that one stands for.
+    more_of: dict[int, float | None] = {}
+    for at, (ins, outs) in sorted(pinned.items()):
+        key, number, where = whole.calls[at]
+        one = stands[at]
+        if one not in more_of:
+            more_of[one] = adds(state, {k: v for k, v in best.calls.items() if k != one})
+        more = more_of[one]
         calls.append([key, number, [list(s) for s in ins], [list(s) for s in outs], where, more])
     layouts, inputs = problem.named(state, len(mesh))
     stages: list[list[str]] = []
     stage_costs: list[Any] = []
     homes: dict[str, str] = {}
     input_homes: list[str] = []
-    if best.cut is not None:
-        starts = best.cut["starts"]
+    if cut is not None:
+        starts = cut["starts"]
         stages = [problem.units[i:j] for i, j in itertools.pairwise([*starts, len(problem.units)])]
         homes, input_homes = problem.homes()
         for k in range(parts):
@@ -360,7 +418,7 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
                 key=lambda cut: cut[1],
                 default=("", 0.0),
             )
-            row = [best.cut[key][k] for key in ("seconds", "messages", "updates", "peaks")]
+            row = [cut[key][k] for key in ("seconds", "messages", "updates", "peaks")]
             stage_costs.append([*row, other, more])
     return Plan(
         cluster=cluster.name,

@@ -102,6 +102,7 @@ impl Net {
         let mut prices = Prices { g, mesh, groups, once, scale: 1.0, known: HashMap::new() };
         for n in g.nodes.iter().filter(|n| !n.updates.is_empty()) {
             follow(g, n, &mut sources, |k, v| {
+                let weight = weight * g.folds.variables(v);
                 net.costs[k].iter_mut().zip(&groups[k].options).for_each(|(c, o)| *c += weight * local(g, mesh, v, o));
             });
         }
@@ -112,6 +113,7 @@ impl Net {
                 net.update(n, &mut sources, &mut prices)?;
             }
         }
+        net.seams(g, &sources, &mut prices)?;
         for w in &g.writes {
             let (from, to) = (source(&sources, w.value), source(&sources, w.target));
             net.connect(from, to, w.value, &mut prices)?;
@@ -150,20 +152,22 @@ impl Net {
         if all.is_empty() {
             return Err(Error::runtime(format!("{}: no layout can be reached from those of its inputs", n.name())));
         }
-        let me = self.costs.len();
+        let (me, times) = (self.costs.len(), g.folds.times(at));
         let held = |pin: &Pin| -> f64 {
             let roots = n.outs.iter().zip(&pin.outs).filter(|(v, _)| g.is_root(**v));
             roots.map(|(v, s)| weight * local(g, mesh, *v, s)).sum()
         };
-        self.costs.push(all.iter().map(|(pin, seconds)| seconds + held(pin)).collect());
+        self.costs.push(all.iter().map(|(pin, seconds)| times * (seconds + held(pin))).collect());
         self.calls.push((at, all.into_iter().map(|(pin, _)| pin).collect()));
         for (slot, v) in n.ins.iter().enumerate() {
             let Some(v) = *v else { continue };
             let from = source(sources, v);
             let layouts = self.layouts_of(from, prices);
             let mine: Vec<NdSbp> = self.calls[me - self.n_groups].1.iter().map(|p| p.ins[slot].clone()).collect();
+            prices.scale = times - g.folds.seam(at, slot).map_or(0.0, |s| s.times);
             self.price(from, &layouts, Some(me), &mine, v, prices)?;
         }
+        prices.scale = 1.0;
         n.outs.iter().enumerate().for_each(|(o, v)| {
             sources.insert(*v, Source::Call(me, o));
         });
@@ -188,10 +192,11 @@ impl Net {
                 all.push(pin.clone());
             }
         }
+        let times = prices.g.folds.times(at);
         let mut table = Vec::with_capacity(layouts.len() * all.len());
         for (f, own) in layouts.iter().zip(&ruled) {
             for pin in &all {
-                table.push(if pin == own { prices.seconds(f, &pin.ins[0], v)? } else { IMPOSSIBLE });
+                table.push(if pin == own { times * prices.seconds(f, &pin.ins[0], v)? } else { IMPOSSIBLE });
             }
         }
         let me = self.costs.len();
@@ -209,10 +214,11 @@ impl Net {
 
     /// Gradients come to the layouts of their parameters.
     fn update(&mut self, n: &Node, sources: &mut HashMap<ValueId, Source>, prices: &mut Prices<'_>) -> Result<()> {
-        let (g, mesh, once) = (prices.g, prices.mesh, prices.once);
-        prices.scale = once;
+        let (g, mesh) = (prices.g, prices.mesh);
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
+            let once = prices.once * g.folds.variables(home);
+            prices.scale = once;
             let to = source(sources, home);
             let same = own.iter().filter_map(|i| n.ins[*i]).filter(|v| g.meta(*v).sizes == g.meta(home).sizes);
             for v in same {
@@ -233,6 +239,22 @@ impl Net {
                 sources.insert(n.outs[*o as usize], from);
             }
         }
+        Ok(())
+    }
+
+    /// Blocks that stand for several come behind each other. Views follow what they see, so that they cost nothing there.
+    fn seams(&mut self, g: &Graph, sources: &HashMap<ValueId, Source>, prices: &mut Prices<'_>) -> Result<()> {
+        let vars: HashMap<usize, usize> =
+            self.calls.iter().enumerate().map(|(k, (at, _))| (*at, self.n_groups + k)).collect();
+        for (at, slot, seam) in g.folds.all_seams().filter(|(at, ..)| !g.nodes[*at].is_view()) {
+            let Some(me) = vars.get(&at).copied() else { continue };
+            let from = source(sources, seam.own);
+            let (have, want) = (self.layouts_of(from, prices), &self.calls[me - self.n_groups].1);
+            let want: Vec<NdSbp> = want.iter().map(|p| p.ins[slot].clone()).collect();
+            prices.scale = seam.times;
+            self.price(from, &have, Some(me), &want, seam.own, prices)?;
+        }
+        prices.scale = 1.0;
         Ok(())
     }
 
