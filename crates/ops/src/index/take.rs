@@ -21,7 +21,8 @@ Example::
         if x.numel() == 0 && i.numel() > 0 {
             return Err(Error::index("take(): tried to take from an empty tensor"));
         }
-        give(outs, x.reshape(&[-1])?.index([Some(i)])?)
+        // Where the places lie in another order, the result does not: a new tensor.
+        give(outs, x.reshape(&[-1])?.index([Some(&i.contiguous()?)])?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::i64(&[2, 3], -12, 12)])],
     traits: Traits::EXACT_OUT,
