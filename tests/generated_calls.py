@@ -28,8 +28,8 @@ NAMESPACES = ("", "nn.functional", "special", "linalg", "fft")
 DTYPES = "float32 float64 int64 int32 uint8 bool bfloat16 float16 complex64 complex128 int8 int16".split()
 USUAL = ("float32", "float32", "float64", "int64")
 KINDS = "value dtype shape stride number type count input gradient ours-raises ours-accepts error-class missing".split()
-# `range`, of which a step of zero ends PyTorch's process; draws of random numbers, memory that is not set, settings of the
-# process, and what needs objects of other kinds.
+# `range`, of which a step of zero ends PyTorch's process; draws of random numbers, memory that is not set, settings of
+# the process, and what needs objects of other kinds.
 LEFT_OUT = re.compile(
     r"_|range$|set_$|empty|new_empty"
     r"|rand|bernoulli|multinomial|normal|uniform|exponential|geometric|cauchy|random|dropout|rrelu|poisson$"
