@@ -10,6 +10,7 @@ static TENSOR: Expr = expr!(num "pow", |x, y| x.pow(y)).complex(complex!(|x, y| 
 static SCALAR: Expr = expr!(num "pow_scalar", |x; p| x.pow(p[0])).complex(complex!(|x; p| x.pow(p[0])));
 static SQUARE: Expr = expr!(num "pow_2", |x| x * x).complex(complex!(|x| x * x));
 static CUBE: Expr = expr!(num "pow_3", |x| x * x * x).complex(complex!(|x| x * x * x));
+static SAME: Expr = expr!(num "pow_1", |x| x).complex(complex!(|x| x));
 static SQRT: Expr = expr!(float "pow_half", |x| x.sqrt()).complex(complex!(|x| x.sqrt()));
 static INVERSE: Expr = expr!(float "pow_minus_1", |x| x.recip()).complex(complex!(|x| x.recip()));
 static INVERSE_SQRT: Expr = expr!(float "pow_minus_half", |x| x.rsqrt()).complex(complex!(|x| x.sqrt().recip()));
@@ -38,6 +39,7 @@ Example::
         let compute = outs[pow::RESULT].dtype().compute();
         let special =
             match super::scalar_arg(c, pow::EXPONENT_SCALAR).filter(|s| s.parts().1 == 0.0).map(Scalar::to_f64) {
+                Some(1.0) => Some(&SAME),
                 Some(2.0) => Some(&SQUARE),
                 Some(3.0) => Some(&CUBE),
                 Some(0.5) if compute != DType::I64 => Some(&SQRT),

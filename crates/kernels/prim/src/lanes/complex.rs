@@ -98,6 +98,21 @@ impl<L: Lanes> Cx<L> {
     pub fn conj(self) -> Self {
         Cx::new(self.re, -self.im)
     }
+    /// Where a part is infinite. The inverse functions have limits there that the formulas for finite numbers lose.
+    #[inline(always)]
+    fn is_far(self) -> L::Mask {
+        self.re.is_inf() | self.im.is_inf()
+    }
+    /// `1 + z`: a zero of the imaginary part keeps its sign, which says on what side of a branch cut the number lies.
+    #[inline(always)]
+    fn one_plus(self) -> Self {
+        Cx::new(L::splat(1.0) + self.re, self.im)
+    }
+    /// `1 - z`, as `one_plus`.
+    #[inline(always)]
+    fn one_minus(self) -> Self {
+        Cx::new(L::splat(1.0) - self.re, -self.im)
+    }
     /// `i z`.
     #[inline(always)]
     pub fn times_i(self) -> Self {
@@ -152,7 +167,9 @@ impl<L: Lanes> Cx<L> {
     pub fn exp(self) -> Self {
         let (e, zero) = (self.re.exp(), L::splat(0.0));
         let y = Cx::new(e * self.im.cos(), e * self.im.sin());
-        Cx::new(y.re, L::select(self.im.eq(zero), self.im, y.im))
+        let y = Cx::new(y.re, L::select(self.im.eq(zero), self.im, y.im));
+        // Of an infinite angle too.
+        Cx::select(self.re.eq(L::splat(f64::NEG_INFINITY)) & self.im.is_inf(), Cx::splat(0.0), y)
     }
     #[inline(always)]
     pub fn expm1(self) -> Self {
@@ -196,12 +213,16 @@ impl<L: Lanes> Cx<L> {
     #[inline(always)]
     pub fn sinh(self) -> Self {
         let (s, c) = (self.im.sin(), self.im.cos());
-        Cx::new(self.re.sinh() * c, self.re.cosh() * s)
+        // Of a real number the result is real, where the other factor is infinite too.
+        let im = L::select(self.im.eq(L::splat(0.0)), self.im, self.re.cosh() * s);
+        Cx::new(self.re.sinh() * c, im)
     }
     #[inline(always)]
     pub fn cosh(self) -> Self {
         let (s, c) = (self.im.sin(), self.im.cos());
-        Cx::new(self.re.cosh() * c, self.re.sinh() * s)
+        let zero = self.im * L::splat(1.0).copysign(self.re);
+        let im = L::select(self.im.eq(L::splat(0.0)), zero, self.re.sinh() * s);
+        Cx::new(self.re.cosh() * c, im)
     }
     #[inline(always)]
     pub fn tanh(self) -> Self {
@@ -217,15 +238,17 @@ impl<L: Lanes> Cx<L> {
     }
     #[inline(always)]
     pub fn asin(self) -> Self {
-        let one = Cx::splat(1.0);
-        let (a, b) = ((one - self).sqrt(), (one + self).sqrt());
-        Cx::new(self.re.atan2((a * b).re), (a.conj() * b).im.asinh())
+        let (a, b) = (self.one_minus().sqrt(), self.one_plus().sqrt());
+        let y = Cx::new(self.re.atan2((a * b).re), (a.conj() * b).im.asinh());
+        let far = Cx::new(self.re.atan2(self.im.abs()), L::splat(f64::INFINITY).copysign(self.im));
+        Cx::select(self.is_far(), far, y)
     }
     #[inline(always)]
     pub fn acos(self) -> Self {
-        let one = Cx::splat(1.0);
-        let (a, b) = ((one - self).sqrt(), (one + self).sqrt());
-        Cx::new(L::splat(2.0) * a.re.atan2(b.re), (b.conj() * a).im.asinh())
+        let (a, b) = (self.one_minus().sqrt(), self.one_plus().sqrt());
+        let y = Cx::new(L::splat(2.0) * a.re.atan2(b.re), (b.conj() * a).im.asinh());
+        let far = Cx::new(self.im.abs().atan2(self.re), L::splat(f64::NEG_INFINITY).copysign(-self.im));
+        Cx::select(self.is_far(), far, y)
     }
     #[inline(always)]
     pub fn atan(self) -> Self {
@@ -237,9 +260,9 @@ impl<L: Lanes> Cx<L> {
     }
     #[inline(always)]
     pub fn acosh(self) -> Self {
-        let one = Cx::splat(1.0);
-        let (a, b) = ((self - one).sqrt(), (self + one).sqrt());
-        Cx::new((a.conj() * b).re.asinh(), L::splat(2.0) * a.im.atan2(b.re))
+        let (a, b) = ((-self.one_minus()).sqrt(), self.one_plus().sqrt());
+        let y = Cx::new((a.conj() * b).re.asinh(), L::splat(2.0) * a.im.atan2(b.re));
+        Cx::select(self.is_far(), Cx::new(L::splat(f64::INFINITY), self.arg()), y)
     }
     #[inline(always)]
     pub fn atanh(self) -> Self {
@@ -247,7 +270,9 @@ impl<L: Lanes> Cx<L> {
         let d = one - x;
         let re = (L::splat(4.0) * x / (d * d + y * y)).log1p() * L::splat(0.25);
         let im = (y + y).atan2(d * (one + x) - y * y) * L::splat(0.5);
-        Cx::new(re, im)
+        let quarter = L::splat(std::f64::consts::FRAC_PI_2).copysign(y);
+        let zero = L::splat(0.0).copysign(x);
+        Cx::new(L::select(self.is_far(), zero, re), L::select(y.is_inf(), quarter, im))
     }
     #[inline(always)]
     pub fn sigmoid(self) -> Self {
