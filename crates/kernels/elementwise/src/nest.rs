@@ -107,8 +107,10 @@ impl Nest {
             Walk { nest: self, at: SmallVec::from_elem(0, nd), offsets: SmallVec::from_elem(0, self.n_operands) };
         let mut rest = row;
         for d in (0..nd).rev() {
-            let i = rest % self.sizes[d];
-            rest /= self.sizes[d];
+            // Where nothing lies the walk stands at the beginning.
+            let size = self.sizes[d].max(1);
+            let i = rest % size;
+            rest /= size;
             w.at[d] = i;
             for (o, s) in w.offsets.iter_mut().zip(self.strides(d)) {
                 *o += i as isize * s;

@@ -62,14 +62,15 @@ unsafe fn search<T: Real, I: Position>(sorted: &View, values: &View, sorter: Opt
             let (mut keys, mut rows, mut to) = ([0u64; TOGETHER], [(0, 0); TOGETHER], [0isize; TOGETHER]);
             grid.each(first..end, |i, [o, v, s, p]| {
                 // SAFETY: the offset lies inside the view.
-                keys[i - first] = unsafe { (*values.at(v)).key() };
+                keys[i - first] = unsafe { sought(*values.at(v)) };
                 (rows[i - first], to[i - first]) = ((s, p), o);
             });
             let read = |(s, p): (isize, isize), i: usize| {
                 // SAFETY: the offsets lie inside the views, the sorter's indices inside the row.
                 unsafe {
                     let at = sorter.map_or(i as isize, |t| *t.at(p + i as isize * order_step) as isize);
-                    (*sorted.at(s + at * step)).key()
+                    let x = *sorted.at(s + at * step);
+                    if x.is_nan() { 0 } else { x.key() }
                 }
             };
             let found = find(n, &keys, right, |k, i| read(rows[k], i));
@@ -79,6 +80,13 @@ unsafe fn search<T: Real, I: Position>(sorted: &View, values: &View, sorter: Opt
             }
         }
     });
+}
+
+/// The key of what is looked for. As in PyTorch, where no comparison with NaN holds, every number stands before NaN, and a
+/// NaN of the row (whose key is zero) before every number.
+#[inline(always)]
+fn sought<T: Real>(value: T) -> u64 {
+    if value.is_nan() { u64::MAX } else { value.key() }
 }
 
 /// Where keys belong in their rows of `n` elements, of which `read(k, i)` gives the key of number `i`. Halves without a

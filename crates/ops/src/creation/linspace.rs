@@ -34,6 +34,9 @@ Example::
             if outs[linspace::RESULT].dtype().is_complex() {
                 return Err(Error::not_implemented("linspace: complex numbers are composed"));
             }
+            if outs[linspace::RESULT].numel() == 1 {
+                return Err(Error::not_implemented("linspace: a single number is composed, of the start alone"));
+            }
             let end = |at: At<Scalar>| c.arg(at).scalar().unwrap_or(Scalar::Int(0)).to_f64();
             l.output(linspace::RESULT).with(LinspaceParams { start: end(linspace::START), end: end(linspace::END) });
             Ok(())
@@ -122,9 +125,12 @@ pub fn between(a: &Tensor, b: &Tensor, n: i64, dtype: DType, device: Option<Devi
     };
     let (a, b) = (rounded(a)?, rounded(b)?);
     let i = a.new_ones_with(&[n], Some(DType::F64), device, false)?.cumsum(0)?.sub(1.0)?;
+    if n == 1 {
+        return i.eq(0.0)?.r#where(&a, &a);
+    }
     let step = b.sub(&a)?.div((n - 1).max(1) as f64)?;
     let (up, down) = (i.mul(&step)?.add(&a)?, i.sub((n - 1) as f64)?.mul(&step)?.add(&b)?);
-    if n > 1 { i.lt(n / 2)?.r#where(&up, &down) } else { Ok(up) }
+    i.lt(n / 2)?.r#where(&up, &down)
 }
 
 pub(super) fn cast(t: Tensor, dtype: DType) -> Result<Tensor> {

@@ -20,7 +20,9 @@ Example::
         let dtype = super::linspace::dtype_of(c, logspace::START_SCALAR, logspace::END_SCALAR, logspace::DTYPE)?;
         let start = super::linspace::end(c, logspace::START, logspace::START_SCALAR, "start")?;
         let end = super::linspace::end(c, logspace::END, logspace::END_SCALAR, "end")?;
-        let logs = super::linspace::between(&start, &end, n, dtype, device)?;
+        // The only number of a sequence is not rounded before the power is taken.
+        let exponents = if n == 1 && !dtype.is_complex() { DType::F64 } else { dtype };
+        let logs = super::linspace::between(&start, &end, n, exponents, device)?;
         give(outs, super::linspace::cast(f::pow_scalar(c.float(logspace::BASE)?, &logs)?, dtype)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::Float(0.0), SampleArg::Float(1.0), SampleArg::Int(5)])],

@@ -4,12 +4,42 @@ use super::overlapped::write_changed_of;
 use crate::named::index_put;
 use crate::prelude::*;
 
+/// The masks of a single truth, and `x` with a dimension of one for each of them, along which it is a mask of one place.
+fn spread_truths(x: &Tensor, indices: &[Option<&Tensor>]) -> Result<(Tensor, SmallVec<[Option<Tensor>; 4]>, Dims)> {
+    let (mut spread, mut list, mut added): (_, SmallVec<[Option<Tensor>; 4]>, _) =
+        (x.clone(), SmallVec::new(), Dims::new());
+    let mut at = 0;
+    for index in indices {
+        match index {
+            Some(m) if is_mask(m) && m.ndim() == 0 => {
+                spread = spread.unsqueeze(at)?;
+                added.push(at);
+                list.push(Some(m.reshape(&[1])?));
+                at += 1;
+            }
+            Some(m) if is_mask(m) => {
+                list.push(Some((*m).clone()));
+                at += m.ndim() as i64;
+            }
+            other => {
+                list.push(other.cloned());
+                at += 1;
+            }
+        }
+    }
+    Ok((spread, list, added))
+}
+
+fn is_mask(t: &Tensor) -> bool {
+    matches!(t.dtype(), DType::Bool | DType::U8)
+}
+
 /// Indices as the kernels want them: int64, a mask as the places where it is set.
 fn widened<'a>(x: &Tensor, indices: impl Iterator<Item = Option<&'a Tensor>>) -> Result<SmallVec<[Option<Tensor>; 4]>> {
     let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
     for index in indices {
         match index {
-            Some(m) if matches!(m.dtype(), DType::Bool | DType::U8) => {
+            Some(m) if is_mask(m) => {
                 let at = list.len();
                 let under = x.sizes().get(at..at + m.ndim());
                 if under != Some(m.sizes()) {
@@ -110,13 +140,11 @@ Example::
         if is_wide(indices) {
             return Err(Error::not_implemented(format!("{}(): is not implemented for {}", c.name(), c.describe())));
         }
-        let list = widened(c.t(index_put::INPUT)?, indices.iter().copied())?;
+        let (x, indices, added) = spread_truths(c.t(index_put::INPUT)?, indices)?;
+        let list = widened(&x, indices.iter().map(Option::as_ref))?;
         let values = c.t(c.place(index_put::VALUES))?;
-        outs.give(c.t(index_put::INPUT)?.index_put(
-            list.iter().map(Option::as_ref),
-            values,
-            c.bool(index_put::ACCUMULATE),
-        )?);
+        let put = x.index_put(list.iter().map(Option::as_ref), values, c.bool(index_put::ACCUMULATE))?;
+        outs.give(if added.is_empty() { put } else { put.squeeze_dim(&added)? });
         Ok(())
     }),
     grad: Grad::Rule {

@@ -6,20 +6,25 @@ use crate::prelude::*;
 
 /// The name that `scatter(reduce=)` knows the combination by, where there is one, and its identity.
 fn identity(how: &str, dtype: DType) -> Result<Scalar> {
-    let extreme = |low: bool| match dtype {
-        d if d.is_float() => Scalar::Float(if low { f64::NEG_INFINITY } else { f64::INFINITY }),
-        DType::Bool => Scalar::Int(!low as i64),
-        DType::U8 => Scalar::Int(if low { 0 } else { 255 }),
-        d => {
-            let max = i64::MAX >> (64 - 8 * d.size() as u32);
-            Scalar::Int(if low { -max - 1 } else { max })
-        }
+    let extreme = |low: bool| {
+        Ok(match dtype {
+            d if d.is_float() => Scalar::Float(if low { f64::NEG_INFINITY } else { f64::INFINITY }),
+            d if d.is_complex() => {
+                return Err(Error::not_implemented(format!("scatter_reduce(): has no {how} of {d}")));
+            }
+            DType::Bool => Scalar::Int(!low as i64),
+            DType::U8 => Scalar::Int(if low { 0 } else { 255 }),
+            d => {
+                let max = i64::MAX >> (64 - 8 * d.size() as u32);
+                Scalar::Int(if low { -max - 1 } else { max })
+            }
+        })
     };
     Ok(match how {
         "sum" | "mean" => Scalar::Int(0),
         "prod" => Scalar::Int(1),
-        "amax" => extreme(true),
-        "amin" => extreme(false),
+        "amax" => extreme(true)?,
+        "amin" => extreme(false)?,
         other => {
             return Err(Error::runtime(format!(
                 "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
@@ -86,7 +91,8 @@ Example::
         super::scatter::infer_scatter(c, outs)
     },
     compose: Some(|c, outs| {
-        let (x, index, src, how, include) = (c.t(scatter_reduce_two::INPUT)?, c.t(scatter_reduce_two::INDEX)?, c.t(scatter_reduce_two::SRC)?, c.str(scatter_reduce_two::REDUCE)?, c.bool(scatter_reduce_two::INCLUDE_SELF));
+        let index = &super::wide(c.t(scatter_reduce_two::INDEX)?)?;
+        let (x, src, how, include) = (c.t(scatter_reduce_two::INPUT)?, c.t(scatter_reduce_two::SRC)?, c.str(scatter_reduce_two::REDUCE)?, c.bool(scatter_reduce_two::INCLUDE_SELF));
         let dim = c.int(scatter_reduce_two::DIM)?;
         let none = identity(how, x.dtype())?;
         if index.numel() == 0 {

@@ -75,7 +75,7 @@ Example::
             Ok(())
         },
     },
-    // By counting the smaller elements.
+    // By counting the elements that are not greater, so that NaN counts as smaller than every number.
     compose: Some(|c, outs| {
         let (s, v) = (c.t(searchsorted::SORTED_SEQUENCE)?, c.t(searchsorted::INPUT)?);
         let common = promote::result_type([s, v].into_iter(), None)?;
@@ -90,7 +90,7 @@ Example::
         };
         let s = if s.ndim() > 1 { s.unsqueeze(-2)? } else { s };
         let v = v.unsqueeze(-1)?;
-        let below = if is_right(c)? { s.le(&v)? } else { s.lt(&v)? };
+        let below = if is_right(c)? { s.gt(&v)? } else { s.ge(&v)? }.logical_not()?;
         let n = below.sum(&[-1], false)?;
         give(outs, if c.bool(searchsorted::OUT_INT32) { n.to_copy_with(Some(DType::I32), None)? } else { n })
     }),

@@ -38,7 +38,13 @@ fn median_along(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
 fn median_of_all(c: &Call<'_>, outs: &mut Outs, skip: bool) -> Result<()> {
     let x = c.t(median::INPUT)?;
     if x.numel() == 0 {
-        let value = if x.dtype().is_float() { Scalar::Float(f64::NAN) } else { Scalar::Int(i64::MIN) };
+        // NaN, as a cast to integers leaves it.
+        let value = match x.dtype() {
+            d if d.is_float() => Scalar::Float(f64::NAN),
+            DType::I64 => Scalar::Int(i64::MIN),
+            DType::I32 => Scalar::Int(i32::MIN.into()),
+            _ => Scalar::Int(0),
+        };
         return give(outs, x.new_full(&[], value)?);
     }
     let [value, _] =
