@@ -395,10 +395,10 @@ def _threshold(largest: Tensor, atol: Any, rtol: Any) -> Tensor:
 def pinv(
     A: Tensor,
     rcond: Any = None,
+    hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
-    hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
     """Moore-Penrose inverses. Singular values up to ``max(atol, rtol * largest)`` count as zero.
@@ -486,6 +486,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         nothing = A.new_empty((0,), dtype=values.dtype)
     # Adds nothing, except to the tape.
     residuals = solution.reshape(-1)[:0]
+    if _is_complex(A.dtype):
+        residuals = oneflow.real(residuals)
     full = rows > columns and driver != "gelsy"
     if full and bool((rank == columns).all()):
         difference = A @ solution - b

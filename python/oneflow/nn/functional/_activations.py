@@ -123,15 +123,18 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _oneflow.elu_(input, alpha) if inplace else _oneflow.elu(input, alpha)
 
 
-def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In-place form of :func:`elu`.
+def elu_(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """In-place form of :func:`elu`: ``scale * x`` above zero, ``scale * alpha * (exp(input_scale * x) - 1)`` below.
 
     Example::
 
         >>> F.elu_(oneflow.tensor([-1.0, 0.5, 2.0]))
         tensor([-0.6321,  0.5000,  2.0000])
     """
-    return _oneflow.elu_(input, alpha)
+    if scale == 1.0 and input_scale == 1.0:
+        return _oneflow.elu_(input, alpha)
+    below = scale * alpha * (input * input_scale).expm1()
+    return input.copy_(oneflow.where(input > 0, scale * input, below))
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -51,8 +51,7 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        # 0 log 0 is 0.
-        loss = target * (target.masked_fill(target == 0, 1.0).log() - input)
+        loss = oneflow.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.dim() else loss.sum()
     return reduced(loss, reduction)

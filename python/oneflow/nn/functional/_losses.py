@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import oneflow
 from oneflow import Tensor, _oneflow
 
 
@@ -39,14 +40,17 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss.sum() if reduction == "sum" else loss
 
 
-def _warn_of_broadcast(input: Tensor, target: Tensor) -> None:
-    if target.size() != input.size():
-        warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
-            "This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=4,
-        )
+def _broadcast(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The two in one shape, with a warning where they have not."""
+    if target.size() == input.size():
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+        "This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=4,
+    )
+    return oneflow.broadcast_tensors(input, target)
 
 
 def mse_loss(
@@ -64,7 +68,7 @@ def mse_loss(
         >>> F.mse_loss(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
         tensor(2.5000)
     """
-    _warn_of_broadcast(input, target)
+    input, target = _broadcast(input, target)
     return _oneflow.mse_loss(input, target, legacy_reduction(size_average, reduce, reduction), weight)
 
 
@@ -83,7 +87,7 @@ def l1_loss(
         >>> F.l1_loss(oneflow.tensor([1.0, 2.0]), oneflow.tensor([0.0, 4.0]))
         tensor(1.5000)
     """
-    _warn_of_broadcast(input, target)
+    input, target = _broadcast(input, target)
     return _oneflow.l1_loss(input, target, legacy_reduction(size_average, reduce, reduction), weight)
 
 
@@ -102,7 +106,7 @@ def smooth_l1_loss(
         >>> F.smooth_l1_loss(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
         tensor(1.3125)
     """
-    _warn_of_broadcast(input, target)
+    input, target = _broadcast(input, target)
     return _oneflow.smooth_l1_loss(input, target, legacy_reduction(size_average, reduce, reduction), beta)
 
 
@@ -116,7 +120,7 @@ def huber_loss(
         >>> F.huber_loss(oneflow.tensor([0.0, 0.0]), oneflow.tensor([0.5, 3.0]))
         tensor(1.3125)
     """
-    _warn_of_broadcast(input, target)
+    input, target = _broadcast(input, target)
     return _oneflow.huber_loss(input, target, reduction, delta, weight)
 
 

@@ -1,0 +1,141 @@
+"""Forms of calls with numbers: reductions by number, sequences of one number, masks of one truth."""
+
+import itertools
+import math
+
+import oneflow
+import pytest
+import torch
+from torch_oracle import both, close, same
+
+INF, NAN = math.inf, math.nan
+
+# The losses of `torch` itself, and the tensors that each takes.
+LOSSES = {
+    "binary_cross_entropy_with_logits": ((3,), (3,)),
+    "cosine_embedding_loss": ((3, 4), (3, 4), (3,)),
+    "hinge_embedding_loss": ((3,), (3,)),
+    "kl_div": ((3, 2), (3, 2)),
+    "margin_ranking_loss": ((3,), (3,), (3,)),
+    "poisson_nll_loss": ((3,), (3,)),
+    "triplet_margin_loss": ((3, 4), (3, 4), (3, 4)),
+}
+# What stands between the tensors and the reduction.
+BETWEEN = {
+    "binary_cross_entropy_with_logits": (None, None),
+    "cosine_embedding_loss": (0.5,),
+    "hinge_embedding_loss": (0.5,),
+    "kl_div": (),
+    "margin_ranking_loss": (0.5,),
+    "poisson_nll_loss": (True, True, 1e-8),
+    "triplet_margin_loss": (1.0, 2.0, 1e-6, True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_take_a_number_as_reduction(name, reduction):
+    def run(fw, *given):
+        tensors = [
+            (fw.arange(math.prod(s), dtype=fw.float64) / 7 - 0.3 + i).reshape(s) for i, s in enumerate(LOSSES[name])
+        ]
+        if len(tensors) == 3 and name != "triplet_margin_loss":
+            tensors[2] = fw.tensor([1.0, -1.0, 1.0], dtype=fw.float64)
+        return getattr(fw, name)(*tensors, *given)
+
+    close(run(oneflow, *BETWEEN[name], reduction), run(torch, *BETWEEN[name], reduction), 1e-12)
+    if name != "poisson_nll_loss":
+        close(run(oneflow), run(torch), 1e-12)
+
+
+def test_losses_refuse_too_many_arguments():
+    x = oneflow.ones(2)
+    with pytest.raises(TypeError, match="kl_div"):
+        oneflow.kl_div(x, x, 1, False, 3)
+
+
+@pytest.mark.parametrize("start", [INF, 2.0, -1.5])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_sequences_of_one_number(start, dtype):
+    if start == INF and dtype == "int32":
+        return
+
+    def run(fw):
+        linear = fw.linspace(start, 1.0, 1, dtype=getattr(fw, dtype))
+        return linear, fw.logspace(start, 1.0, 1, base=2.0, dtype=getattr(fw, dtype))
+
+    close(run(oneflow), run(torch), 1e-6)
+
+
+@pytest.mark.parametrize("where", ["alone", "before", "behind"])
+@pytest.mark.parametrize("truth", [False, True])
+def test_masks_of_one_truth_in_index_put(truth, where):
+    if not truth and where != "alone":
+        return  # PyTorch forgets the mask.
+
+    def run(fw):
+        x, mask, rows = fw.arange(6.0).reshape(2, 3), fw.tensor(truth), fw.tensor([0, 1])
+        indices = {"alone": (mask,), "before": (mask, rows), "behind": (rows, mask)}
+        return x.index_put(indices[where], fw.tensor(9.0)).tolist()
+
+    both(run)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_no_comparison_with_nan_holds_in_a_search(dtype, right):
+    def run(fw):
+        row = fw.tensor([-INF, 1.0, 3.0, NAN, NAN], dtype=getattr(fw, dtype))
+        values = fw.tensor([-INF, 0.0, 1.0, 2.0, 9.0, INF, NAN], dtype=getattr(fw, dtype))
+        return fw.searchsorted(row, values, right=right).tolist(), fw.bucketize(values, row, right=right).tolist()
+
+    both(run)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "float32"])
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+def test_median_of_nothing(name, dtype):
+    value = both(lambda fw: str(getattr(fw.zeros(0, dtype=getattr(fw, dtype)), name)().item()))
+    assert value
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", "bool"])
+@pytest.mark.parametrize("shape,wide", [((0, 1, 1, 1), (0, 1, 1, 2)), ((1, 0), (3, 0)), ((0, 1), (0, 4))])
+def test_reductions_of_expanded_nothing(dtype, shape, wide):
+    def run(fw):
+        x = fw.zeros(shape, dtype=getattr(fw, dtype)).expand(wide)
+        return [f(x).item() for f in (fw.prod, fw.sum, fw.any, fw.all)]
+
+    both(run)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "fmod", "remainder"])
+def test_division_of_nothing_by_zero(name):
+    both(lambda fw: tuple(getattr(fw.zeros(0, 3, dtype=fw.int64), name)(0).shape))
+
+
+def test_scatter_reduce_with_narrow_indices():
+    def run(fw):
+        index = fw.tensor([[2, 0]], dtype=fw.int32)
+        x, src = fw.tensor([[2, -2, -1]]), fw.full((3, 3), 3)
+        ways = itertools.product(["sum", "prod", "amax", "amin", "mean"], [True, False])
+        return [x.scatter_reduce(1, index, src, how, include_self=own).tolist() for how, own in ways]
+
+    both(run)
+    with pytest.raises(NotImplementedError, match="complex"):
+        x = oneflow.zeros(3, dtype=oneflow.complex128)
+        x.scatter_reduce(0, oneflow.tensor([0]), x, "amax")
+
+
+@pytest.mark.parametrize("name", ["l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"])
+def test_losses_broadcast_before_they_promote(name):
+    def run(fw):
+        return getattr(fw.nn.functional, name)(fw.tensor(1.5), fw.ones(3, 3, dtype=fw.float16), reduction="none")
+
+    with pytest.warns(UserWarning):
+        same(run(oneflow), run(torch))
+
+
+def test_pinv_takes_its_tolerance_and_symmetry_by_position():
+    same(oneflow.linalg.pinv(oneflow.eye(2), 0.1, True), torch.linalg.pinv(torch.eye(2), 0.1, True))
