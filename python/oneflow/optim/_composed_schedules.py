@@ -87,6 +87,12 @@ class SequentialLR(ScheduleOfSchedules):
         if not schedulers:
             raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
         for i, scheduler in enumerate(schedulers):
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                    "kwargs to be specified when calling `step`, but got one at index "
+                    f"{i} in the given schedulers sequence."
+                )
             if scheduler.optimizer is not optimizer:
                 raise ValueError(f"{type(self).__name__}: scheduler at index {i} acts on another optimizer")
         if len(milestones) != len(schedulers) - 1:

@@ -62,7 +62,9 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                    f"last_epoch >= 0"
+                    f"last_epoch >= 0.\nThis typically happens when:\n1. You're trying to resume training from a "
+                    f"checkpoint but haven't properly loaded the optimizer state\n2. You're using last_epoch >= 0 "
+                    f"for a fresh training run (not recommended)"
                 )
         self.base_lrs = copies(group["initial_lr"] for group in optimizer.param_groups)
         self.last_epoch = last_epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import oneflow
@@ -211,8 +212,21 @@ class Hardtanh(Module):
         tensor([-1.0000,  0.5000,  1.0000])
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        for old, name in ((min_value, "min_val"), (max_value, "max_val")):
+            if old is not None:
+                text = f"keyword argument `{name}ue` is deprecated and rename to `{name}`"
+                warnings.warn(text, FutureWarning, stacklevel=2)
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace

@@ -72,7 +72,7 @@ class _ConvNd(Module):
         self.padding_mode = padding_mode
         # Widths around the input, the last dimension first, as ``pad`` takes them.
         if isinstance(padding, str):
-            around = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel_size, strict=True)]
+            around = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel_size, strict=False)]
             self._reversed_padding_repeated_twice = [
                 width for total in reversed(around) for width in (total // 2, total - total // 2)
             ]
