@@ -4,6 +4,9 @@
 arguments by their types for every public function and method that has a schema, and prints what differs, by function
 and kind, with an example that can be typed. ``make calls SECONDS=300`` runs it. The same seed draws the same calls.
 
+A call that ends the process, in either package, is listed as `killed`, and its function is left out from there on; an
+error that begins with "internal error" is a `panic`, of which a development build sees more (its integers are checked).
+
 It finds families, not verdicts: an error of another class, or a call that PyTorch has no kernel for and this package
 has, is listed and need not be a fault.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import multiprocessing
 import random
 import re
 import signal
@@ -27,14 +31,18 @@ import torch
 NAMESPACES = ("", "nn.functional", "special", "linalg", "fft")
 DTYPES = "float32 float64 int64 int32 uint8 bool bfloat16 float16 complex64 complex128 int8 int16".split()
 USUAL = ("float32", "float32", "float64", "int64")
-KINDS = "value dtype shape stride number type count input gradient ours-raises ours-accepts error-class missing".split()
+KINDS = (
+    "value dtype shape stride number type count input gradient ours-raises ours-accepts error-class missing "
+    "panic killed"
+).split()
 # `range`, of which a step of zero ends PyTorch's process; draws of random numbers, memory that is not set, settings of
 # the process, and what needs objects of other kinds.
 LEFT_OUT = re.compile(
     r"_|range$|set_$|empty|new_empty"
     r"|rand|bernoulli|multinomial|normal|uniform|exponential|geometric|cauchy|random|dropout|rrelu|poisson$"
-    r"|binomial|resize_|quant|mkldnn|cudnn|miopen|sparse|backward|from_file|seed|set_num|data$|names|rename|align|share_memory"
-    r"|record_stream|save$|load$|print$|exit|ctc_loss|gru|lstm|rnn_|stft|sspaddmm|hspmm|smm$|.*polynomial"
+    r"|alpha_dropout|feature_alpha|log_normal|binomial|resize_|quant|mkldnn|cudnn|miopen|sparse|backward|from_file"
+    r"|seed|set_num|data$|names|rename|align|share_memory|record_stream|save$|load$|print$|exit|ctc_loss|gru|lstm"
+    r"|rnn_|stft|sspaddmm|hspmm|smm$|.*polynomial"
 )
 TOLERANCE = {
     torch.float16: 2e-3,
@@ -274,10 +282,10 @@ def compared(
     if isinstance(a, TooLong):
         return None
     works, b = call(ours, *[p[1] for p in pairs], **{k: p[1] for k, p in words.items()})
-    if not fine and not works:
+    if not fine and not works and "internal error" not in str(b):
         return None if type(a).__name__.strip("_") == type(b).__name__ else ("error-class", f"{a!r}, ours {b!r}")
     if not works:
-        return "ours-raises", repr(b)
+        return "panic" if "internal error" in str(b) else "ours-raises", repr(b)
     if not fine:
         return "ours-accepts", repr(a)
     theirs_flat, ours_flat = flat(a), flat(b)
@@ -316,32 +324,66 @@ def functions(only: str) -> Iterator[tuple[Any, str, Any, Any]]:
                 yield schema, full, getattr(theirs, name), getattr(ours, name, None)
 
 
-def run(seed: int, seconds: float, only: str, with_gradients: bool) -> tuple[int, dict[tuple[str, str], list[str]]]:
-    draw = random.Random(seed)
+def calls(draw: random.Random, only: str) -> Iterator[tuple[str, Any, Any, list[Any], dict[str, Any]]]:
+    """Calls without end: a name, the function of either package (ours may be None), and what it is called with."""
     work = list(functions(only))
     draw.shuffle(work)
-    found: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
-    made, end = 0, time.monotonic() + seconds
-    while work and time.monotonic() < end:
+    while work:
         for schema, name, theirs, ours in work:
-            if ours is None:
-                found[name, "missing"] = [""]
-                continue
             try:
                 placed, named = arguments(draw, schema)
             except CannotDraw:
                 continue
-            if name.startswith("Tensor.") and not (placed and isinstance(placed[0], Array)):
-                continue
-            leaves: list[Any] | None = [] if with_gradients and not name.endswith("_") else None
-            what = compared(theirs, ours, placed, named, leaves)
-            made += 1
-            if what:
-                text = ", ".join([*map(repr, placed), *(f"{k}={v!r}" for k, v in named.items())])
-                found[name, what[0]].append(f"({text})  {what[1][:300]}")
-            if time.monotonic() > end:
-                break
-    return made, found
+            if not name.startswith("Tensor.") or (placed and isinstance(placed[0], Array)):
+                yield name, theirs, ours, placed, named
+
+
+def run_child(to: Any, options: argparse.Namespace, start: int, end: float, killers: set[str]) -> None:
+    """Makes calls from number `start` on, and sends each before it is made and its difference after it."""
+    signal.signal(signal.SIGALRM, too_long)
+    for i, (name, theirs, ours, placed, named) in enumerate(calls(random.Random(options.seed), options.only)):
+        if time.monotonic() > end:
+            break
+        if i < start or name in killers:
+            continue
+        text = f"({', '.join([*map(repr, placed), *(f'{k}={v!r}' for k, v in named.items())])})"
+        to.send((i, name, text))
+        leaves: list[Any] | None = [] if options.gradients and not name.endswith("_") else None
+        what = compared(theirs, ours, placed, named, leaves) if ours else ("missing", "")
+        if what:
+            to.send((what[0], f"{text}  {what[1][:300]}"))
+    to.send(None)
+
+
+def run(options: argparse.Namespace) -> tuple[int, dict[tuple[str, str], list[str]]]:
+    """Makes the calls in a child; where a call ends that process, another goes on without this function."""
+    found: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+    made, start, killers, end = 0, 0, set[str](), time.monotonic() + options.seconds
+    forked = multiprocessing.get_context("fork")
+    while True:
+        source, to = forked.Pipe(duplex=False)
+        child = forked.Process(target=run_child, args=(to, options, start, end, killers), daemon=True)
+        child.start()
+        to.close()
+        name = text = ""
+        try:
+            while message := source.recv():
+                if len(message) == 3:
+                    start, name, text = message
+                    made += 1
+                else:
+                    found[name, message[0]].append(message[1])
+            child.join()
+            return made, found
+        except EOFError:
+            child.join()
+            found[name, "killed"].append(f"{text}  exit code {child.exitcode}")
+            killers.add(name)
+            start += 1
+
+
+def too_long(*_: Any) -> None:
+    raise TooLong
 
 
 def main() -> None:
@@ -355,14 +397,9 @@ def main() -> None:
     wanted = options.kinds.split(",") if options.kinds else KINDS
     if unknown := set(wanted) - set(KINDS):
         parser.error(f"unknown kinds {sorted(unknown)}: known are {KINDS}")
-
-    def too_long(*_: Any) -> None:
-        raise TooLong
-
-    signal.signal(signal.SIGALRM, too_long)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    made, found = run(options.seed, options.seconds, options.only, options.gradients)
+    made, found = run(options)
     for (name, kind), examples in sorted(found.items()):
         if kind in wanted:
             print(f"{name} [{kind}, {len(examples)} times]\n    {examples[0]}")
