@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use oneflow_base::{DType, Result};
 
+use crate::copy::copy;
 use crate::hypercube;
 use crate::reduce;
 use crate::request::{Kind, ReduceOp, Request, Span};
@@ -42,13 +43,13 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
             Request::AllReduce { data, dtype, op } => all_reduce(turn, data.bytes_mut(), *dtype, *op),
             Request::AllGather { output, input, counts, dtype } => {
                 let (output, blocks) = (output.bytes_mut(), blocks(counts, *dtype));
-                output[blocks[turn.rank()].clone()].copy_from_slice(input.bytes());
+                copy(input.bytes(), &mut output[blocks[turn.rank()].clone()]);
                 all_gather(turn, output, &blocks)
             }
             Request::ReduceScatter { output, input, counts, dtype, op } => {
                 let blocks = blocks(counts, *dtype);
                 let (output, input) = (output.bytes_mut(), input.bytes());
-                output.copy_from_slice(&input[blocks[turn.rank()].clone()]);
+                copy(&input[blocks[turn.rank()].clone()], output);
                 reduce_scatter(turn, output, |range| &input[range], &blocks, *dtype, *op)
             }
             Request::AllToAll { output, recv_counts, input, send_counts, dtype } => {
@@ -75,7 +76,7 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
                     return turn.exchange(&[(*root, input)], &mut []);
                 }
                 let (output, blocks) = (output.bytes_mut(), blocks(&vec![input.len() / dtype.size(); n], *dtype));
-                output[blocks[*root].clone()].copy_from_slice(input);
+                copy(input, &mut output[blocks[*root].clone()]);
                 turn.exchange(&[], &mut others(turn, output, &blocks))
             }
             Request::Scatter { output, input, dtype, root } => {
@@ -84,7 +85,7 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
                     return turn.exchange(&[], &mut [(*root, output)]);
                 }
                 let (input, blocks) = (input.bytes(), blocks(&vec![output.len() / dtype.size(); n], *dtype));
-                output.copy_from_slice(&input[blocks[*root].clone()]);
+                copy(&input[blocks[*root].clone()], output);
                 let sends: Vec<_> = turn.peers().map(|p| (p, &input[blocks[p].clone()])).collect();
                 turn.exchange(&sends, &mut [])
             }
@@ -296,7 +297,7 @@ fn all_to_all<T: Transport>(
     to: &[Range<usize>],
 ) -> Result<()> {
     let rank = turn.rank();
-    output[from[rank].clone()].copy_from_slice(&input[to[rank].clone()]);
+    copy(&input[to[rank].clone()], &mut output[from[rank].clone()]);
     let mut recvs = others(turn, output, from);
     // The pieces differ between ranks, so their lengths cannot choose the schedule: it must be the same on all.
     for round in 1..turn.size() {

@@ -18,6 +18,7 @@
 
 mod auth;
 mod collective;
+mod copy;
 pub mod described;
 mod device;
 mod engine;

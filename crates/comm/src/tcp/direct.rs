@@ -1,4 +1,5 @@
-//! Long messages between two ranks of one host: the receiver reads them in the sender's memory, one copy in place of two.
+//! Long messages between two ranks of one host: the receiver reads them in the sender's memory, one copy in place of two. A message
+//! that goes one way to one rank takes the ring all the same: there the sender has nothing else to do and makes half of the copies.
 //!
 //! The sender says where its bytes are and waits until they are taken. Nobody writes into the other's memory, so a rank that gives
 //! up needs to wait for nobody: it withdraws its message first, and who reads it all the same fails. Each side finds out at the start
@@ -6,22 +7,31 @@
 //! Reading costs a look at each page, which is little only where pages are huge, as those of large tensors are if the system
 //! has some left. A side to which several messages in a row came slowly takes the ring from then on.
 
+use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::shm::Apart;
+use crate::copy::{LONG, copy_past_cache};
 
 /// Shorter messages, and the pieces of reductions, stay in cache on their way through the ring, which is as fast there.
 pub(super) const LEAST: usize = 2 << 20;
 /// Bytes that are read at once: other messages go on in between.
 pub(super) const PIECE: usize = 1 << 20;
+/// The same where they are read into cache first.
+const CACHED_PIECE: usize = 256 << 10;
 /// Bytes in a microsecond. Measured on an AMD EPYC of Zen 5: 19,000 to 40,000 on huge pages, 7,000 to 8,000 on small ones, where the ring
 /// has 10,000 with its two copies.
 const SLOW: u128 = 10_000;
 /// So many slow messages are no accident.
 const N_SLOW: u32 = 8;
+
+thread_local! {
+    /// A piece on its way to memory past the cache.
+    static CACHED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// What one side tells the other, in memory that both have mapped.
 #[repr(C)]
@@ -91,6 +101,25 @@ impl Side {
     pub fn withdraw(&self, number: u64) {
         self.withdrawn.store(number, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+    }
+
+    /// Copies the next piece of what is at `from` in this side's process, of a message of so many bytes. Returns the bytes of the piece
+    /// and how long reading them took.
+    pub fn copy(&self, from: u64, into: &mut [u8], message: usize) -> Result<(usize, Duration)> {
+        let start = Instant::now();
+        if message < LONG {
+            let n = into.len().min(PIECE);
+            return self.read(from, &mut into[..n]).map(|()| (n, start.elapsed()));
+        }
+        // The system writes through the cache, and so would read each line of the target first.
+        let mut piece = CACHED.take();
+        let n = into.len().min(CACHED_PIECE);
+        piece.resize(CACHED_PIECE, 0);
+        let read = self.read(from, &mut piece[..n]).map(|()| (n, start.elapsed()));
+        // SAFETY: the first `n` bytes of two slices; this one is nobody else's meanwhile.
+        unsafe { copy_past_cache(piece.as_ptr(), into.as_mut_ptr(), n) };
+        CACHED.set(piece);
+        read
     }
 
     /// Reads from the memory of this side's process.

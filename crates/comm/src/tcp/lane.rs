@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::direct;
 use super::shm::{DATA, ROOM, Shm};
@@ -127,9 +127,14 @@ pub(super) struct In<'a, 'b> {
 }
 
 impl<'a> Out<'a> {
-    pub fn new(peer: usize, lane: &'a Lane, stamp: &Stamp, data: &'a [u8]) -> Self {
+    /// With `may_be_read` the other side may read a long payload in this one's memory.
+    pub fn new(peer: usize, lane: &'a Lane, stamp: &Stamp, data: &'a [u8], may_be_read: bool) -> Self {
         let mut header = Header { stamp: *stamp, bytes: data.len() as u64 }.encode();
-        let reader = lane.shm.as_ref().map(Shm::other).filter(|reader| data.len() >= direct::LEAST && reader.reads());
+        let reader = lane
+            .shm
+            .as_ref()
+            .map(Shm::other)
+            .filter(|reader| may_be_read && data.len() >= direct::LEAST && reader.reads());
         header[FAR_AT] = u8::from(reader.is_some());
         let (address, number) = ((data.as_ptr() as u64).to_le_bytes(), reader.map(|reader| reader.taken() + 1));
         Out { peer, lane, header, address, data, at: 0, number }
@@ -215,12 +220,10 @@ impl<'a, 'b> In<'a, 'b> {
     fn read_far(&mut self) -> Result<(), Trouble> {
         let Some(shm) = &self.lane.shm else { return Err(Trouble::Lost) };
         let (address, at) = (u64::from_le_bytes(self.address), self.at - FAR);
-        let end = self.data.len().min(at + direct::PIECE);
-        let start = Instant::now();
-        let read = shm.other().read(address.wrapping_add(at as u64), &mut self.data[at..end]);
+        let whole = self.data.len();
+        let read = shm.other().copy(address.wrapping_add(at as u64), &mut self.data[at..], whole);
         // Whoever gives up, ends or dies meanwhile has said so, or its connection does.
-        read.map_err(|_| Trouble::Lost)?;
-        let (n, time) = (end - at, start.elapsed());
+        let (n, time) = read.map_err(|_| Trouble::Lost)?;
         self.at += n;
         if n >= self.fastest.0 && time < self.fastest.1 {
             self.fastest = (n, time);

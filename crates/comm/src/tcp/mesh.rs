@@ -212,9 +212,11 @@ impl Transport for Mesh {
                 self.waits(stamp, missing.to_vec(), blocked.get_or_insert_with(Blocked::new));
             })?;
         }
+        // Where bytes go one way to one rank, the ring shares the work between both; else each reads its own.
+        let may_be_read = sends.len() > 1 || !recvs.is_empty();
         let mut outs = Vec::with_capacity(sends.len());
         for &(peer, data) in sends {
-            outs.push(Out::new(peer, self.lane(peer)?, stamp, data));
+            outs.push(Out::new(peer, self.lane(peer)?, stamp, data, may_be_read));
         }
         let mut ins = Vec::with_capacity(recvs.len());
         for (peer, data) in recvs {
@@ -371,6 +373,7 @@ mod tests {
     use super::super::direct::{LEAST, PIECE};
     use super::*;
     use crate::auth::Access;
+    use crate::copy::LONG;
     use crate::store::{MemoryStore, Store};
 
     /// The meshes of ranks on hosts of these addresses, each with its thread.
@@ -405,7 +408,7 @@ mod tests {
 
     #[test]
     fn long_and_short_messages_pass_each_other() {
-        let lengths = [0, 1, LEAST - 1, LEAST, LEAST + 1, PIECE, PIECE + 1, 3 * PIECE + 17];
+        let lengths = [0, 1, LEAST - 1, LEAST, LEAST + 1, PIECE, PIECE + 1, 3 * PIECE + 17, LONG + 33];
         let byte = |rank: usize, i: usize| (i.wrapping_mul(2 * rank + 3) >> 3) as u8;
         on_hosts(&[host(1); 2], |rank, mesh| {
             let reads = || mesh.lane(1 - rank).unwrap().shm.as_ref().map(|shm| shm.own().taken());
@@ -426,15 +429,12 @@ mod tests {
     #[test]
     fn whoever_reads_a_message_that_was_given_up_fails() {
         let results = on_hosts(&[host(1); 2], |rank, mesh| {
-            let mut data = vec![1; 4 * PIECE];
-            let now = Instant::now();
-            match rank {
-                0 => mesh.exchange(&stamp(0), &[(1, &data)], &mut [], now + Duration::from_millis(50)),
-                _ => {
-                    std::thread::sleep(Duration::from_millis(300));
-                    mesh.exchange(&stamp(0), &[], &mut [(0, &mut data)], now + Duration::from_secs(60))
-                }
+            let (data, mut got) = (vec![1; 4 * PIECE], vec![0; 4 * PIECE]);
+            if rank == 1 {
+                std::thread::sleep(Duration::from_millis(300));
             }
+            let limit = Duration::from_millis(if rank == 0 { 50 } else { 5_000 });
+            mesh.exchange(&stamp(0), &[(1 - rank, &data)], &mut [(1 - rank, &mut got)], Instant::now() + limit)
         });
         // Through the ring a part would come.
         assert!(results.iter().all(Result::is_err), "{results:?}");
