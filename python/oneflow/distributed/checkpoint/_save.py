@@ -66,8 +66,12 @@ def plan(
     copies: bool,
     is_distcp: bool = False,
     planner: SavePlanner | None = None,
+    later: bool = False,
 ) -> SavePlan:
-    """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on."""
+    """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on.
+
+    With ``later`` tensors are not copied yet, where the format has a ``StagedFile`` for them.
+    """
     alone = no_dist or distributed.get_world_size(group) == 1
     rank = 0 if alone else distributed.get_rank(group)
     if planner is None:
@@ -106,7 +110,7 @@ def plan(
         is_distcp,
     )
     if copies and own_parts and not is_distcp:
-        done.staged, done.tensors = StagedFile(_file_tensors(done, _token(manifest))), {}
+        done.staged, done.tensors = StagedFile(_file_tensors(done, _token(manifest)), later), {}
     return done
 
 
@@ -302,8 +306,8 @@ def _remove_others(folder: Folder, kept: set[str]) -> None:
             folder.remove(name)
 
 
-def start_writing(plan: SavePlan, after: Callable[[], None]) -> Future[None]:
-    """Write in a thread; the result is known to the future."""
+def start_writing(made: Callable[[], SavePlan]) -> Future[None]:
+    """Write in a thread what ``made`` returns there; the result is known to the future."""
     future: Future[None] = Future()
 
     def run() -> None:
@@ -311,12 +315,10 @@ def start_writing(plan: SavePlan, after: Callable[[], None]) -> Future[None]:
             # Of this thread alone: those that train come first.
             os.setpriority(os.PRIO_PROCESS, 0, 19)
         try:
-            write(plan)
+            write(made())
         except BaseException as error:
-            after()
             future.set_exception(error)
         else:
-            after()
             future.set_result(None)
 
     threading.Thread(target=run, name="checkpoint writer").start()

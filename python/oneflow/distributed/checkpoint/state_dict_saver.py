@@ -6,18 +6,22 @@ import os
 import threading
 import warnings
 from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import oneflow
 from oneflow import distributed
 from oneflow.distributed.checkpoint._manifest import Manifest
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
+from oneflow.distributed.checkpoint._staging import StagingFuture
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat, _path
 from oneflow.distributed.checkpoint.planner import SavePlanner
+from oneflow.distributed.checkpoint.staging import AsyncStager, DefaultStager
 from oneflow.distributed.checkpoint.stateful import Stateful
 
-__all__ = ["async_save", "save", "save_state_dict"]
+__all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
 
 def save(
@@ -87,6 +91,41 @@ def save_state_dict(
     )
 
 
+class AsyncCheckpointerType(Enum):
+    """Who writes an asynchronous checkpoint: a thread. Processes are refused.
+
+    Example::
+
+        >>> from oneflow.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType, async_save
+        >>> kind = AsyncCheckpointerType.THREAD
+        >>> async_save({"step": 1}, checkpoint_id="checkpoint", async_checkpointer_type=kind).result()
+    """
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass
+class AsyncSaveResponse:
+    """What :func:`async_save` returns where tensors are copied beside training.
+
+    Attributes:
+        staging_completion: has a result once the tensors are copied and may change.
+        upload_completion: has a result once all ranks have written.
+
+    Example::
+
+        >>> import oneflow.distributed.checkpoint as dcp
+        >>> stager = dcp.staging.DefaultStager()
+        >>> response = dcp.async_save({"w": oneflow.ones(1)}, checkpoint_id="checkpoint", async_stager=stager)
+        >>> response.staging_completion.result(), response.upload_completion.result()
+        (None, None)
+    """
+
+    staging_completion: Future[None]
+    upload_completion: Future[None]
+
+
 def async_save(
     state_dict: dict[str, Any],
     *,
@@ -94,17 +133,23 @@ def async_save(
     storage_writer: FileSystemWriter | None = None,
     planner: SavePlanner | None = None,
     process_group: Any = None,
-    async_checkpointer_type: Any = None,
-    async_stager: Any = None,
+    async_checkpointer_type: AsyncCheckpointerType | None = None,
+    async_stager: AsyncStager | None = None,
     no_dist: bool = False,
     use_collectives: bool = True,
-) -> Future[None]:
+) -> Future[None] | AsyncSaveResponse:
     """:func:`save` in a thread: the call returns once the rank's part is copied, and training may change the originals.
 
     A call waits for the one before it. The future has no result until all ranks have written.
 
+    Args:
+        async_stager: who copies; the package if left out. A :class:`.staging.DefaultStager` whose options have
+            ``use_async_staging`` copies beside the forward and backward that follow: wait for ``staging_completion``
+            of the result before the optimizer changes parameters.
+
     Raises:
-        NotImplementedError: another stager, or processes in place of threads.
+        NotImplementedError: processes in place of threads.
+        TypeError: ``async_stager`` is none.
 
     Example::
 
@@ -118,10 +163,12 @@ def async_save(
         >>> w
         tensor([1., 1.])
     """
-    if async_stager is not None or getattr(async_checkpointer_type, "value", "thread") != "thread":
-        raise NotImplementedError("async_save: copies are made by the package, and written by a thread")
+    if getattr(async_checkpointer_type, "value", "thread") != "thread":
+        raise NotImplementedError("async_save: checkpoints are written by a thread (AsyncCheckpointerType.THREAD)")
     if not use_collectives:
         raise NotImplementedError("async_save: ranks agree by collectives (use_collectives=True)")
+    if async_stager is not None and not isinstance(async_stager, AsyncStager):
+        raise TypeError(f"async_save: async_stager must be an AsyncStager, got {type(async_stager).__name__}")
     writer = _writer(checkpoint_id, storage_writer)
     before = _LAST.future
     if before is not None:
@@ -132,10 +179,25 @@ def async_save(
     group = process_group
     if not no_dist and distributed.get_world_size(process_group) > 1:
         group = _background_group(process_group)
-    staged = _plan(state_dict, writer, group, no_dist, True, planner)
-    future = start_writing(staged, lambda: None)
+    staging: Future[Any] | None = None
+    if async_stager is None or isinstance(async_stager, DefaultStager):
+        later = async_stager is not None and async_stager.options.use_async_staging
+        planned = _plan(state_dict, writer, group, no_dist, True, planner, later)
+        if later:
+            staging = StagingFuture(None if planned.staged is None else planned.staged.copies)
+        future = start_writing(lambda: planned)
+    else:
+        staged = async_stager.stage(stated(state_dict))
+        if isinstance(staged, Future):
+            staging = staged
+            future = start_writing(lambda: _plan(staged.result(), writer, group, no_dist, False, planner))
+        else:
+            planned = _plan(staged, writer, group, no_dist, False, planner)
+            future = start_writing(lambda: planned)
+            if async_stager.should_synchronize_after_execute:
+                async_stager.synchronize_staging()
     _LAST.future = future
-    return future
+    return future if staging is None else AsyncSaveResponse(staging, future)
 
 
 class _Last(threading.local):
@@ -174,7 +236,13 @@ def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWr
 
 
 def _plan(
-    state_dict: dict[str, Any], writer: FileSystemWriter, group: Any, no_dist: bool, copies: bool, planner: Any
+    state_dict: dict[str, Any],
+    writer: FileSystemWriter,
+    group: Any,
+    no_dist: bool,
+    copies: bool,
+    planner: Any,
+    later: bool = False,
 ) -> SavePlan:
     if planner is not None and not isinstance(planner, SavePlanner):
         raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
@@ -184,7 +252,7 @@ def _plan(
     is_default = type(planner) is DefaultSavePlanner and not planner.dedup_save_to_lowest_rank
     chosen = None if is_default else planner
     return plan(
-        entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp, chosen
+        entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp, chosen, later
     )
 
 
