@@ -237,5 +237,9 @@ def test_little_is_left_to_reduce_after_the_last_gradient() -> None:
     sizes = [sum(4 * p.numel() for p in bucket) for bucket in _buckets(parameters, None, None)]
     assert sum(sizes) == sum(4 * p.numel() for p in parameters)
     assert max(sizes) <= sum(sizes) / 8
+    small = [nn.Linear(128, 256).weight for _ in range(200)]
+    last, before, *_, first = (sum(4 * p.numel() for p in bucket) for bucket in reversed(_buckets(small, None, None)))
+    # The first one is short, too: it starts early.
+    assert last <= before <= 2 << 20 and last <= 1 << 20 and first <= 1 << 20
     # Few bytes are reduced together, as each reduction takes its time.
     assert len(_buckets(list(model().parameters()), None, None)) == 1

@@ -25,7 +25,7 @@ from oneflow.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
 
-# The last bucket is reduced after backward: it should be a small part of all.
+# Into how many buckets gradients go at least, but for their last ones, of which there are more.
 _N_BUCKETS = 8
 
 
@@ -42,9 +42,9 @@ class DistributedDataParallel(Module):
         dim: accepted, as the batch is split by its readers.
         broadcast_buffers: whether forwards copy the buffers of the first rank to all ranks.
         process_group: the ranks; all of the job if left out.
-        bucket_cap_mb: bytes of gradients that are reduced together, in MiB; by default an eighth of all, at least 1 and
-            at most 25: little is left to reduce when backward ends. The first backward shows in which order gradients
-            come, and from the second one on buckets follow it.
+        bucket_cap_mb: bytes of gradients that are reduced together, in MiB; by default an eighth of all, fewer for the
+            last ones, at least 1 and at most 25: little is left to reduce when backward ends. The first backward shows
+            in which order gradients come, and from the second one on buckets follow it.
         find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
             all parameters must get a gradient in each backward: those that a loss does not use count as zero in that
             one, and the next forward raises, unless OneFlow's conventions are followed.
@@ -331,10 +331,9 @@ def _with_sparse_gradients(module: Module) -> set[int]:
 
 
 def _buckets(parameters: list[Tensor], cap_mb: float | None, most: int | None) -> list[list[Tensor]]:
-    """Neighbours of one dtype, as many as ``most`` or as fit the bytes."""
-    if cap_mb is None:
-        total = sum(p.numel() * p.element_size() for p in parameters) / 2**20
-        cap_mb = min(BUCKET_BYTES / 2**20, max(1.0, total / _N_BUCKETS))
+    """Neighbours of one dtype, as many as ``most`` or as fit the bytes: without ``cap_mb`` ever fewer at the end."""
+    left = sum(p.numel() * p.element_size() for p in parameters) / 2**20
+    even = min(BUCKET_BYTES / 2**20, left / _N_BUCKETS)
     buckets: list[list[Tensor]] = []
     room = 0.0
     for p in parameters:
@@ -342,10 +341,13 @@ def _buckets(parameters: list[Tensor], cap_mb: float | None, most: int | None) -
         same = bool(buckets) and buckets[-1][0].dtype == p.dtype
         fits = len(buckets[-1]) < most if same and most is not None else size <= room
         if not (same and fits):
-            room = cap_mb if buckets else min(_DEFAULT_FIRST_BUCKET_BYTES / 2**20, cap_mb)
+            # What comes last is reduced after backward.
+            cap = max(1.0, min(even, left / 2)) if cap_mb is None else cap_mb
+            room = cap if buckets else min(_DEFAULT_FIRST_BUCKET_BYTES / 2**20, cap)
             buckets.append([])
         buckets[-1].append(p)
         room -= size
+        left -= size
     return buckets
 
 
