@@ -105,7 +105,7 @@ def dies() -> None:
 
 
 def faults() -> dict[str, str]:
-    ray.init(num_cpus=2, log_to_driver=False)
+    ray.init("local", num_cpus=2, log_to_driver=False)
     found = {}
     for name, call in {
         "raises": lambda: run(fails, 1, num_workers=2),
@@ -125,7 +125,7 @@ def faults() -> dict[str, str]:
 def main() -> None:
     what, *arguments = sys.argv[1:]
     if what == "train":
-        ray.init(num_cpus=int(arguments[0]), log_to_driver=False)
+        ray.init("local", num_cpus=int(arguments[0]), log_to_driver=False)
         first, *others = run(curve, arguments[1], num_workers=int(arguments[0]))
         assert not any(others)
         print(json.dumps(first))
