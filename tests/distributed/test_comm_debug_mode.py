@@ -26,7 +26,10 @@ def test_each_redistribution_is_one_collective_of_its_kind() -> None:
         ):
             x = DTensor.from_local(oneflow.ones(4, 8), mesh, before)
             with counts:
+                assert counts.get_total_counts() == 0
                 x.redistribute(mesh, after)
+                inside = counts.get_comm_counts()
+            assert inside == counts.get_comm_counts()
             seen.append((counts.get_total_counts(), [op.__name__ for op in counts.get_comm_counts()]))
         return seen
 

@@ -283,6 +283,22 @@ def test_cut_where_forward_says() -> None:
     assert pipeline(net, (x,), split_policy=policy).num_stages == 3
 
 
+HALVES = torch.full((4,), 0.5)
+
+
+def test_a_tensor_may_be_the_default_of_an_input() -> None:
+    class Defaults(Net):
+        def forward(self, x: torch.Tensor, y: torch.Tensor = HALVES) -> torch.Tensor:
+            return self.head(self.blocks[1](self.blocks[0](x) + y))
+
+    net, x, y = Defaults(), torch.randn(2, 4), torch.randn(2, 4)
+    spec = {"blocks.1": SplitPoint.BEGINNING}
+    assert torch.equal(pipeline(net, (x,), {"y": y}, split_spec=spec)(x, y), net(x, y))
+    with pytest.warns(UserWarning, match="y to specialized function"):
+        pipe = pipeline(net, (x,), split_spec=spec)
+    assert torch.equal(pipe(x), net(x))
+
+
 def test_a_cut_module_trains_as_the_whole() -> None:
     spec = {"blocks.1": SplitPoint.BEGINNING, "head": SplitPoint.BEGINNING}
 

@@ -187,6 +187,10 @@ def pipeline(
     unknown = sorted(set(cuts) - tracer.met)
     if unknown:
         raise ValueError(f"pipeline(): the forward calls no submodule {unknown[0]!r}")
+    for node in graph.find_nodes(op="placeholder"):
+        # A tensor as default is a node, of which a signature knows nothing: the input is given, or not used.
+        if node.args and isinstance(node.args[0], fx.Node):
+            node.args = () if node.users else (None,)
     traced = fx.GraphModule(module, graph)
     if split_policy is not None:
         traced = split_policy(traced)

@@ -37,6 +37,8 @@ def mesh_scatter(
 def shard_dim_alltoall(input: Tensor, gather_dim: int, shard_dim: int, mesh: DeviceMesh, mesh_dim: int) -> Tensor:
     """Slices along ``shard_dim`` in place of slices along ``gather_dim``, on each line of ranks along a dimension."""
     n, group = mesh.size(mesh_dim), mesh.get_group(mesh_dim)
+    if input.is_meta:
+        return oneflow.cat([input] * n, gather_dim).chunk(n, dim=shard_dim)[mesh.get_local_rank(mesh_dim)].contiguous()
     if input.size(shard_dim) % n:
         # Slices of different sizes: `chunk` says which.
         whole = all_gather_tensor(input, gather_dim, group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 from oneflow import _ops, distributed
@@ -49,27 +48,38 @@ class CommDebugMode:
     """
 
     def __init__(self) -> None:
-        self.comm_counts: dict[Any, int] = defaultdict(int)
         self._before: dict[str, int] = {}
+        # Of the block that has ended; None inside of one.
+        self._ended: dict[Any, int] | None = {}
 
     def __enter__(self) -> CommDebugMode:
-        self.comm_counts = defaultdict(int)
-        self._before = distributed.wire_calls()
+        self._before, self._ended = distributed.wire_calls(), None
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended = self._since()
+
+    def _since(self) -> dict[Any, int]:
+        """How often each collective ran since the block began."""
+        counts = {}
         for kind, n_calls in distributed.wire_calls().items():
             n = n_calls - self._before.get(kind, 0)
             if n > 0 and kind in _NAMES:
-                self.comm_counts[getattr(getattr(_ops.ops, _NAMESPACE), _NAMES[kind])] += n
+                counts[getattr(getattr(_ops.ops, _NAMESPACE), _NAMES[kind])] = n
+        return counts
+
+    @property
+    def comm_counts(self) -> dict[Any, int]:
+        """As :meth:`get_comm_counts`."""
+        return self.get_comm_counts()
 
     def get_comm_counts(self) -> dict[Any, int]:
         """How often each collective ran, by the op that PyTorch has for it (``ops.c10d_functional.all_reduce``)."""
-        return _Counts(self.comm_counts)
+        return _Counts(self._since() if self._ended is None else self._ended)
 
     def get_total_counts(self) -> int:
-        """How many collectives ran."""
-        return sum(self.comm_counts.values())
+        """How many collectives ran: so far, inside of the block."""
+        return sum(self.get_comm_counts().values())
 
 
 class _Counts(dict[Any, int]):
