@@ -155,23 +155,80 @@ def two_hosts() -> Iterator[list[str]]:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
-@pytest.mark.parametrize("mode", ["ddp", "grid"])
-def test_two_hosts_with_two_ranks_each(mode: str, alone: list[float]) -> None:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    port = str(free_port())
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("ip") is None, reason="network namespaces need root and iproute2"
+)
+
+
+@contextlib.contextmanager
+def on_two_hosts(names: list[str], per_host: int, program: list[str]) -> Iterator[list[subprocess.Popen[str]]]:
+    """A launcher of this job on each host."""
+    port, jobs = str(free_port()), []
+    for node, name in enumerate(names):
+        launch = [sys.executable, "-m", "oneflow.distributed.launch", "--nnodes", "2"]
+        launch += ["--nproc-per-node", str(per_host), "--node-rank", str(node)]
+        where = ["--master-addr", "10.77.0.1", "--master-port", port]
+        command = ["ip", "netns", "exec", name, *launch, *where, *program]
+        env = environment(ONEFLOW_JOB_SECRET="a secret of both hosts")
+        jobs.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    try:
+        yield jobs
+    finally:
+        for job in jobs:
+            job.kill()
+
+
+@needs_namespaces
+@pytest.mark.parametrize(
+    ("mode", "link"), [("ddp", []), ("grid", []), ("ddp", ["rate", "20mbit", "burst", "4kb", "limit", "12kb"])]
+)
+def test_two_hosts_with_two_ranks_each(mode: str, link: list[str], alone: list[float]) -> None:
     with two_hosts() as names:
-        jobs = []
-        for node, name in enumerate(names):
-            launch = [sys.executable, "-m", "oneflow.distributed.launch", "--nnodes", "2", "--nproc-per-node", "2"]
-            where = ["--node-rank", str(node), "--master-addr", "10.77.0.1", "--master-port", port]
-            command = ["ip", "netns", "exec", name, *launch, *where, TRAIN, mode]
-            env = environment(ONEFLOW_JOB_SECRET="a secret of both hosts")
-            jobs.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        try:
+        for name in names if link else []:
+            # So little room that packets of most messages are dropped and sent again.
+            device = json.loads(run_in(name, "ip", "-j", "link", "show", "type", "veth"))[0]["ifname"]
+            run_in(name, "tc", "qdisc", "add", "dev", device, "root", "tbf", *link)
+        with on_two_hosts(names, 2, [TRAIN, mode]) as jobs:
             said = [job.communicate(timeout=200) for job in jobs]
-        finally:
-            for job in jobs:
-                job.kill()
         assert all(job.returncode == 0 for job in jobs), said
         is_that(read(said[0][0]), alone)
+        if link:
+            device = json.loads(run_in(names[0], "ip", "-j", "link", "show", "type", "veth"))[0]["ifname"]
+            sent = json.loads(run_in(names[0], "tc", "-s", "-j", "qdisc", "show", "dev", device))
+            assert sent[0]["drops"] > 0, sent
+
+
+FOREVER = """
+import os, time
+import oneflow as flow, oneflow.distributed as dist
+dist.init_process_group()
+data = flow.ones(1000)
+for step in range(10**9):
+    dist.all_reduce(data, op=dist.ReduceOp.MAX)
+    if step == 3:
+        open(os.environ["GOES"] + str(dist.get_rank()), "w").close()
+    time.sleep(0.001)
+"""
+
+
+@needs_namespaces
+def test_ranks_name_who_is_behind_a_link_that_is_down(tmp_path: Path) -> None:
+    script = tmp_path / "forever.py"
+    script.write_text(FOREVER.replace('os.environ["GOES"]', repr(str(tmp_path / "goes"))))
+    with two_hosts() as names, on_two_hosts(names, 1, [str(script)]) as jobs:
+        deadline = time.monotonic() + 120
+        while not all((tmp_path / f"goes{rank}").exists() for rank in range(2)):
+            assert time.monotonic() < deadline and all(job.poll() is None for job in jobs)
+            time.sleep(0.1)
+        device = json.loads(run_in(names[0], "ip", "-j", "link", "show", "type", "veth"))[0]["ifname"]
+        start = time.monotonic()
+        run_in(names[0], "ip", "link", "set", device, "down")
+        said = [job.communicate(timeout=100)[1] for job in jobs]
+        assert all(job.returncode != 0 for job in jobs) and time.monotonic() - start < 60
+        for rank, text in enumerate(said):
+            assert f"rank {1 - rank} does not answer for 10 s" in text and "all_reduce" in text, text
+
+
+def run_in(name: str, *command: str) -> str:
+    done = subprocess.run(["ip", "netns", "exec", name, *command], check=True, capture_output=True, text=True)
+    return done.stdout

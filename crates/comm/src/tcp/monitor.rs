@@ -120,7 +120,9 @@ impl Monitor {
 
     /// A connection that was made just now is listened to. Its peer hears what the others have been told already.
     pub fn joined(&self, peer: usize) {
-        let state = self.state();
+        let mut state = self.state();
+        // It has greeted.
+        state.peers[peer].heard.get_or_insert_with(Instant::now);
         let said = match (&state.failure, state.closing) {
             (Some(cause), _) => {
                 let passed_on = state.heard.as_ref().map(|(origin, cause)| format!("{origin} {cause}"));
@@ -315,6 +317,10 @@ impl Monitor {
     fn run(&self, mut pulse: Option<Pulse>, mut door: Option<Door>) {
         // Since when nothing has moved in shared memory, while this thread looks there.
         let mut quiet: Option<Instant> = None;
+        if let Some(pulse) = &mut pulse {
+            // At once: who was never heard is not missed.
+            self.beat(&mut self.state(), pulse, &mut Vec::new());
+        }
         loop {
             let state = self.state();
             if state.closing {
