@@ -131,7 +131,7 @@ class Join:
         while _count(self._group, self._device, 0) > 0:
             if self._throws:
                 _count(self._group, self._device, 1)
-                _raise()
+                raise RuntimeError(f"Rank {distributed.get_rank(self._group)} exhausted all inputs.")
             is_last = False
             n_iterations += 1
             if n_iterations > 1000 and not warned:
@@ -161,7 +161,7 @@ class Join:
         if config.throw_on_early_termination and active < distributed.get_world_size(group):
             # Those that are done raise after one more exchange.
             _count(group, device, 0)
-            _raise()
+            raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
         return _Done(active)
 
 
@@ -171,10 +171,6 @@ class _Done:
 
     def wait(self, timeout: Any = None) -> bool:
         return True
-
-
-def _raise() -> None:
-    raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
 
 
 def _count(group: Any, device: Any, own: int) -> int:
