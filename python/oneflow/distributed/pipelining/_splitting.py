@@ -106,11 +106,11 @@ class Pipe(Module):
         return len(self._stages)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run all stages here."""
+        """Run all stages here. The result is a tuple, of one tensor where the whole module gives that alone."""
         value = self._stages[0](*args, **kwargs)
         for stage in self._stages[1:]:
             value = stage(*value) if isinstance(value, tuple) else stage(value)
-        return value
+        return value if isinstance(value, tuple) else (value,)
 
     def get_stage_module(self, stage_idx: int) -> Any:
         """Return the module of a stage.
