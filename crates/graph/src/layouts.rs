@@ -12,7 +12,7 @@ use oneflow_global::boxing::{Transfer, cheapest_path};
 use oneflow_global::pinned::Pin;
 use oneflow_global::{Choice, choices, rule};
 use oneflow_runtime::shell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// One mesh of ranks: how many there are on each axis, and how they reach each other.
@@ -128,7 +128,8 @@ fn walk(g: &Graph, mesh: &Mesh, laid: &Laid, keep: bool) -> Result<(Estimate, Ha
 
 /// The layouts of all values and what they cost.
 pub(crate) fn walked<'a>(g: &'a Graph, mesh: &'a Mesh, laid: &'a Laid, keep: bool) -> Result<Walk<'a>> {
-    let mut w = Walk { chosen: keep.then(HashMap::new), ..Walk::over(g, mesh, laid) };
+    let updated = g.nodes.iter().flat_map(|n| n.updates.iter().map(|(_, o)| n.outs[*o as usize])).collect();
+    let mut w = Walk { chosen: keep.then(HashMap::new), updated, ..Walk::over(g, mesh, laid) };
     for n in &g.nodes {
         w.share(n)?;
     }
@@ -225,6 +226,8 @@ pub(crate) struct Walk<'a> {
     seams: Vec<(usize, ValueId, NdSbp, f64, bool)>,
     /// How often the memory of a move is there: not for those in the place of others, several times where one stands for several.
     copies: HashMap<usize, f64>,
+    /// Values that an update wrote: they live where the old ones did.
+    updated: HashSet<ValueId>,
     pub(crate) found: Estimate,
 }
 
@@ -263,6 +266,7 @@ impl<'a> Walk<'a> {
             wanted: None,
             seams: Vec::new(),
             copies: HashMap::new(),
+            updated: HashSet::new(),
             found: Estimate {
                 bytes: vec![0.0; mesh.hierarchy.len()],
                 by_node: vec![0.0; g.nodes.len()],
@@ -571,8 +575,7 @@ impl<'a> Walk<'a> {
 
     /// The memories that a node makes.
     pub(crate) fn fresh<'b>(&'b self, n: &'b Node) -> impl Iterator<Item = ValueId> + 'b {
-        let updated = |v: &ValueId| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == *v);
-        n.outs.iter().copied().filter(move |v| self.g.is_root(*v) && !updated(v))
+        n.outs.iter().copied().filter(|v| self.g.is_root(*v) && !self.is_update(*v))
     }
 
     /// Of parameters in slices, the bytes that are gathered for a node.
@@ -596,8 +599,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Whether a value is what an update wrote: it lives where the old one did.
+    /// Whether a value is what an update wrote.
     pub(crate) fn is_update(&self, v: ValueId) -> bool {
-        self.g.nodes.iter().any(|n| n.updates.iter().any(|(_, o)| n.outs[*o as usize] == v))
+        self.updated.contains(&v)
     }
 }

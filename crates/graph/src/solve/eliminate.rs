@@ -26,22 +26,14 @@ pub fn least(sizes: &[usize], factors: Vec<Factor>, range: Range<usize>) -> Opti
             of[*v].insert(i);
         }
     }
+    // Sizes alone say whether a table would be too large, and in which order variables go.
+    let order = order(sizes, neighbours, range.clone())?;
     let mut factors: Vec<Option<Factor>> = factors.into_iter().map(Some).collect();
-    let product = |vars: &BTreeSet<usize>| vars.iter().map(|w| sizes[*w]).fold(1usize, usize::saturating_mul);
-    let mut left: BTreeSet<usize> = range.clone().collect();
     let mut done: Vec<(usize, Vec<usize>, Vec<u32>)> = Vec::new();
-    while let Some(v) = left.iter().copied().min_by_key(|v| product(&neighbours[*v])) {
-        let entries = product(&neighbours[v]);
-        if entries.saturating_mul(sizes[v]) > TABLE {
-            return None;
-        }
-        let scope: Vec<usize> = neighbours[v].iter().copied().collect();
+    for (v, scope) in order {
         let own: Vec<Factor> = of[v].iter().filter_map(|i| factors[*i].take()).collect();
-        let (table, best) = minimise(v, &scope, sizes, &own, entries);
-        left.remove(&v);
+        let (table, best) = minimise(v, &scope, sizes, &own);
         for w in &scope {
-            neighbours[*w].remove(&v);
-            neighbours[*w].extend(scope.iter().filter(|x| *x != w));
             of[*w].retain(|i| factors[*i].is_some());
             of[*w].insert(factors.len());
         }
@@ -56,44 +48,82 @@ pub fn least(sizes: &[usize], factors: Vec<Factor>, range: Range<usize>) -> Opti
     Some(at[range].to_vec())
 }
 
+/// The order in which variables are eliminated, that with the smallest table first, each with its neighbours then.
+fn order(
+    sizes: &[usize],
+    mut neighbours: Vec<BTreeSet<usize>>,
+    range: Range<usize>,
+) -> Option<Vec<(usize, Vec<usize>)>> {
+    let product = |vars: &BTreeSet<usize>| vars.iter().map(|w| sizes[*w]).fold(1usize, usize::saturating_mul);
+    let mut entries: Vec<usize> = neighbours.iter().map(product).collect();
+    let mut left: Vec<usize> = range.collect();
+    let mut order = Vec::with_capacity(left.len());
+    while let Some(at) = (0..left.len()).min_by_key(|at| (entries[left[*at]], left[*at])) {
+        let v = left.swap_remove(at);
+        if entries[v].saturating_mul(sizes[v]) > TABLE {
+            return None;
+        }
+        let scope: Vec<usize> = std::mem::take(&mut neighbours[v]).into_iter().collect();
+        for w in &scope {
+            neighbours[*w].remove(&v);
+            neighbours[*w].extend(scope.iter().filter(|x| *x != w));
+            entries[*w] = product(&neighbours[*w]);
+        }
+        order.push((v, scope));
+    }
+    Some(order)
+}
+
 /// The least cost of all factors over the options of `v`, for all options of `scope`; and the options that have it.
-fn minimise(v: usize, scope: &[usize], sizes: &[usize], own: &[Factor], entries: usize) -> (Vec<f64>, Vec<u32>) {
+fn minimise(v: usize, scope: &[usize], sizes: &[usize], own: &[Factor]) -> (Vec<f64>, Vec<u32>) {
     // For each factor the step of its index with each variable of the scope, and with `v`.
-    let steps: Vec<(Vec<usize>, usize)> = own
-        .iter()
-        .map(|f| {
-            let step = |w: usize| {
-                let place = f.vars.iter().position(|x| *x == w);
-                place.map_or(0, |p| f.vars[p + 1..].iter().map(|x| sizes[*x]).product())
-            };
-            (scope.iter().map(|w| step(*w)).collect(), step(v))
-        })
-        .collect();
+    let step = |f: &Factor, w: usize| {
+        let place = f.vars.iter().position(|x| *x == w);
+        place.map_or(0, |p| f.vars[p + 1..].iter().map(|x| sizes[*x]).product())
+    };
+    let steps: Vec<Vec<usize>> = own.iter().map(|f| scope.iter().map(|w| step(f, *w)).collect()).collect();
+    let inner: Vec<usize> = own.iter().map(|f| step(f, v)).collect();
+    let entries = scope.iter().map(|w| sizes[*w]).product();
     let (mut table, mut best) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
     let mut at = vec![0usize; scope.len()];
+    // Where each factor's table is read, for the first option of `v`.
+    let mut bases = vec![0usize; own.len()];
+    let mut costs = vec![0.0; sizes[v]];
     for _ in 0..entries {
-        let bases: Vec<usize> = steps.iter().map(|(s, _)| s.iter().zip(&at).map(|(s, i)| s * i).sum()).collect();
-        let sum = |i: usize| -> f64 {
-            own.iter().zip(&steps).zip(&bases).map(|((f, (_, step)), base)| f.table[base + i * step]).sum()
-        };
+        costs.fill(0.0);
+        for ((f, step), base) in own.iter().zip(&inner).zip(&bases) {
+            add(&mut costs, &f.table[*base..], *step);
+        }
         let mut least = (f64::INFINITY, 0u32);
-        for i in 0..sizes[v] {
-            let cost = sum(i);
-            if cost < least.0 {
-                least = (cost, i as u32);
+        for (i, cost) in costs.iter().enumerate() {
+            if *cost < least.0 {
+                least = (*cost, i as u32);
             }
         }
         table.push(least.0);
         best.push(least.1);
         for k in (0..scope.len()).rev() {
             at[k] += 1;
-            if at[k] < sizes[scope[k]] {
+            let turns = at[k] == sizes[scope[k]];
+            for (base, steps) in bases.iter_mut().zip(&steps) {
+                *base = if turns { *base - (at[k] - 1) * steps[k] } else { *base + steps[k] };
+            }
+            if !turns {
                 break;
             }
             at[k] = 0;
         }
     }
     (table, best)
+}
+
+/// Adds every `step`-th entry of a table; step 0 adds the first one to all.
+fn add(costs: &mut [f64], table: &[f64], step: usize) {
+    match step {
+        0 => costs.iter_mut().for_each(|c| *c += table[0]),
+        1 => costs.iter_mut().zip(table).for_each(|(c, t)| *c += t),
+        _ => costs.iter_mut().zip(table.iter().step_by(step)).for_each(|(c, t)| *c += t),
+    }
 }
 
 #[cfg(test)]
