@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import resource
 import subprocess
@@ -14,7 +15,8 @@ from typing import Any
 import oneflow as torch
 import pytest
 from oneflow import _oneflow, nn
-from oneflow.auto_parallel import Cluster, Link
+from oneflow.auto_parallel import Cluster, Link, plan
+from oneflow.auto_parallel._problem import Problem
 from oneflow.distributed.pipelining import PipelineTable, make_table
 from oneflow.dryrun import described, dry_run, measure, simulate_schedule, sweep
 from oneflow.dryrun._job import Plans
@@ -81,6 +83,23 @@ def data_and_pipeline() -> tuple[Any, ...]:
         stage.to_global(place, B).to(nn.graph.GraphModule).set_stage(number, place)
     x = torch.ones(16, 32).to_global(places[0], B).to_global(sbp=S0)
     return Step(model, 0, 4, "1F1B"), x
+
+
+def planned(seed: int) -> tuple[Any, ...]:
+    """A plan of two stages over two ranks each, with layouts drawn for half of the calls that may have one."""
+    draw = random.Random(seed)
+    torch.manual_seed(0)
+    step, x = Step(nn.Sequential(*[nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4)])), torch.ones(64, 32)
+    found = plan(step, x, cluster=cluster(4), micro_batches=[4], stages=[2], meshes=[(2,)])
+    problem = Problem(step, (x,), {}, None, 4).whole()
+    found.calls = []
+    for at, (key, number, where) in problem.calls.items():
+        offers = [o for o in problem.offers((2,), cluster(4), at) if "P" not in str(o[0])]
+        if draw.random() < 0.5 and offers:
+            found.calls.append([key, number, *map(list, draw.choice(offers)), where, None])
+    assert len(found.calls) > 8
+    found.apply(step)
+    return step, found.place(x)
 
 
 JOBS = {
@@ -202,6 +221,7 @@ def renumbered(text: str) -> str:
         (4, lambda: pipelined("1F1B", (0, 1, 2, 3))),
         (2, lambda: pipelined("ZB-V", (0, 1, 1, 0))),
         (4, data_and_pipeline),
+        *[(4, lambda seed=seed: planned(seed)) for seed in range(3)],
     ],
 )
 def test_stages_of_other_ranks_are_traced_once(n: int, job: Any) -> None:

@@ -76,6 +76,24 @@ pub fn pause(on: bool) {
     });
 }
 
+/// By key, how many calls this micro-batch has had; nothing where there is no plan.
+pub fn counted() -> HashMap<String, usize> {
+    STATE.with_borrow(|s| s.as_ref().map(|s| s.seen.clone()).unwrap_or_default())
+}
+
+/// Counts calls that another rank makes here and this thread leaves out: so many of each key.
+pub fn pass(calls: &HashMap<String, usize>) {
+    STATE.with_borrow_mut(|s| {
+        let Some(State { pins, seen, met, .. }) = s else { return };
+        for (key, n) in calls {
+            let before = seen.entry(key.clone()).or_default();
+            let passed = (*before..*before + n).map(|k| (key.clone(), k));
+            met.extend(passed.filter(|at| pins.contains_key(at)));
+            *before += n;
+        }
+    });
+}
+
 /// Ends what `begin` began.
 ///
 /// # Errors

@@ -239,6 +239,16 @@ impl Layouts {
     fn pause_pins(on: bool) {
         pinned::pause(on);
     }
+    /// By key, how many of this thread's calls on global tensors a plan has counted in this micro-batch.
+    #[staticmethod]
+    fn pin_counts() -> HashMap<String, usize> {
+        pinned::counted()
+    }
+    /// Counts calls that are left out here: so many of each key.
+    #[staticmethod]
+    fn pass_pins(calls: HashMap<String, usize>) {
+        pinned::pass(&calls);
+    }
     /// The unit (`graph/src/units.rs`) that each variable and each input lies with, by value.
     fn homes(&self) -> PyResult<HashMap<u32, usize>> {
         let mesh =

@@ -94,8 +94,7 @@ def _run(
 class Plans:
     """The plans of all ranks of a graph, one for each class of ranks with equal shards, for many simulations.
 
-    With ``share_stages`` each trace runs its rank's pipeline stages alone, once all have been traced, unless a plan has
-    layouts for single calls.
+    With ``share_stages`` each trace runs its rank's pipeline stages alone, once all have been traced.
     """
 
     def __init__(self, graph: Any, args: Any, kwargs: Any, cluster: Cluster, share_stages: bool = True) -> None:
@@ -114,8 +113,7 @@ class Plans:
         self.classes = _classes(held, self.n)
         here = oneflow.distributed.get_rank()
         self.compiled, self.tracing = [], 0.0
-        # A plan's layouts are known by the number of a call, so all calls have to be traced.
-        stages = Stages(graph if share_stages and graph._pins is None else None)
+        stages = Stages(graph if share_stages else None)
         for ranks in self.classes:
             with _seen_by(ranks[0], self.n, held if ranks[0] != here else []), stages.of_rank(ranks[0]):
                 program, *took = trace_program(graph, args, kwargs, tensors, zero)

@@ -2,7 +2,8 @@
 
 A rank's program has nothing of the stages that other ranks hold but the messages at their ends. The first trace runs
 all stages and notes, for each call, the layouts of results and of the gradients that come back. Traces of other ranks
-then run their own stages alone.
+then run their own stages alone. A plan knows calls of ops by their numbers, so those of a stage that is left out are
+noted and counted too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow.autograd.function import Function
 from oneflow.utils._pytree import tree_flatten, tree_unflatten
 
@@ -21,18 +22,49 @@ __all__ = ["Stages"]
 
 
 class _Call:
-    """One call of a stage: its results, the gradients that its inputs get, and the random numbers that it draws."""
+    """One call of a stage: its results, the gradients that its inputs get, and the random numbers that it draws.
+
+    And how many calls of ops its forward and its backward make, by their keys.
+    """
 
     def __init__(self) -> None:
         self.results: Any = None
         self.tensors: list[tuple[Any, ...]] = []
         self.grads: dict[int, tuple[Any, ...]] = {}
         self.n_inputs = -1
+        self.wanting: list[int] = []
         self.drawn = 0
+        self.forward: dict[str, int] = {}
+        self.backward: dict[str, int] = {}
+        self._backward_from: dict[str, int] | None = None
+        self._has_ended = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its backward has begun: a forward is now one that runs again."""
+        return self._backward_from is not None and not self._has_ended
+
+    @property
+    def is_known(self) -> bool:
+        """Whether layouts can stand for the call."""
+        grads = all(i in self.grads for i in self.wanting)
+        return self.n_inputs >= 0 and not self.drawn and grads and any(t[-1] for t in self.tensors)
+
+    def note_backward(self, _: Tensor) -> None:
+        """Note that the backward begins, with the gradient of a result; a hook."""
+        if self._backward_from is None:
+            self._backward_from = _oneflow._Layouts.pin_counts()
+
+    def note_backward_end(self, _: Tensor) -> None:
+        """Note what the backward has called so far; a hook."""
+        self._has_ended = True
+        if self._backward_from is not None:
+            self.backward = _since(self._backward_from)
 
     def note_gradient(self, number: int, grad: Tensor) -> None:
         """Note the layout of an input's gradient; a hook."""
         self.grads[number] = _layout(grad)
+        self.note_backward_end(grad)
 
 
 class Stages:
@@ -49,6 +81,7 @@ class Stages:
         if any(placement is None for _, placement in self._stages):
             self._stages = []
         self._calls: dict[int, list[_Call]] = {}
+        self._hooks: list[Any] = []
         self._complete = False
 
     @contextlib.contextmanager
@@ -60,27 +93,40 @@ class Stages:
             for module, placement in self._stages:
                 if not self._complete:
                     module.__dict__["forward"] = self._noted(module, placement)
-                elif rank not in placement.ranks.flatten().tolist():
+                elif rank not in placement.ranks.flatten().tolist() and self._is_known(module):
                     module.__dict__["forward"] = self._known(module, placement, counts)
             yield
             self._complete = True
         finally:
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks.clear()
             for module, forward in before:
                 module.__dict__.pop("forward", None)
                 if forward is not None:
                     module.__dict__["forward"] = forward
 
+    def _is_known(self, module: Any) -> bool:
+        calls = self._calls.get(id(module), [])
+        return bool(calls) and all(call.is_known for call in calls)
+
     def _noted(self, module: Any, placement: Any) -> Any:
         """The forward of a stage, which is noted."""
         forward = module.forward
+        params = [p for p in module.parameters() if p.requires_grad]
 
         def noted(*args: Any, **kwargs: Any) -> Any:
+            calls = self._calls.setdefault(id(module), [])
+            if calls and calls[-1].is_under_way:
+                return forward(*args, **kwargs)
             call = _Call()
-            self._calls.setdefault(id(module), []).append(call)
+            calls.append(call)
             inputs = _tensors(args, kwargs)
             generator = oneflow.default_generator
             start = generator.get_state().tolist()
+            counts = _oneflow._Layouts.pin_counts()
             results = forward(*args, **kwargs)
+            call.forward = _since(counts)
             leaves, call.results = tree_flatten(results)
             call.drawn = -1 if generator.get_state().tolist() != start else 0
             fits = all(isinstance(t, Tensor) and t.is_global and t.placement == placement for t in leaves)
@@ -89,31 +135,28 @@ class Stages:
             call.tensors = [
                 (*_layout(t), t.requires_grad) if isinstance(t, Tensor) and t.is_global else () for t in leaves
             ]
-            for i, t in enumerate(inputs):
-                if t.requires_grad and t.is_global:
-                    t.register_hook(functools.partial(call.note_gradient, i))
+            for t in leaves:
+                if isinstance(t, Tensor) and t.requires_grad:
+                    t.register_hook(call.note_backward)
+            call.wanting = [i for i, t in enumerate(inputs) if t.requires_grad]
+            for i in call.wanting:
+                inputs[i].register_hook(functools.partial(call.note_gradient, i))
+            if not call.wanting:
+                self._hooks.extend(p.register_post_accumulate_grad_hook(call.note_backward_end) for p in params)
             return results
 
         return noted
 
     def _known(self, module: Any, placement: Any, counts: dict[int, int]) -> Any:
         """What stands for a forward of a stage: results in its layouts, whose gradients come back in its layouts."""
-        forward = module.forward
         params = [p for p in module.parameters() if p.requires_grad]
 
         def known(*args: Any, **kwargs: Any) -> Any:
             at = counts[id(module)] = counts.get(id(module), -1) + 1
-            calls = self._calls.get(id(module), [])
-            inputs = _tensors(args, kwargs)
-            call = calls[at] if at < len(calls) else _Call()
-            if call.n_inputs != len(inputs) or call.drawn:
-                return forward(*args, **kwargs)
-            wanting = [i for i, t in enumerate(inputs) if t.requires_grad]
-            if any(i not in call.grads for i in wanting) or not any(t[-1] for t in call.tensors):
-                return forward(*args, **kwargs)
+            inputs, call = _tensors(args, kwargs), self._calls[id(module)][at]
+            grads = [call.grads[i] for i in call.wanting]
             anchor = oneflow.ones((), requires_grad=True)
-            grads = [call.grads[i] for i in wanting]
-            made = _Stage.apply(call.tensors, grads, params, anchor, *[inputs[i] for i in wanting])
+            made = _Stage.apply(call, grads, params, anchor, *[inputs[i] for i in call.wanting])
             return tree_unflatten(list(made), call.results)
 
         return known
@@ -123,16 +166,35 @@ class _Stage(Function):
     """A stage without its ops."""
 
     @staticmethod
-    def forward(ctx: Any, results: Any, grads: Any, params: Any, anchor: Tensor, *inputs: Tensor) -> Any:
-        ctx.grads, ctx.params = grads, params
-        return tuple(_empty(layout[:4]) for layout in results)
+    def forward(ctx: Any, call: _Call, grads: Any, params: Any, anchor: Tensor, *inputs: Tensor) -> Any:
+        ctx.call, ctx.grads, ctx.params = call, grads, params
+        with _passed(call.forward):
+            return tuple(_empty(layout[:4]) for layout in call.tensors)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        for p in ctx.params:
-            if p.grad is None:
-                p.grad = _empty(_layout(p))
-        return (None, None, None, None, *[_empty(layout) for layout in ctx.grads])
+        with _passed(ctx.call.backward):
+            for p in ctx.params:
+                if p.grad is None:
+                    p.grad = _empty(_layout(p))
+            return (None, None, None, None, *[_empty(layout) for layout in ctx.grads])
+
+
+@contextlib.contextmanager
+def _passed(calls: dict[str, int]) -> Iterator[None]:
+    """Inside, calls of ops stand for others, which are counted in their place."""
+    _oneflow._Layouts.pause_pins(True)
+    try:
+        yield
+    finally:
+        _oneflow._Layouts.pause_pins(False)
+        _oneflow._Layouts.pass_pins(calls)
+
+
+def _since(counts: dict[str, int]) -> dict[str, int]:
+    """How many calls of each key there were since then."""
+    now = _oneflow._Layouts.pin_counts()
+    return {key: n - counts.get(key, 0) for key, n in now.items() if n > counts.get(key, 0)}
 
 
 def _tensors(args: Any, kwargs: Any) -> list[Tensor]:
