@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import random
@@ -13,7 +14,9 @@ import oneflow.nn as nn
 import pytest
 from oneflow.auto_parallel import Cluster, Link, Plan, plan
 from oneflow.auto_parallel._problem import Problem
+from oneflow.auto_parallel._schedules import SCHEDULES, least, scheduled
 from oneflow.auto_parallel._search import _divisors, _meshes
+from oneflow.distributed.pipelining import make_table
 from oneflow.testing import run_ranks
 
 WIDTH, ROWS = 16, 64
@@ -293,6 +296,111 @@ def test_layouts_of_calls_hold_with_slices(micro: int, zero: int) -> None:
         assert len(found.calls) > 5
         for losses, _ in run_ranks(2, run, found):
             assert losses == pytest.approx(reference, rel=1e-9)
+
+
+# ---- schedules
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_takes_the_longest_path_through_its_table(name: str) -> None:
+    """Against a recursion over who waits for whom, for stages of different lengths."""
+    draw = random.Random(name)
+    for _ in range(10):
+        n, m = draw.randint(1, 4), draw.randint(1, 8)
+        halves = [[draw.randint(1, 9) * 1e-3 for _ in "FBW"] for _ in range(n)]
+        updates, held = [draw.random() * 1e-3 for _ in range(n)], [[draw.random() for _ in range(3)] for _ in range(n)]
+        formula = sum(map(sum, halves)) + max((m - 1) * sum(own) + u for own, u in zip(halves, updates, strict=True))
+        cut = {"starts": list(range(n)), "halves": halves, "updates": updates, "held": held, "total": formula}
+        cut["peaks"] = [fixed + min(m, n - k) * saved for k, (fixed, saved, _) in enumerate(held)]
+
+        def step(name: str, cut: dict[str, Any] = cut, n: int = n, m: int = m) -> float:
+            table = make_table(name, n, m)
+            done = {a for row in table.rows for a in row}
+
+            @functools.cache
+            def end(stage: int, at: int) -> float:
+                a = table.rows[stage][at]
+                needs = {"F": [(stage - 1, "F")], "B": [(stage, "F"), (stage + 1, "B")], "W": [(stage, "B")]}[a.kind]
+                before = [(k, table.rows[k].index((k, a.micro_batch, kind))) for k, kind in needs if 0 <= k < n]
+                before += [(stage, at - 1)] if at else []
+                own = cut["halves"][stage]
+                whole = a.kind == "B" and (stage, a.micro_batch, "W") not in done
+                return max((end(*b) for b in before), default=0.0) + own["FBW".index(a.kind)] + whole * own[2]
+
+            return max(end(k, len(table.rows[k]) - 1) + cut["updates"][k] for k in range(n))
+
+        found = scheduled(cut, m, name)
+        assert found.seconds == pytest.approx(formula + step(name) - step("1F1B"), rel=1e-6)
+        # The formula that stages are cut with knows no order of forwards and backwards.
+        assert step("1F1B") == pytest.approx(formula, rel=0.15)
+        assert found.seconds >= least(cut, m) * (1 - 1e-6) and len(found.peaks) == n
+        if name == "GPipe":
+            assert found.peaks == pytest.approx([fixed + m * saved for fixed, saved, _ in held])
+        if name == "ZB-H1" and m >= n:
+            # The first stage computes weights' gradients at once, and the last one those of `n` micro-batches late.
+            first, last = held[0], held[-1]
+            assert found.peaks[0] == pytest.approx(first[0] + max(n * first[1], (n - 1) * first[1] + first[2]))
+            assert found.peaks[-1] == pytest.approx(last[0] + max((n - 1) * last[2] + last[1], n * last[2]))
+
+
+def test_the_planner_chooses_the_schedule() -> None:
+    options = {"micro_batches": [4], "stages": [4], "zero": [0], "recompute": [False]}
+    where = cluster(bandwidth=1e11)
+    found = plan(Step(Model(14).double()), *data(), cluster=where, **options)
+    # Weights' gradients fill what one forward for one backward waits for, and GPipe holds more.
+    assert found.schedule == "ZB-H1" and found.schedules[0][0] == "ZB-H1"
+    by_name = {name: (seconds, peak) for name, seconds, peak in found.schedules}
+    assert set(by_name) == set(SCHEDULES) and by_name["ZB-H1"] == (found.seconds, found.peak)
+    plain = plan(Step(Model(14).double()), *data(), cluster=where, schedules=["1f1b"], **options)
+    assert plain.schedule == "1F1B" and plain.seconds == by_name["1F1B"][0] > found.seconds
+    assert "ZB-H1" in found.table() and "chosen" in found.table() and "4 stages, ZB-H1" in found.table()
+
+    # As the dry run of the programs has it.
+    def job(made: Plan) -> Any:
+        step = Step(Model(14).double())
+        made.apply(step)
+        return step, *made.place(*data())
+
+    quick, usual = (torch.dryrun.dry_run(job, made, cluster=where) for made in (found, plain))
+    assert quick.step_seconds < usual.step_seconds
+    for bad in (["Interleaved1F1B"], []):
+        with pytest.raises(ValueError, match="schedules with one stage a rank are searched"):
+            plan(Step(Model().double()), *data(), cluster=where, schedules=bad)
+    with pytest.raises(ValueError, match="there is no pipeline schedule 'fast'"):
+        plan(Step(Model().double()), *data(), cluster=where, schedules=["fast"])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_planned_schedules_train_as_one_rank(name: str) -> None:
+    options = {"micro_batches": [4], "stages": [2], "meshes": [(2,)], "schedules": [name]}
+    found = plan(Step(Model().double()), *data(), cluster=cluster(bandwidth=1e8), **options)
+    assert found.schedule == name
+    reference = alone()
+    for losses, _ in run_ranks(4, run, found):
+        assert losses == pytest.approx(reference, rel=1e-9)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_what_is_made_of_parameters_is_held_once(stages: int) -> None:
+    """Under mixed precision micro-batches share the parameters' bfloat16 copies: the estimate against a dry run."""
+
+    class Mixed(Reduced):
+        def __init__(self) -> None:
+            torch.manual_seed(0)
+            super().__init__(nn.Sequential(*[Block(64, 256) for _ in range(8)]))
+            self.config.enable_amp(dtype=torch.bfloat16)
+
+    made: list[Plan] = []
+
+    def job() -> Any:
+        step, x = Mixed(), torch.ones(2048, 64)
+        options = {"micro_batches": [8], "stages": [stages], "meshes": [(4 // stages,)], "schedules": ["1F1B"]}
+        made.append(plan(step, x, cluster=cluster(), **options))
+        made[0].apply(step)
+        return step, made[0].place(x)
+
+    report = torch.dryrun.dry_run(job, cluster=cluster())
+    assert report.peak == pytest.approx(made[0].peak, rel=0.15)
 
 
 def test_saved_edited_and_loaded(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@
 
 use crate::ir::{Graph, Node, ValueId};
 use crate::layouts::{Laid, Mesh, lists, walked};
+use crate::passes::fold::is_pure;
 use oneflow_base::Result;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,14 +17,18 @@ pub struct Unit {
     /// Of one micro-batch.
     pub forward: f64,
     pub backward: f64,
+    /// Of the backward, what computes gradients of parameters alone: no other unit waits for it.
+    pub weights: f64,
     /// Of the update, once a step, with the reductions of gradients.
     pub update: f64,
-    /// Parameters, states and inputs of a step, and gradients.
+    /// Parameters, states and inputs of a step, with what is made of parameters once a step; and gradients.
     pub fixed: f64,
     pub gradients: f64,
     /// What one micro-batch keeps from its forward to its backward, and the most that is alive beside that.
     pub saved: f64,
     pub working: f64,
+    /// What one micro-batch keeps from its backward to that of parameters, where a schedule separates them.
+    pub between: f64,
 }
 
 /// A value that a unit makes and a later one reads.
@@ -65,10 +70,14 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
         g.nodes.iter().enumerate().flat_map(|(i, n)| n.outs.iter().map(move |v| (*v, i))).collect();
     homes(g, &places, &mut found);
 
+    let waited_for = waited_for(g, &places, &made);
     for (at, place) in places.iter().enumerate().filter(|(at, _)| g.nodes[*at].updates.is_empty()) {
         let unit = &mut found.units[place.unit];
         let seconds = if place.backward { &mut unit.backward } else { &mut unit.forward };
         *seconds += w.found.by_node[at];
+        if place.backward && !waited_for[at] {
+            unit.weights += w.found.by_node[at];
+        }
     }
     let home_of = |homes: &HashMap<ValueId, usize>, v: ValueId| homes.get(&g.root(v)).copied().unwrap_or(0);
     for (parameter, seconds) in &w.found.by_parameter {
@@ -115,13 +124,23 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
     let last: HashMap<ValueId, usize> = ends.iter().flat_map(|(at, all)| all.iter().map(move |v| (*v, *at))).collect();
     let counted: HashSet<ValueId> = gradients.values().copied().collect();
     let outlives = |v: ValueId| made.get(&v).is_some_and(|i| *i < backward_from && last[&v] >= backward_from);
+    let once = once(g);
     let is_own = |v: &ValueId| !g.is_external(*v) && !counted.contains(v) && !outlives(*v);
-    let mut now = 0.0;
+    let (mut now, mut between) = (0.0, HashSet::new());
     for (at, n) in g.nodes.iter().enumerate() {
         let unit = places[at].unit;
         for v in w.fresh(n) {
             if outlives(v) && !g.is_external(v) {
-                found.units[unit].saved += w.kept(v);
+                let unit = &mut found.units[unit];
+                *if once.contains(&v) { &mut unit.fixed } else { &mut unit.saved } += w.kept(v);
+            }
+        }
+        if places[at].backward && !waited_for[at] && n.updates.is_empty() {
+            for v in n.ins.iter().flatten().map(|v| g.root(*v)) {
+                let is_kept = |i: &usize| if places[*i].backward { waited_for[*i] } else { outlives(v) };
+                if made.get(&v).is_some_and(is_kept) && !once.contains(&v) && between.insert(v) {
+                    found.units[unit].between += w.kept(v);
+                }
             }
         }
         now += w.fresh(n).filter(is_own).map(|v| w.kept(v)).sum::<f64>();
@@ -132,6 +151,29 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
         now -= gone.map(|v| w.kept(*v)).sum::<f64>();
     }
     Ok(unfolded(g, found, flows.into_values()))
+}
+
+/// Whether the backward of an earlier unit waits for a node of a backward.
+fn waited_for(g: &Graph, places: &[Place], made: &HashMap<ValueId, usize>) -> Vec<bool> {
+    let mut found = vec![false; g.nodes.len()];
+    for (at, n) in g.nodes.iter().enumerate().rev().filter(|(at, n)| places[*at].backward && n.updates.is_empty()) {
+        for from in n.ins.iter().flatten().filter_map(|v| made.get(v)).filter(|i| places[**i].backward) {
+            let (there, here) = (places[*from].unit, places[at].unit);
+            found[*from] |= there > here || (there == here && found[at]);
+        }
+    }
+    found
+}
+
+/// Values that follow from variables alone, such as parameters in another dtype: micro-batches share them.
+fn once(g: &Graph) -> HashSet<ValueId> {
+    let mut found: HashSet<ValueId> = g.variables.iter().map(|x| x.value).collect();
+    for n in g.nodes.iter().filter(|n| n.updates.is_empty() && (n.is_view() || is_pure(n))) {
+        if n.ins.iter().flatten().all(|v| found.contains(v)) {
+            found.extend(&n.outs);
+        }
+    }
+    found
 }
 
 /// The units of the whole graph, with what they read: each flow with the unit that the copies of a block read in its place.

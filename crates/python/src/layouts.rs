@@ -280,13 +280,17 @@ impl Layouts {
             Some(starts) => price_stages(&all, &of, &starts),
             None => cut_stages(&all, &of),
         };
-        let Some(StageCut { starts, seconds, messages, updates, peaks, total }) = found else { return Ok(None) };
+        let Some(StageCut { starts, seconds, messages, updates, peaks, halves, held, total }) = found else {
+            return Ok(None);
+        };
         let d = PyDict::new(py);
         d.set_item("starts", starts)?;
         d.set_item("seconds", seconds)?;
         d.set_item("messages", messages)?;
         d.set_item("updates", updates)?;
         d.set_item("peaks", peaks)?;
+        d.set_item("halves", halves)?;
+        d.set_item("held", held)?;
         d.set_item("total", total)?;
         Ok(Some(d))
     }

@@ -40,6 +40,8 @@ class Action(NamedTuple):
 
 
 _Cell = Action | tuple[int, int, str] | str | None
+# The ticks of a kind of work: on all stages, or one number for each.
+_Ticks = int | Sequence[int]
 
 
 class Timed(NamedTuple):
@@ -117,22 +119,22 @@ class PipelineTable:
 
     # ---- time
 
-    def timed(self, lasts: Mapping[str, int] | None = None, transfer: int = 0) -> list[list[Timed]]:
+    def timed(self, lasts: Mapping[str, _Ticks] | None = None, transfer: int = 0) -> list[list[Timed]]:
         """Return for each rank when its actions run, in ticks.
 
         Args:
-            lasts: ticks of an ``"F"``, a ``"B"`` (of inputs) and a ``"W"``; one each by default. A whole backward takes
-                ``"B"`` and ``"W"``.
+            lasts: ticks of an ``"F"``, a ``"B"`` (of inputs) and a ``"W"``, a number or one for each stage; one each by
+                default. A whole backward takes ``"B"`` and ``"W"``.
             transfer: ticks from a result on one rank to its arrival on another.
         """
         return self._run(lasts, transfer)
 
-    def makespan(self, lasts: Mapping[str, int] | None = None) -> int:
+    def makespan(self, lasts: Mapping[str, _Ticks] | None = None) -> int:
         """Return the ticks from the first start to the last end."""
         timed = self._timed if lasts is None else self._run(lasts)
         return max(t.end for row in timed for t in row)
 
-    def bubble(self, lasts: Mapping[str, int] | None = None) -> int:
+    def bubble(self, lasts: Mapping[str, _Ticks] | None = None) -> int:
         """Return the idle ticks of the rank that idles most between its first action and its last.
 
         This is how the papers of zero-bubble schedules count: steps follow each other without a barrier, so what a rank
@@ -246,9 +248,10 @@ class PipelineTable:
         after = [Action(stage + 1, m, "B")] if stage + 1 < len(self._ranks) else []
         return [Action(stage, m, "F"), *after]
 
-    def _run(self, lasts: Mapping[str, int] | None = None, transfer: int = 0) -> list[list[Timed]]:
+    def _run(self, lasts: Mapping[str, _Ticks] | None = None, transfer: int = 0) -> list[list[Timed]]:
         """Let every rank do its next action as soon as it can; raise where they wait for each other."""
-        lasts = {"F": 1, "B": 1, "W": 1, **(lasts or {})}
+        given = {"F": 1, "B": 1, "W": 1, **(lasts or {})}
+        ticks = {kind: [n] * self.n_stages if isinstance(n, int) else n for kind, n in given.items()}
         ends: dict[Action, int] = {}
         timed: list[list[Timed]] = [[] for _ in self.rows]
         moved = True
@@ -264,7 +267,8 @@ class PipelineTable:
                     end = max([timed[rank][-1].end if timed[rank] else 0, *arrivals])
                     for action in unit:
                         whole = action.kind == "B" and not self.splits(action.stage, action.micro_batch)
-                        start, end = end, end + lasts[action.kind] + (lasts["W"] if whole else 0)
+                        start, stage = end, action.stage
+                        end += ticks[action.kind][stage] + (ticks["W"][stage] if whole else 0)
                         timed[rank].append(Timed(action, start, end))
                     # What a pair makes is there when both have ended.
                     ends.update((action, end) for action in unit)

@@ -46,6 +46,7 @@ class GraphConfig:
             "zero": None,
             "recompute": None,
             "stages": None,
+            "schedules": None,
             "micro_batches": None,
             "ignore": False,
             "ratio": 1.0,
@@ -168,6 +169,7 @@ class GraphConfig:
         recompute: Any = None,
         stages: Any = None,
         micro_batches: Any = None,
+        schedules: Any = None,
     ) -> None:
         """Let the first call of the graph search the layouts of parameters, inputs and ops over all ranks of the job.
 
@@ -189,9 +191,16 @@ class GraphConfig:
                 that makes them.
             micro_batches: the numbers of micro-batches to try; by default that of
                 :meth:`set_gradient_accumulation_steps`.
+            schedules: the pipeline schedules to try; by default ``"1F1B"``, ``"ZB-H1"`` and ``"GPipe"``.
         """
         options = {"cluster": cluster, "memory": memory, "zero": zero, "recompute": recompute}
-        self._search = {**self._search, **options, "stages": stages, "micro_batches": micro_batches}
+        self._search = {
+            **self._search,
+            **options,
+            "stages": stages,
+            "micro_batches": micro_batches,
+            "schedules": schedules,
+        }
         self._searches = bool(mode)
 
     def enable_auto_parallel_ignore_user_sbp_config(self, mode: bool = True) -> None:

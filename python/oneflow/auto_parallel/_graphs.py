@@ -73,7 +73,7 @@ def _plan(graph: Any, args: Any, kwargs: Any) -> tuple[Plan, str]:
             ways = (options["zero"], options["recompute"], options["micro_batches"])
             cluster = _priced(_cluster(options["cluster"], n, device_type), options)
             given = (graph, local_args, local_kwargs, cluster, options["memory"], meshes)
-            plan = find(*given, *ways, fixed, stages)
+            plan = find(*given, *ways, fixed, stages, options["schedules"])
             found[0] = json.dumps(dataclasses.asdict(plan))
         except Exception as error:
             found[1] = error

@@ -11,6 +11,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, sbp
+from oneflow._schedules.generators import find
 from oneflow.auto_parallel._problem import ZERO_LEAST, modules_of
 from oneflow.nn.graph import GraphModule
 
@@ -28,6 +29,7 @@ _STAGE_HEADS = (
     "next best",
     "adds",
 )
+_SCHEDULE_HEADS = ("schedule", "ms a step", "adds", "peak MB", "")
 _OTHER_HEADS = ("mesh", "stages", "ZeRO", "blocks run again", "micro-batches", "ms a step", "over the limit: peak MB")
 
 
@@ -59,6 +61,7 @@ class Plan:
         stage_costs: by stage: seconds of a micro-batch, of them those of messages, seconds of the update, peak; and
             whether one module more or less is the next best, with the seconds that it would add.
         homes: the modules with which parameters and buffers lie, and ``input_homes`` those of the inputs.
+        schedule: that of the stages; and ``schedules`` what was tried for them: seconds of a step, and peak.
 
     Example::
 
@@ -88,6 +91,8 @@ class Plan:
     stage_costs: list[Any] = field(default_factory=list)
     homes: dict[str, str] = field(default_factory=dict)
     input_homes: list[str] = field(default_factory=list)
+    schedule: str = "1F1B"
+    schedules: list[Any] = field(default_factory=list)
 
     def table(self) -> str:
         """Return the plan as text: layouts with their reasons, calls, the costliest moves, what else was tried.
@@ -101,6 +106,7 @@ class Plan:
         lines = [self._head()]
         if self.stages:
             lines += ["", *_columns(_STAGE_HEADS, self._stage_rows())]
+            lines += ["", *_columns(_SCHEDULE_HEADS, self._schedule_rows())]
         lines += ["", *_columns(("parameters", "layout", "next best", "adds"), self._reason_rows())]
         if self.calls:
             lines += ["", *_columns(_CALL_HEADS, self._call_rows())]
@@ -123,6 +129,7 @@ class Plan:
         parts = [
             f"<h1>{html.escape(self._head())}</h1>",
             *(["<h2>Pipeline stages</h2>", table(_STAGE_HEADS, self._stage_rows())] if self.stages else []),
+            *(["<h2>Schedules</h2>", table(_SCHEDULE_HEADS, self._schedule_rows())] if self.stages else []),
             "<h2>Layouts, and what the next best would add</h2>",
             table(("parameters", "layout", "next best", "adds"), self._reason_rows()),
             "<h2>Calls that the rule would lay out otherwise, and what that would add</h2>",
@@ -177,6 +184,8 @@ class Plan:
         unknown = sorted({*plan.homes.values(), *plan.input_homes} - set(modules)) if plan.stages else []
         if unknown or (plan.stages and len(plan.input_homes) != len(plan.inputs)):
             raise ValueError(f"parameters or inputs lie with {unknown or plan.input_homes}, which no stage has")
+        if plan.stages:
+            plan.schedule = find(plan.schedule)
         if plan.zero not in (0, 1, 2, 3):
             raise ValueError(f"stage {plan.zero!r} of ZeRO")
         return plan
@@ -252,7 +261,7 @@ class Plan:
             for name in stage:
                 GraphModule(modules[name]).set_stage(k, places[k])
         if self.stages:
-            graph.config.set_pipeline_schedule("1F1B")
+            graph.config.set_pipeline_schedule(self.schedule)
         pins = [(key, number, (ins, outs)) for key, number, ins, outs, _, _ in self.calls]
         graph._pins = (self.input_sizes, pins) if pins else None
 
@@ -297,7 +306,7 @@ class Plan:
             parts += f", {1e3 * (self.seconds - self.compute_seconds - self.move_seconds):.3f} waits"
         memory = f"peak {self.peak / 1e6:,.1f} of {self.memory / 1e6:,.1f} MB"
         ways = (
-            [f"{len(self.stages)} stages"] * bool(self.stages)
+            [f"{len(self.stages)} stages", self.schedule] * bool(self.stages)
             + [f"ZeRO {self.zero}"] * bool(self.zero)
             + ["blocks run again"] * bool(self.recompute)
         )
@@ -318,6 +327,14 @@ class Plan:
             seconds, messages, update, peak, other, adds = self.stage_costs[k]
             times = (f"{1e3 * seconds:.3f}", f"{1e3 * messages:.3f}", f"{1e3 * update:.3f}", f"{peak / 1e6:,.1f}")
             rows.append((str(k), names, *times, other or "-", f"{1e3 * adds:.3f} ms" if other else "-"))
+        return rows
+
+    def _schedule_rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        for name, seconds, peak in self.schedules:
+            note = "chosen" if name == self.schedule else "over the limit" if peak > self.memory else ""
+            adds = "-" if name == self.schedule else f"{1e3 * (seconds - self.seconds):.3f} ms"
+            rows.append((name, f"{1e3 * seconds:.3f}", adds, f"{peak / 1e6:,.1f}", note))
         return rows
 
     def _move_rows(self, most: int) -> list[tuple[str, ...]]:

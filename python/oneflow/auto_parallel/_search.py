@@ -4,7 +4,8 @@ For a mesh, parameters and inputs change first, from several starts (data parall
 one group is taken until none helps, then that of two groups on one axis, with calls as the rule of eager execution
 lays them out. From there ``graph/src/solve`` searches the layouts of all calls as well. What nothing fits in is
 tried with the forward of repeated blocks run again, and with the stages of ZeRO. With several pipeline stages the whole
-model is laid out over the mesh of one stage, and ``graph/src/solve/stages.rs`` cuts it.
+model is laid out over the mesh of one stage, ``graph/src/solve/stages.rs`` cuts it, and the stages run under the
+schedule that takes the fewest seconds (``_schedules.py``).
 
 Equal blocks are one class (``graph/src/repeats.rs``), so a search takes the time of one block. Where changes of one
 group after another would still be too many, the best start goes to ``solve`` at once, and what saves memory is tried
@@ -21,6 +22,7 @@ from typing import Any
 
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel._problem import WHOLE, Calls, Layout, Problem, Way, blocks_of, units_of, words_of
+from oneflow.auto_parallel._schedules import SCHEDULES, known_schedules, least, scheduled
 from oneflow.auto_parallel.cluster import Cluster
 
 __all__ = ["find", "plan"]
@@ -42,8 +44,9 @@ class _Found:
     key: tuple[float, float]
     calls: Calls = field(default_factory=dict)
     zero: int = 0
-    # Of a pipeline: where it is cut, and its costs (`Problem.stages`).
+    # Of a pipeline: where it is cut, and its costs (`Problem.stages`); and its schedule.
     cut: dict[str, Any] | None = None
+    schedule: str = SCHEDULES[0]
 
     @property
     def n_stages(self) -> int:
@@ -60,6 +63,7 @@ def plan(
     recompute: Iterable[bool] | None = None,
     micro_batches: Iterable[int] | None = None,
     stages: Iterable[int] | None = None,
+    schedules: Iterable[str] | None = None,
     **kwargs: Any,
 ) -> Plan:
     """Return the pipeline stages of a graph and the layouts of its parameters, inputs and calls with the shortest
@@ -78,10 +82,12 @@ def plan(
             the fastest plan does not fit in the memory.
         micro_batches: the numbers of micro-batches to try; by default the graph's own. Results that are losses
             become vectors of so many.
-        stages: the numbers of pipeline stages to try, which run one forward for one backward; by default all that
-            divide the devices where there are several micro-batches, else one. Stages consist of the members of the
+        stages: the numbers of pipeline stages to try; by default all that divide the devices where there are several
+            micro-batches, else one. Stages consist of the members of the
             graph's outermost lists of modules and the modules beside those. What ops outside of all modules read has to
             lie on one stage, so some graphs have no cut.
+        schedules: the schedules of pipelines to try, with one stage a rank; by default ``"1F1B"``, ``"ZB-H1"`` and
+            ``"GPipe"``. Stages are cut for the first of them.
 
     Raises:
         ValueError: no layout fits in the memory (the smallest peak is named), a mesh is not of the cluster's size, or
@@ -98,7 +104,7 @@ def plan(
     """
     cluster = cluster if isinstance(cluster, Cluster) else Cluster.load(cluster)
     tried = None if meshes is None else [tuple(mesh) for mesh in meshes]
-    return find(graph, args, kwargs, cluster, memory, tried, zero, recompute, micro_batches, {}, stages)
+    return find(graph, args, kwargs, cluster, memory, tried, zero, recompute, micro_batches, {}, stages, schedules)
 
 
 def find(
@@ -113,8 +119,10 @@ def find(
     micro_batches: Iterable[int] | None,
     fixed: dict[str, Layout],
     n_stages: Iterable[int] | None = None,
+    schedules: Iterable[str] | None = None,
 ) -> Plan:
     """:func:`plan`, with layouts that are given."""
+    names = known_schedules(schedules)
     limit = cluster.memory if memory is None else float(memory)
     n = cluster.n_devices
     pipelines = None if n_stages is None else sorted(set(n_stages))
@@ -165,7 +173,7 @@ def find(
             if quick and again and fastest.get((m, k, mesh), 0.0) >= best:
                 continue
             n_before = len(found)
-            tight |= _search_mesh(way, problem, k, mesh, cluster, limit, stages, found, quick)
+            tight |= _search_mesh(way, problem, k, mesh, cluster, limit, stages, found, quick, names)
             if not again:
                 fastest[m, k, mesh] = min((f.key[1] for f in found[n_before:]), default=math.inf)
         return tight
@@ -188,7 +196,7 @@ def find(
             f"smallest peak found is {(limit + over) / 1e6:,.1f} MB, on the mesh {best.mesh}"
             + (f" in {best.n_stages} stages" if best.cut is not None else "")
         )
-    return _plan_of(best, found, cluster, limit)
+    return _plan_of(best, found, cluster, limit, names)
 
 
 def _search_mesh(
@@ -201,6 +209,7 @@ def _search_mesh(
     stages: list[int] | None,
     found: list[_Found],
     quick: bool,
+    schedules: list[str],
 ) -> bool:
     """Add what is found on a mesh; return whether the fastest did not fit in the memory."""
 
@@ -212,7 +221,9 @@ def _search_mesh(
             cut = problem.stages(n_stages, mesh, cluster, limit, state, calls, zero)
             if cut is None:
                 return None
-            made = _Found(way, problem, mesh, state, key_of_cut(cut, limit), calls, zero, cut)
+            best = min((f.key[1] for f in found if f.key[0] == 0), default=math.inf)
+            name, key = _schedule_of(cut, problem.micro_batches, schedules, limit, best)
+            made = _Found(way, problem, mesh, state, key, calls, zero, cut, name)
         found.append(made)
         return made
 
@@ -253,6 +264,16 @@ def _search_mesh(
     return tight
 
 
+def _schedule_of(
+    cut: dict[str, Any], micro_batches: int, schedules: list[str], limit: float, best: float
+) -> tuple[str, tuple[float, float]]:
+    """Return the best schedule of a cut, and its key; the first one where none can take fewer seconds than ``best``."""
+    priced = [scheduled(cut, micro_batches, schedules[0])]
+    if max(priced[0].peaks) <= limit and least(cut, micro_batches) < best:
+        priced += [scheduled(cut, micro_batches, name) for name in schedules[1:]]
+    return min(((s.name, _key(s.peaks, s.seconds, limit)) for s in priced), key=lambda one: one[1])
+
+
 def _visits(problem: Problem, mesh: tuple[int, ...]) -> float:
     """Nodes that one round of changes of one group, and of two, visits from each start."""
     options = [len(problem.options(g, mesh)) for g in range(len(problem.members))]
@@ -260,8 +281,12 @@ def _visits(problem: Problem, mesh: tuple[int, ...]) -> float:
 
 
 def key_of_cut(cut: dict[str, Any], limit: float) -> tuple[float, float]:
-    """Bytes of the fullest stage over the limit, then seconds."""
-    return max(0.0, max(cut["peaks"]) - limit), cut["total"]
+    """Bytes of the fullest stage over the limit, then seconds, under the schedule for which stages are cut."""
+    return _key(cut["peaks"], cut["total"], limit)
+
+
+def _key(peaks: list[float], seconds: float, limit: float) -> tuple[float, float]:
+    return max(0.0, max(peaks) - limit), seconds
 
 
 def key_of(cost: dict[str, Any], limit: float) -> tuple[float, float]:
@@ -355,7 +380,7 @@ def _pairs(state: list[Layout], options: list[list[Layout]], mesh: tuple[int, ..
 # ---- the result
 
 
-def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) -> Plan:
+def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, tried: list[str]) -> Plan:
     """The plan of what was found to be best, with its reasons."""
     problem, mesh, state = best.problem, best.mesh, best.state
     pinned, stands = problem.unfolded(mesh, cluster, state, best.calls)
@@ -363,9 +388,14 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
     cost = whole.estimate(mesh, cluster, state, pinned, best.zero)
     # The plan says what the whole graph costs; what changes add is the difference between two searched costs.
     parts, cut, seconds, peak = best.n_stages, best.cut, key_of(cost, limit)[1], cost["peak"]
+    schedules: list[Any] = []
+    peaks: list[float] = []
     if cut is not None:
         cut = whole.stages(parts, mesh, cluster, limit, state, pinned, best.zero, cut["starts"]) or cut
-        seconds, peak = cut["total"], max(cut["peaks"])
+        own = scheduled(cut, problem.micro_batches, best.schedule)
+        seconds, peaks, peak = own.seconds, own.peaks, max(own.peaks)
+        priced = [scheduled(cut, problem.micro_batches, name) for name in tried]
+        schedules = [[s.name, s.seconds, max(s.peaks)] for s in sorted(priced, key=lambda s: s.seconds)]
     compute, move = cost["compute_seconds"] / parts, cost["move_seconds"] / parts
     if cut is not None:
         move += problem.micro_batches * sum(cut["messages"]) / parts
@@ -378,7 +408,8 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
             other = problem.stages(parts, mesh, cluster, limit, state, calls, best.zero, kept)
             if other is None:
                 return None
-            key = key_of_cut(other, limit)
+            changed = scheduled(other, problem.micro_batches, best.schedule)
+            key = _key(changed.peaks, changed.seconds, limit)
         return key[1] - best.key[1] if key[0] == 0 else None
 
     reasons = []
@@ -418,8 +449,8 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
                 key=lambda cut: cut[1],
                 default=("", 0.0),
             )
-            row = [cut[key][k] for key in ("seconds", "messages", "updates", "peaks")]
-            stage_costs.append([*row, other, more])
+            row = [cut[key][k] for key in ("seconds", "messages", "updates")]
+            stage_costs.append([*row, peaks[k], other, more])
     return Plan(
         cluster=cluster.name,
         mesh=list(mesh),
@@ -443,6 +474,8 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float) 
         stage_costs=stage_costs,
         homes=homes,
         input_homes=input_homes,
+        schedule=best.schedule,
+        schedules=schedules,
     )
 
 

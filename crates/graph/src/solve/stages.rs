@@ -29,6 +29,11 @@ pub struct StageCut {
     pub messages: Vec<f64>,
     pub updates: Vec<f64>,
     pub peaks: Vec<f64>,
+    /// For schedules other than one forward for one backward, of each stage: the seconds of a forward, of a backward of inputs
+    /// and of one of parameters, with the messages that each waits for; bytes that it always holds, and those of one micro-batch
+    /// until its backward, and from there to that of parameters.
+    pub halves: Vec<[f64; 3]>,
+    pub held: Vec<[f64; 3]>,
     /// Of a step.
     pub total: f64,
 }
@@ -83,11 +88,14 @@ struct Span {
     is_whole: bool,
     seconds: f64,
     messages: f64,
+    /// The seconds of a forward, of a backward of inputs and of one of parameters.
+    halves: [f64; 3],
     update: f64,
     /// `(m - 1) t + update`.
     bottleneck: f64,
     fixed: f64,
     saved: f64,
+    between: f64,
 }
 
 struct Spans {
@@ -180,6 +188,8 @@ impl Spans {
             messages: spans.iter().map(|s| s.messages).collect(),
             updates: spans.iter().map(|s| s.update).collect(),
             peaks: starts.iter().enumerate().map(peak).collect(),
+            halves: spans.iter().map(|s| s.halves).collect(),
+            held: spans.iter().map(|s| [s.fixed, s.saved, s.between]).collect(),
             total: sum + most,
             starts,
         }
@@ -189,32 +199,36 @@ impl Spans {
 fn span(units: &Units, of: &Pipeline, i: usize, j: usize) -> Span {
     let inside = |u: usize| (i..=j).contains(&u);
     let own = &units.units[i..=j];
-    let (mut messages, mut received) = (0.0, 0.0);
+    let (mut arriving, mut returning, mut received) = (0.0, 0.0, 0.0);
     // A value goes to a stage once, however many of its units read it.
     let mut seen: Vec<(usize, f64)> = Vec::new();
     for f in &units.flows {
         let seconds = of.latency + f.bytes / of.bandwidth;
         if inside(f.to) && !inside(f.from) && !seen.contains(&(f.from, f.bytes)) {
             seen.push((f.from, f.bytes));
-            messages += seconds;
+            arriving += seconds;
             received += f.bytes;
         }
         if inside(f.from) && !inside(f.to) && f.returns {
-            messages += seconds;
+            returning += seconds;
         }
     }
     let sum = |f: fn(&crate::units::Unit) -> f64| own.iter().map(f).sum::<f64>();
+    let messages = arriving + returning;
     let seconds = sum(|u| u.forward + u.backward) + messages;
+    let halves = [sum(|u| u.forward) + arriving, sum(|u| u.backward - u.weights) + returning, sum(|u| u.weights)];
     let update = sum(|u| u.update);
     let working = own.iter().map(|u| u.working).fold(0.0, f64::max);
     Span {
         is_whole: units.together.iter().all(|(a, b)| inside(*a) == inside(*b)),
         seconds,
         messages,
+        halves,
         update,
         bottleneck: f64::from(of.micro_batches - 1) * seconds + update,
         fixed: sum(|u| u.fixed + u.gradients) + working,
         saved: sum(|u| u.saved) + received,
+        between: sum(|u| u.between),
     }
 }
 
@@ -239,7 +253,18 @@ mod tests {
             let mut number = |most: usize| d.below(most) as f64;
             let (forward, backward, update) = (1.0 + number(9), number(20), number(30));
             let (fixed, gradients, saved, working) = (number(50), number(20), number(20), number(10));
-            units.units.push(Unit { forward, backward, update, fixed, gradients, saved, working });
+            let weights = backward / 2.0;
+            units.units.push(Unit {
+                forward,
+                backward,
+                weights,
+                update,
+                fixed,
+                gradients,
+                saved,
+                working,
+                between: saved,
+            });
         }
         for to in 1..n {
             units.flows.push(Flow { from: to - 1, to, bytes: 1.0 + d.below(30) as f64, returns: d.below(4) > 0 });
