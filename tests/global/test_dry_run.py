@@ -85,12 +85,12 @@ def data_and_pipeline() -> tuple[Any, ...]:
     return Step(model, 0, 4, "1F1B"), x
 
 
-def planned(seed: int) -> tuple[Any, ...]:
+def planned(seed: int, again: bool = False) -> tuple[Any, ...]:
     """A plan of two stages over two ranks each, with layouts drawn for half of the calls that may have one."""
     draw = random.Random(seed)
     torch.manual_seed(0)
     step, x = Step(nn.Sequential(*[nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4)])), torch.ones(64, 32)
-    found = plan(step, x, cluster=cluster(4), micro_batches=[4], stages=[2], meshes=[(2,)])
+    found = plan(step, x, cluster=cluster(4), micro_batches=[4], stages=[2], meshes=[(2,)], recompute=[again])
     problem = Problem(step, (x,), {}, None, 4).whole()
     found.calls = []
     for at, (key, number, where) in problem.calls.items():
@@ -221,7 +221,7 @@ def renumbered(text: str) -> str:
         (4, lambda: pipelined("1F1B", (0, 1, 2, 3))),
         (2, lambda: pipelined("ZB-V", (0, 1, 1, 0))),
         (4, data_and_pipeline),
-        *[(4, lambda seed=seed: planned(seed)) for seed in range(3)],
+        *[(4, lambda seed=seed, again=again: planned(seed, again)) for seed in range(3) for again in (False, True)],
     ],
 )
 def test_stages_of_other_ranks_are_traced_once(n: int, job: Any) -> None:

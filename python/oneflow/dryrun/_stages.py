@@ -17,6 +17,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd.function import Function
 from oneflow.utils._pytree import tree_flatten, tree_unflatten
+from oneflow.utils.checkpoint import _runs_again
 
 __all__ = ["Stages"]
 
@@ -37,12 +38,6 @@ class _Call:
         self.forward: dict[str, int] = {}
         self.backward: dict[str, int] = {}
         self._backward_from: dict[str, int] | None = None
-        self._has_ended = False
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether its backward has begun: a forward is now one that runs again."""
-        return self._backward_from is not None and not self._has_ended
 
     @property
     def is_known(self) -> bool:
@@ -57,7 +52,6 @@ class _Call:
 
     def note_backward_end(self, _: Tensor) -> None:
         """Note what the backward has called so far; a hook."""
-        self._has_ended = True
         if self._backward_from is not None:
             self.backward = _since(self._backward_from)
 
@@ -116,11 +110,10 @@ class Stages:
         params = [p for p in module.parameters() if p.requires_grad]
 
         def noted(*args: Any, **kwargs: Any) -> Any:
-            calls = self._calls.setdefault(id(module), [])
-            if calls and calls[-1].is_under_way:
+            if _runs_again():
                 return forward(*args, **kwargs)
             call = _Call()
-            calls.append(call)
+            self._calls.setdefault(id(module), []).append(call)
             inputs = _tensors(args, kwargs)
             generator = oneflow.default_generator
             start = generator.get_state().tolist()
@@ -152,11 +145,12 @@ class Stages:
         params = [p for p in module.parameters() if p.requires_grad]
 
         def known(*args: Any, **kwargs: Any) -> Any:
-            at = counts[id(module)] = counts.get(id(module), -1) + 1
+            again = _runs_again()
+            at = counts[id(module)] = counts.get(id(module), -1) + (not again)
             inputs, call = _tensors(args, kwargs), self._calls[id(module)][at]
             grads = [call.grads[i] for i in call.wanting]
             anchor = oneflow.ones((), requires_grad=True)
-            made = _Stage.apply(call, grads, params, anchor, *[inputs[i] for i in call.wanting])
+            made = _Stage.apply(call, again, grads, params, anchor, *[inputs[i] for i in call.wanting])
             return tree_unflatten(list(made), call.results)
 
         return known
@@ -166,9 +160,10 @@ class _Stage(Function):
     """A stage without its ops."""
 
     @staticmethod
-    def forward(ctx: Any, call: _Call, grads: Any, params: Any, anchor: Tensor, *inputs: Tensor) -> Any:
+    def forward(ctx: Any, call: _Call, again: bool, grads: Any, params: Any, anchor: Tensor, *inputs: Tensor) -> Any:
         ctx.call, ctx.grads, ctx.params = call, grads, params
-        with _passed(call.forward):
+        # What runs again is a part of the backward, and counted with it.
+        with _passed({} if again else call.forward):
             return tuple(_empty(layout[:4]) for layout in call.tensors)
 
     @staticmethod
@@ -177,7 +172,7 @@ class _Stage(Function):
             for p in ctx.params:
                 if p.grad is None:
                     p.grad = _empty(_layout(p))
-            return (None, None, None, None, *[_empty(layout) for layout in ctx.grads])
+            return (None, None, None, None, None, *[_empty(layout) for layout in ctx.grads])
 
 
 @contextlib.contextmanager

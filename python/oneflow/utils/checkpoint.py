@@ -7,6 +7,7 @@ into what is saved; the other one (``use_reentrant=True``) is one node whose bac
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable
@@ -118,6 +119,14 @@ def set_device_states(devices: Any, states: Any, *, device_type: str | None = No
     """
 
 
+_again = threading.local()
+
+
+def _runs_again() -> bool:
+    """Whether this thread computes a checkpointed part again."""
+    return getattr(_again, "depth", 0) > 0
+
+
 class _World:
     """The state that a function may read besides its arguments: the random state and autocasting."""
 
@@ -131,11 +140,13 @@ class _World:
         now = oneflow.get_rng_state() if self.rng is not None else None
         if self.rng is not None:
             oneflow.set_rng_state(self.rng)
+        _again.depth = getattr(_again, "depth", 0) + 1
         try:
             oneflow._oneflow._graph_run_again(True)
             with _autocast(self.autocast):
                 yield
         finally:
+            _again.depth -= 1
             oneflow._oneflow._graph_run_again(False)
             if now is not None:
                 oneflow.set_rng_state(now)
