@@ -8,24 +8,13 @@ use oneflow_core::Tensor;
 use oneflow_graph::{Config, Effort, Straighten, Tracer, compile};
 use oneflow_ops::TensorOps;
 use oneflow_runtime::{Plan, Session};
-
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-    fn coin(&mut self) -> bool {
-        self.below(2) == 1
-    }
-}
+use oneflow_testing::Draw;
 
 const N: i64 = 6;
 
 /// One random program over square matrices: views, writes to views and variables, products, sums, chains, dead ends.
 fn program(seed: u64, x: &[Tensor], state: &Tensor) -> Vec<Tensor> {
-    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut d = Draw::seeded(seed);
     let mut have: Vec<Tensor> = x.to_vec();
     let written = x.len() + 1;
     have.push(state.clone());

@@ -10,20 +10,9 @@ use oneflow_global::{Spread, spread, to_global, to_local};
 use oneflow_graph::{Compiled, Config, Straighten, Tracer, compile};
 use oneflow_ops::TensorOps;
 use oneflow_runtime::Work;
+use oneflow_testing::Draw;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-
-struct Draw(u64);
-
-impl Draw {
-    fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-}
 
 fn ranks<R: Send>(n: usize, f: impl Fn(usize) -> Result<R> + Sync) -> Vec<Result<R>> {
     setup();
@@ -50,7 +39,7 @@ struct Job {
 
 impl Job {
     fn new(seed: u64, n: usize) -> Result<Job> {
-        let mut d = Draw::new(seed ^ 5);
+        let mut d = Draw::seeded(seed ^ 5);
         let hierarchy = if n == 4 && d.below(2) == 0 { vec![2, 2] } else { vec![n as i64] };
         let mut job = Job { hierarchy, state: Vec::new() };
         for k in 0..3 + d.below(4) as u64 {
@@ -68,7 +57,7 @@ impl Job {
 
     /// Products and sums of global tensors, changes of layout anywhere, updates of parameters, results on every rank.
     fn program(&self, seed: u64) -> Result<Vec<Tensor>> {
-        let mut d = Draw::new(seed);
+        let mut d = Draw::seeded(seed);
         let mut have = self.state.clone();
         for _ in 0..6 + d.below(24) {
             let (a, b) = (have[d.below(have.len())].clone(), have[d.below(have.len())].clone());
@@ -108,13 +97,13 @@ impl Job {
 }
 
 fn inline(seed: u64) -> Config {
-    let mut d = Draw::new(seed ^ 77);
+    let mut d = Draw::seeded(seed ^ 77);
     let modes = [Straighten::Disable, Straighten::MemoryFirst, Straighten::SpeedFirst];
     Config { straighten: modes[d.below(3)], streams: 0, ..Config::default() }
 }
 
 fn beside(seed: u64) -> Config {
-    let mut d = Draw::new(seed ^ 99);
+    let mut d = Draw::seeded(seed ^ 99);
     let streams = 1 + d.below(3) as u32;
     Config { streams, least_hidden: 0.0, bucket_bytes: [0, 300, 1 << 20][d.below(3)], ..inline(seed) }
 }

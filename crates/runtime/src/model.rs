@@ -10,6 +10,7 @@ use crate::progress::Piece;
 use crate::sync::sync::Arc;
 use crate::sync::sync::atomic::AtomicBool;
 use oneflow_base::{Device, Error, Result};
+use oneflow_testing::Draw;
 
 /// Numbers each item it produces, and checks the numbers of those it reads.
 struct Count {
@@ -43,21 +44,11 @@ impl Body for Count {
     }
 }
 
-/// A small generator of numbers.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// A network that the caller drives: `caller -> compute -> receiver`, with sources and stages of other streams before it.
 fn network(seed: u64) -> Plan {
-    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut d = Draw::seeded(seed);
     let mut p = Plan::default();
-    let register = |p: &mut Plan, slots: u64| {
+    let register = |p: &mut Plan, slots: usize| {
         let name = format!("r{}", p.registers.len());
         p.registers.push(Register { name, device: Device::CPU, bytes: 8, slots: slots as u32 });
         p.registers.len() as u32 - 1
@@ -92,14 +83,14 @@ fn network(seed: u64) -> Plan {
 /// A step cut into segments, and collectives beside it on one or two streams: each is issued behind one segment and joined
 /// before a later one, and the last segment gives back the run.
 fn segments(seed: u64) -> Plan {
-    let mut d = Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut d = Draw::seeded(seed);
     let register = |name: String, slots| Register { name, device: Device::CPU, bytes: 8, slots };
     let port = |register: usize| Port { register: register as u32, pieces: 1 };
-    let (n, n_beside, n_streams) = (2 + d.below(3) as usize, 1 + d.below(3) as usize, 1 + d.below(2));
-    let mut beside: Vec<(usize, usize, u64)> = (0..n_beside)
+    let (n, n_beside, n_streams) = (2 + d.below(3), 1 + d.below(3), 1 + d.below(2));
+    let mut beside: Vec<(usize, usize, usize)> = (0..n_beside)
         .map(|_| {
-            let from = d.below(n as u64 - 1) as usize;
-            (from, from + 1 + d.below((n - from - 1) as u64) as usize, d.below(n_streams))
+            let from = d.below(n - 1);
+            (from, from + 1 + d.below(n - from - 1), d.below(n_streams))
         })
         .collect();
     beside.sort_unstable();

@@ -3,13 +3,14 @@
 
 mod guarded;
 
-use guarded::{Draw, Guarded};
+use guarded::Guarded;
 use oneflow_base::{Dims, contiguous_strides};
 use oneflow_runtime::{
     Arena, Asked, Buffer, DType, Device, Dynamic, ErrorKind, Formula, Guard, Home, Input, Instr, Meta, NamedDim,
     Operand, Output, Plan, Polynomial, Pool, Port, Read, Ref, Register, Session, Step, Task, Tensor, Term, Variable,
     Work, numbers, tensor,
 };
+use oneflow_testing::Draw;
 use std::sync::Arc;
 
 const WIDTH: i64 = 4;

@@ -7,12 +7,13 @@
 
 mod guarded;
 
-use guarded::{Draw, Guarded};
+use guarded::Guarded;
 use oneflow_base::{DType, Device, Meta, contiguous_strides};
 use oneflow_core::{BoundSample, Call, Kernel, OpDef, Outs, Storage, Tensor, Traits};
 use oneflow_runtime::{
     Buffer, Home, Instr, Operand, Plan, PlanArg, Port, Ref, Register, Session, Step, Task, Variable, Work, shell,
 };
+use oneflow_testing::Draw;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;

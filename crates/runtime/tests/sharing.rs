@@ -2,15 +2,7 @@
 
 use oneflow_base::{DType, Device, Dims};
 use oneflow_runtime::{Arena, Buffer, Home, Instr, Operand, Plan, Port, Register, Task, Work};
-
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-}
+use oneflow_testing::Draw;
 
 fn port(register: usize) -> Port {
     Port { register: register as u32, pieces: 1 }

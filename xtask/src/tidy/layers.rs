@@ -6,6 +6,7 @@ use crate::tree::Source;
 const ORDER: &[&str] = &[
     "oneflow-base",
     "oneflow-ep",
+    "oneflow-testing",
     "oneflow-kernels-prim",
     "oneflow-kernels-testing",
     "oneflow-kernels-elementwise",

@@ -129,16 +129,7 @@ fn add(costs: &mut [f64], table: &[f64], step: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A small generator: the same numbers in every run.
-    struct Draw(u64);
-
-    impl Draw {
-        fn below(&mut self, n: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (self.0 >> 33) as usize % n
-        }
-    }
+    use oneflow_testing::Draw;
 
     #[test]
     fn as_good_as_brute_force() {

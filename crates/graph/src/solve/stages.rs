@@ -236,15 +236,7 @@ fn span(units: &Units, of: &Pipeline, i: usize, j: usize) -> Span {
 mod tests {
     use super::*;
     use crate::units::{Flow, Unit};
-
-    struct Draw(u64);
-
-    impl Draw {
-        fn below(&mut self, n: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (self.0 >> 33) as usize % n
-        }
-    }
+    use oneflow_testing::Draw;
 
     fn random(d: &mut Draw) -> (Units, Pipeline) {
         let n = 2 + d.below(6);

@@ -1,22 +1,7 @@
-//! Memory between two pages that nobody may touch, and numbers drawn for plans that no compiler produced.
+//! Memory between two pages that nobody may touch.
 
 use oneflow_base::Device;
 use oneflow_core::Storage;
-
-pub struct Draw(pub u64);
-
-impl Draw {
-    pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % n.max(1) as u64) as usize
-    }
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-    pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())].clone()
-    }
-}
 
 /// Memory between two pages that nobody may touch.
 pub struct Guarded {
