@@ -1,12 +1,13 @@
 """Layouts whose throughput was published, dry-run on a description of their hardware.
 
-python -m benches.published [--rows N] [--titan]
+python -m benches.published [--rows N] [--titan | --gpt3]
 
 The rows are those of DLPerf's GPT report (Oneflow-Inc/DLPerf, reports/GPT): Megatron-LM on four hosts of eight V100
 SXM2 of 16 GB, one InfiniBand of 100 Gb/s a host, float16, vocabulary 51,200, 2,048 tokens, activations recomputed.
 Every other row calibrates the description: the rates of products, memory, NVLink and InfiniBand that are reached,
 within bounds that the hardware sets. The others are held out. ``--titan`` runs rows of torchtitan (docs and benchmarks
-of pytorch/torchtitan) in their place, with the package's own descriptions of H100 and A100 and no calibration.
+of pytorch/torchtitan) in their place, with the package's own descriptions of H100 and A100 and no calibration;
+``--gpt3`` rows of Megatron-LM's GPT-3 on A100 (Narayanan et al., arXiv:2104.04473, table 2), tp 8 and pp 12, likewise.
 
 What the dry run does otherwise than Megatron-LM: parameters are in 16 bits without float32 copies, the attention is
 fused, the head of a pipeline has a table of its own, and gradients are reduced while the backward goes on
@@ -29,7 +30,7 @@ from oneflow.dryrun import described
 from oneflow.dryrun._job import Plans
 from oneflow.models import GPT2, GPT2Config, Llama, LlamaConfig, ParallelLayout
 
-from benches.dry_run_gpt import Train, staged
+from benches.dry_run_gpt import GPT3, Train, staged
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,15 @@ def _plans_of(row: Row) -> Plans:
 OPTIONS: dict[str, Any] = {"slow": [], "lost": None, "steps": 2}
 
 
+def extrapolated(took: list[float], traced: tuple[int, int], micro_batches: int) -> float:
+    """Seconds of a step, of those with as many micro-batches as were traced."""
+    few, more = traced
+    return took[1] + (micro_batches - more) * (took[1] - took[0]) / (more - few)
+
+
 def throughput(row: Row, plans: list[Plans], rates: dict[str, float]) -> float:
     took = [p.run(v100(row.n, **rates), OPTIONS, {}).step_seconds for p in plans]
-    seconds = took[-1]
-    if len(took) > 1:
-        few, more = TRACED
-        seconds += (row.micro_batches - more) * (took[1] - took[0]) / (more - few)
+    seconds = took[0] if len(took) == 1 else extrapolated(took, TRACED, row.micro_batches)
     return row.sequences / seconds
 
 
@@ -173,13 +177,38 @@ def titan() -> None:
         )
 
 
+def gpt3() -> None:
+    """Rows of a GPT-3 with 175 billion parameters on A100: operations a second and device, as their authors count."""
+    sequences, traced = 1536, (16, 24)
+    for dp, published in ((4, 153e12), (8, 149e12), (16, 141e12)):
+        n, micro_batches = 96 * dp, sequences // dp
+        described_as = replace(Cluster.load("128xa100"), name=f"{n}xa100", hosts=n // 8)
+        took = []
+        for m in traced:
+            with described(described_as):
+                torch.manual_seed(0)
+                graph, *inputs = staged(GPT3, dp, 8, 12, m, 1, torch.bfloat16)
+                plans = Plans(graph, tuple(inputs), {}, described_as)
+                took.append(plans.run(described_as, OPTIONS, {}).step_seconds)
+        length, width = GPT3.n_positions, GPT3.width
+        parts = 1 + length / (6 * width) + GPT3.vocabulary / (16 * GPT3.n_layers * width)
+        flops = 96 * sequences * length * GPT3.n_layers * width**2 * parts
+        found = flops / n / extrapolated(took, traced, micro_batches)
+        print(
+            f"GPT-3 175B, {n} A100, {dp}x8x12: {found / 1e12:.0f} Tflop/s a device, published {published / 1e12:.0f}: "
+            f"{found / published - 1:+.0%}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=len(ROWS))
     parser.add_argument("--titan", action="store_true")
+    parser.add_argument("--gpt3", action="store_true")
     options = parser.parse_args()
-    if options.titan:
-        titan()
+    if options.titan or options.gpt3:
+        titan() if options.titan else gpt3()
         return
     start = time.perf_counter()
     rows = [(row, plans_of(row)) for row in ROWS[: options.rows]]

@@ -87,7 +87,7 @@ def plan(
             graph's outermost lists of modules and the modules beside those. What ops outside of all modules read has to
             lie on one stage, so some graphs have no cut.
         schedules: the schedules of pipelines to try, with one stage a rank; by default ``"1F1B"``, ``"ZB-H1"`` and
-            ``"GPipe"``. Stages are cut for the first of them.
+            ``"GPipe"``. Stages are cut for 1F1B.
 
     Raises:
         ValueError: no layout fits in the memory (the smallest peak is named), a mesh is not of the cluster's size, or
