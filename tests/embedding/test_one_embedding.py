@@ -224,6 +224,54 @@ def test_gradients_of_several_lookups_and_backwards_are_one_update(tmp_path):
     np.testing.assert_array_equal(rows_of(embedding), before)
 
 
+@pytest.mark.parametrize("padding", [None, 3])
+@pytest.mark.parametrize(
+    ("n_kept", "loss_of"),
+    [
+        (1, lambda rows, weights: rows.sum()),
+        (6, lambda rows, weights: (rows.sum(1) * weights).sum()),
+        (1, lambda rows, weights: (rows.mean((0, 1)) * weights[0]).sum()),
+        (30, lambda rows, weights: (rows * weights[:, None]).sum()),
+    ],
+)
+def test_expanded_gradients_are_those_of_their_copies(tmp_path, n_kept, loss_of, padding):
+    rng = np.random.default_rng(0)
+    ids = oneflow.from_numpy(rng.integers(0, 12, (6, 5)))
+    weights = oneflow.from_numpy(rng.normal(size=(6, DIM)).astype(np.float32))
+    rows, norms, kept = [], [], []
+    for copied in (False, True):
+        embedding = make(tmp_path / str(copied), padding_idx=padding)
+        optimizer = oe.Optimizer(oneflow.optim.Adam(embedding.parameters(), lr=0.1), [embedding])
+        for _ in range(3):
+            optimizer.zero_grad()
+            found = embedding(ids)
+            if copied:
+                found.register_hook(lambda grad: grad.contiguous())
+            loss_of(found, weights).backward()
+            kept.append(sum(grad.numel() for _, grad, _ in embedding._pending))
+            norms.append(optimizer.clip_grad_norm_(0.5).item())
+            optimizer.step()
+        rows.append(rows_of(embedding, 12))
+    np.testing.assert_array_equal(*rows)
+    np.testing.assert_array_equal(norms[:3], norms[3:])
+    assert kept == [n_kept * DIM] * 3 + [ids.numel() * DIM] * 3
+
+
+def test_a_gradient_that_a_parameter_shares_is_clipped_once(tmp_path):
+    embedding = make(tmp_path, size_factor=1)
+    offset, ids = oneflow.nn.Parameter(oneflow.zeros(4, DIM)), oneflow.arange(4)
+    weights = oneflow.arange(4.0 * DIM).reshape(4, DIM)
+    sgd = oneflow.optim.SGD([offset, *embedding.parameters()], lr=1.0)
+    optimizer = oe.Optimizer(sgd, [embedding])
+    before = rows_of(embedding, 4)
+    ((embedding(ids) + offset) * weights).sum().backward()
+    optimizer.clip_grad_norm_(1.0)
+    optimizer.step()
+    want = weights.numpy() / np.sqrt(2 * (weights.numpy() ** 2).sum())
+    np.testing.assert_allclose(offset.detach().numpy(), -want, rtol=1e-5)
+    np.testing.assert_allclose(before - rows_of(embedding, 4), want, rtol=1e-4, atol=1e-6)
+
+
 def test_evaluation_inserts_nothing(tmp_path):
     embedding = make(tmp_path)
     with oneflow.no_grad():

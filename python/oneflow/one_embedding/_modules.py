@@ -64,6 +64,20 @@ class _Lookup(Function):
         return oneflow.zeros(ctx.shadow_sizes, dtype=ctx.shadow_dtype, device=grad.device), None, None
 
 
+def _without_repeats(grad: Tensor) -> tuple[Tensor, int]:
+    """The rows of a gradient without their repetitions, and how many positions that follow each other share each.
+
+    The gradient of a sum over positions is expanded: equal rows are the same memory, and copying them would cost as
+    much as looking them up.
+    """
+    size = 1
+    while grad.dim() > 1 and grad.numel() > 0 and grad.stride(-2) == 0:
+        size *= grad.shape[-2]
+        grad = grad.select(-2, 0)
+    # A tensor of its own: the optimizer clips and unscales it in place.
+    return (grad, 1) if size == 1 else (grad.clone(), size)
+
+
 def _commit_and_close(store: _EmbeddingStore) -> None:
     try:
         store.commit()
@@ -293,9 +307,13 @@ class Embedding(Module):
 
     def _keep_gradient(self, of: Prepared, grad: Tensor) -> None:
         """Keep the gradient of a lookup's result for the optimizer's step."""
-        rows = grad.detach().to(oneflow.float32).contiguous()
+        grad, bags = grad.detach(), of.bags
+        if of.exchange is None and bags is None:
+            grad, size = _without_repeats(grad)
+            bags = None if size == 1 else _EmbeddingBags(of.owned, None, False, size, None, False)
+        rows = grad.to(oneflow.float32).contiguous()
         if of.exchange is None:
-            self._pending.append((of.owned, rows, of.bags))
+            self._pending.append((of.owned, rows, bags))
             return
         for batch, part in of.exchange.gradients(rows, self.embedding_dim):
             self._pending.append((batch, part, None))
