@@ -1,5 +1,6 @@
 //! `cargo run --release -p oneflow-embedding --example speed`: nanoseconds a row of what a training step asks of a store whose
 //! rows are all in memory, for ids numbered from zero and for ids spread over 64 bits. Minima of 20 batches of 64 K ids.
+//! Arguments: numbers of weights a row, and `weights` for rows without Adam's state, of which no update is timed.
 
 use oneflow_embedding::{Bags, Batch, Config, Initializer, Options, Rule, Step, Store};
 use std::io::Write;
@@ -37,13 +38,15 @@ fn main() {
     };
     let adagrad = Rule::RowWiseAdagrad { eps: 1e-8, weight_decay: 0.0, initial: 0.0 };
     let dims: Vec<usize> = std::env::args().skip(1).filter_map(|d| d.parse().ok()).collect();
+    let has_state = !std::env::args().any(|arg| arg == "weights");
     let mut out = std::io::stdout().lock();
-    for (dim, is_hashed) in [(16, false), (16, true), (128, false), (128, true)] {
+    for (dim, is_hashed) in [16, 32, 128].into_iter().flat_map(|dim| [(dim, false), (dim, true)]) {
         if !dims.is_empty() && !dims.contains(&dim) {
             continue;
         }
         let tables = vec![vec![Initializer::Uniform { low: -0.1, high: 0.1 }]];
-        let config = Config { column_dims: vec![dim], state_width: 2 * dim, tables, seed: 0 };
+        let state_width = if has_state { 2 * dim } else { 0 };
+        let config = Config { column_dims: vec![dim], state_width, tables, seed: 0 };
         let mut store = Store::open(&folder, config, &Options::default()).expect("a new store");
         let id = |i: u64| if is_hashed { i.wrapping_mul(0x9E37_79B9_7F4A_7C15) } else { i };
         let at = Step { lr: 1e-3, step: 5, scale: 1.0 };
@@ -51,7 +54,11 @@ fn main() {
         for first in (0..N_ROWS).step_by(N_IDS) {
             let ids: Vec<u64> = (first..first + N_IDS as u64).map(id).collect();
             let batch = Batch::from_ids(ids, None, 1, None).expect("ids");
-            store.update(&batch, &grads, &adam, &at).expect("an update");
+            if has_state {
+                store.update(&batch, &grads, &adam, &at).expect("an update");
+            } else {
+                store.write(&batch, &grads).expect("rows");
+            }
         }
         let mut state = 1;
         let mut batch = || {
@@ -84,7 +91,7 @@ fn main() {
                 timed(|| store.update(&b, &grads, rule, &at).expect("an update"))
             })
         };
-        let (adam, adagrad) = (update(&adam), update(&adagrad));
+        let (adam, adagrad) = if has_state { (update(&adam), update(&adagrad)) } else { (f64::NAN, f64::NAN) };
         let kind = if is_hashed { "hashed" } else { "dense" };
         let _ = writeln!(
             out,

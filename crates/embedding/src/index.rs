@@ -119,18 +119,6 @@ impl Index {
         Some(bucket.numbers[bits.trailing_zeros() as usize])
     }
 
-    /// As `candidate`, in the second bucket alone: for keys that found the first one full.
-    #[inline(always)]
-    pub fn second_candidate(&self, hash: u64) -> Option<u32> {
-        let b = self.bucket_of(hash);
-        if self.buckets[b].n_passed == 0 {
-            return None;
-        }
-        let bucket = &self.buckets[(b + 1) & (self.buckets.len() - 1)];
-        let bits = bucket.matching(tag_of(hash));
-        (bits != 0).then(|| bucket.numbers[bits.trailing_zeros() as usize])
-    }
-
     /// All numbers.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.buckets.iter().flat_map(|b| (0..WAYS).filter(|w| b.tags[*w] != 0).map(|w| b.numbers[w]))

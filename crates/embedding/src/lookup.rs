@@ -12,17 +12,16 @@ use crate::store::{Store, check_numbers};
 use oneflow_base::Result;
 use oneflow_kernels_prim::{Register, Simd, WithSimd, dispatch, isa};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::PoisonError;
 
 /// Positions whose slots are found before their rows are read.
 const BLOCK: usize = 2048;
-/// Cache lines of rows that are asked for before they are read, about, and bounds of how many rows that are. A line of memory
-/// takes as long as some 30 others that are under way with it.
-const LINES_AHEAD: usize = 192;
-const LEAST_AHEAD: usize = 8;
-const MOST_AHEAD: usize = 160;
-/// Rows that are copied between two looks ahead.
-const AT_ONCE: usize = 8;
+/// Cache lines of rows that are asked for before they are read, about, and bounds of how many rows that are: those that the
+/// processor fetches at a time. They are asked for row by row, since more at once wait for each other.
+const LINES_AHEAD: usize = 128;
+const LEAST_AHEAD: usize = 4;
+const MOST_AHEAD: usize = 128;
 /// Positions of one bag that are added at a time.
 const MOST_OF_BAG: usize = 16;
 /// Results from here on are written past the caches, which they would fill.
@@ -37,48 +36,53 @@ struct Found<'a> {
     aside: &'a [f32],
     /// Numbers of a row that are looked up.
     n: usize,
-    /// Whether the rows' lines were asked for.
-    is_asked: bool,
 }
 
 impl<'a> Found<'a> {
     /// The addresses of the rows of some slots, for as long as nothing changes the rows.
     #[inline(always)]
     fn addresses(&'a self, slots: &[u32]) -> Addresses<'a> {
+        let (starts, aside, n) = (self.rows.starts(), self.aside.as_ptr(), self.n);
         let address = |slot: &u32| match *slot {
             NO_KEY => std::ptr::null(),
-            slot if slot & ASIDE == 0 => self.rows.values(slot)[..self.n].as_ptr(),
-            slot => self.aside[(slot & !ASIDE) as usize * self.n..][..self.n].as_ptr(),
+            slot if slot & ASIDE == 0 => starts.of(slot),
+            slot => aside.wrapping_add((slot & !ASIDE) as usize * n),
         };
-        let n_lines = if self.is_asked { 0 } else { self.rows.lines(self.n) };
-        let n_ahead = (LINES_AHEAD / n_lines.max(1)).clamp(LEAST_AHEAD, MOST_AHEAD);
-        Addresses { of: slots.iter().map(address).collect(), n_asked: 0, n_ahead, n_lines, rows: PhantomData }
+        let n_ahead = (LINES_AHEAD / self.rows.lines(n)).clamp(LEAST_AHEAD, MOST_AHEAD);
+        let mut of = Vec::with_capacity(slots.len() + n_ahead);
+        of.extend(slots.iter().map(address));
+        let is_any_padding = slots.iter().fold(false, |any, slot| any | (*slot == NO_KEY));
+        // What is asked for behind the last row.
+        of.resize(slots.len() + n_ahead, of.last().copied().unwrap_or_default());
+        let first = &of[..n_ahead.min(slots.len())];
+        first.iter().for_each(|row| (0..n).step_by(LINE).for_each(|at| prefetch_at(row.wrapping_add(at))));
+        Addresses { of, n_ahead, is_any_padding, are_whole_lines: self.rows.are_whole_lines(), rows: PhantomData }
     }
 }
 
-/// Where the rows of a block are: `n` numbers each, or null for padding. They are asked for in turn, a few before each that is read.
+/// Where the rows of a block are: `n` numbers each, or null for padding, and `n_ahead` addresses more. The first `n_ahead` rows
+/// have been asked for.
 struct Addresses<'a> {
     of: Vec<*const f32>,
-    n_asked: usize,
     n_ahead: usize,
-    n_lines: usize,
+    is_any_padding: bool,
+    /// Whether a row begins with a cache line.
+    are_whole_lines: bool,
     rows: PhantomData<&'a [f32]>,
 }
 
 impl Addresses<'_> {
-    /// The first `n` rows of the block are read next, and those before them were.
+    /// Asks for `n` numbers from `at` on of the row that is read `n_ahead` rows after row `i`. Each kernel asks for what it reads
+    /// in turn: with few instructions between its rows, the processor looks further ahead by itself too.
     #[inline(always)]
-    fn before_reading(&mut self, n: usize) {
-        let end = self.of.len().min(n + self.n_ahead);
-        if end <= self.n_asked {
-            return;
+    fn ask_ahead(&self, i: usize, at: usize, n: usize) {
+        let row = self.of[i + self.n_ahead].wrapping_add(at);
+        for line in 0..n.div_ceil(LINE) {
+            prefetch_at(row.wrapping_add(line * LINE));
         }
-        for row in &self.of[self.n_asked..end] {
-            for line in 0..self.n_lines {
-                prefetch_at(row.wrapping_add(line * LINE));
-            }
+        if !self.are_whole_lines {
+            prefetch_at(row.wrapping_add(n));
         }
-        self.n_asked = end;
     }
 }
 
@@ -150,14 +154,7 @@ impl Store {
         f: &mut impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<usize> {
         self.readers.check_process()?;
-        let found = Found { rows: &self.rows, aside: &[], n, is_asked: false };
-        if let Some((table, ids)) = batch.plain_ids() {
-            let asked = Found { is_asked: true, ..found };
-            let n_found = self.slots.each_hashed(table, ids, n, &self.rows, |first, slots| f(&asked, first, slots));
-            if let Some(n_found) = n_found {
-                return Ok(n_found);
-            }
-        }
+        let found = Found { rows: &self.rows, aside: &[], n };
         let mut slots = Vec::with_capacity(BLOCK);
         for first in (0..batch.len()).step_by(BLOCK) {
             slots.clear();
@@ -165,12 +162,12 @@ impl Store {
             // A table that is not there has no array and no entry: its rows are found missing.
             let is_plain = batch.plain_ids().is_some_and(|(table, ids)| {
                 let (ids, rest) = ids[first..].split_at(n_block);
-                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &mut slots)
+                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &self.rows, &mut slots)
             });
             if !is_plain {
                 self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
             }
-            if slots.contains(&ABSENT) {
+            if any_absent(&slots) {
                 return Ok(first);
             }
             f(&found, first, &slots);
@@ -201,8 +198,7 @@ impl Store {
             if slots[known..].contains(&ABSENT) {
                 break;
             }
-            first =
-                emit(&Found { rows: &self.rows, aside: &[], n, is_asked: false }, batch.inverse(), first, &slots, f);
+            first = emit(&Found { rows: &self.rows, aside: &[], n }, batch.inverse(), first, &slots, f);
         }
         let known = slots.len();
         self.find(&keys[known..], 0, &mut slots);
@@ -227,7 +223,7 @@ impl Store {
             *batch.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
         let aside = if any_missing { self.read_aside(keys, &mut slots, n)? } else { Vec::new() };
-        emit(&Found { rows: &self.rows, aside: &aside, n, is_asked: false }, batch.inverse(), first, &slots, f);
+        emit(&Found { rows: &self.rows, aside: &aside, n }, batch.inverse(), first, &slots, f);
         Ok(())
     }
 
@@ -285,6 +281,11 @@ fn emit(
     first
 }
 
+/// Looks at all slots, which is faster than to stop at the first.
+fn any_absent(slots: &[u32]) -> bool {
+    slots.iter().fold(false, |any, slot| any | (*slot == ABSENT))
+}
+
 /// Copies the rows of a block of positions.
 struct CopyRows<'a> {
     found: &'a Found<'a>,
@@ -300,31 +301,55 @@ impl WithSimd for CopyRows<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let CopyRows { found, slots, out, streams } = self;
-        let (n, width) = (found.n, S::F32::WIDTH);
-        let is_whole = n.is_multiple_of(width);
-        let streams = streams && is_whole && out.as_ptr().addr().is_multiple_of(size_of::<S::F32>());
-        let mut rows = found.addresses(slots);
+        let (n, w) = (found.n, S::F32::WIDTH);
+        let streams = streams && n.is_multiple_of(w) && out.as_ptr().addr().is_multiple_of(size_of::<S::F32>());
+        let rows = found.addresses(slots);
+        if streams { rows.copy_all::<S, true>(n, out) } else { rows.copy_all::<S, false>(n, out) }
+    }
+}
+
+impl Addresses<'_> {
+    #[inline(always)]
+    fn copy_all<S: Simd, const STREAM: bool>(&self, n: usize, out: &mut [f32]) {
+        let w = S::F32::WIDTH;
+        match n {
+            _ if n == w => self.copy::<S, 1, STREAM>(n, out),
+            _ if n == 2 * w => self.copy::<S, 2, STREAM>(n, out),
+            _ if n.is_multiple_of(8 * w) => self.copy::<S, 8, STREAM>(n, out),
+            _ => self.copy::<S, 4, STREAM>(n, out),
+        }
+    }
+
+    /// Copies `R` registers at a time, and what is left of a row by itself. `STREAM`: past the caches.
+    #[inline(always)]
+    fn copy<S: Simd, const R: usize, const STREAM: bool>(&self, n: usize, out: &mut [f32]) {
+        let w = S::F32::WIDTH;
         for (i, out) in out.chunks_exact_mut(n).enumerate() {
-            if i % AT_ONCE == 0 {
-                rows.before_reading(i + AT_ONCE);
+            let row = self.of[i];
+            let mut at = 0;
+            while n - at >= R * w {
+                self.ask_ahead(i, at, R * w);
+                if !row.is_null() {
+                    for r in 0..R {
+                        // SAFETY: both have as many numbers as a register. The output begins at a multiple of its size where
+                        // rows are written past the caches.
+                        unsafe {
+                            let numbers = S::F32::load(row.add(at + r * w));
+                            let to = out.as_mut_ptr().add(at + r * w);
+                            if STREAM { numbers.stream(to) } else { numbers.store(to) }
+                        }
+                    }
+                }
+                at += R * w;
             }
-            let row = rows.of[i];
+            if at < n {
+                self.ask_ahead(i, at, n - at);
+            }
             if row.is_null() {
                 out.fill(0.0);
-                continue;
-            }
-            if !is_whole {
+            } else if at < n {
                 // SAFETY: `n` numbers lie behind an address.
-                out.copy_from_slice(unsafe { std::slice::from_raw_parts(row, n) });
-                continue;
-            }
-            for (r, out) in out.chunks_exact_mut(width).enumerate() {
-                // SAFETY: both have as many numbers as a register. The output begins at a multiple of its size where rows are
-                // written past the caches.
-                unsafe {
-                    let row = S::F32::load(row.add(r * width));
-                    if streams { row.stream(out.as_mut_ptr()) } else { row.store(out.as_mut_ptr()) }
-                }
+                out[at..].copy_from_slice(unsafe { std::slice::from_raw_parts(row.add(at), n - at) });
             }
         }
     }
@@ -346,38 +371,26 @@ impl WithSimd for AddRows<'_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let AddRows { found, slots, bags, first, out } = self;
-        let (n, w) = (found.n, S::F32::WIDTH);
-        let mut rows = found.addresses(slots);
+        let n = found.n;
+        let rows = found.addresses(slots);
+        let is_plain = bags.factors.is_none() && !rows.is_any_padding;
         let mut start = 0;
         let mut bag = bags.ends.partition_point(|end| *end as usize <= first);
         while start < slots.len() {
             let (begin, end) = (bag.checked_sub(1).map_or(0, |b| bags.ends[b]) as usize, bags.ends[bag] as usize);
             let stop = slots.len().min(end - first).min(start + MOST_OF_BAG);
-            rows.before_reading(stop);
             let run = Run {
-                rows: &rows.of[start..stop],
-                factors: bags.factors.map(|f| &f[first + start..first + stop]),
+                rows: &rows,
+                positions: start..stop,
+                factors: bags.factors.map(|f| &f[first..]),
                 is_first: begin == first + start,
             };
             let to = &mut out[bag * n..(bag + 1) * n];
-            let mut at = 0;
-            while n - at >= 8 * w {
-                run.add::<S, 8>(at, to);
-                at += 8 * w;
+            if is_plain {
+                run.add_all::<S, true>(to)
+            } else {
+                run.add_all::<S, false>(to)
             }
-            if n - at >= 4 * w {
-                run.add::<S, 4>(at, to);
-                at += 4 * w;
-            }
-            if n - at >= 2 * w {
-                run.add::<S, 2>(at, to);
-                at += 2 * w;
-            }
-            if n - at >= w {
-                run.add::<S, 1>(at, to);
-                at += w;
-            }
-            run.add_rest(at, to);
             start = stop;
             while bag < bags.ends.len() && bags.ends[bag] as usize <= first + start {
                 bag += 1;
@@ -388,17 +401,42 @@ impl WithSimd for AddRows<'_> {
 
 /// Positions of one bag that follow each other.
 struct Run<'a> {
-    /// Addresses of rows, or null; the numbers that are added lie behind them.
-    rows: &'a [*const f32],
+    rows: &'a Addresses<'a>,
+    /// In their block, as those of the factors.
+    positions: Range<usize>,
     factors: Option<&'a [f32]>,
     /// Whether the bag begins with them: its sum has not been written yet.
     is_first: bool,
 }
 
 impl Run<'_> {
+    /// Adds the rows to `to`. `PLAIN`: none is padding, and there are no factors.
+    #[inline(always)]
+    fn add_all<S: Simd, const PLAIN: bool>(&self, to: &mut [f32]) {
+        let (n, w) = (to.len(), S::F32::WIDTH);
+        let mut at = 0;
+        while n - at >= 8 * w {
+            self.add::<S, 8, PLAIN>(at, to);
+            at += 8 * w;
+        }
+        if n - at >= 4 * w {
+            self.add::<S, 4, PLAIN>(at, to);
+            at += 4 * w;
+        }
+        if n - at >= 2 * w {
+            self.add::<S, 2, PLAIN>(at, to);
+            at += 2 * w;
+        }
+        if n - at >= w {
+            self.add::<S, 1, PLAIN>(at, to);
+            at += w;
+        }
+        self.add_rest(at, to);
+    }
+
     /// Adds `R` registers of each row, from the number `at` on.
     #[inline(always)]
-    fn add<S: Simd, const R: usize>(&self, at: usize, to: &mut [f32]) {
+    fn add<S: Simd, const R: usize, const PLAIN: bool>(&self, at: usize, to: &mut [f32]) {
         let w = S::F32::WIDTH;
         let to = &mut to[at..at + R * w];
         let mut sums = [S::F32::all_of(0.0); R];
@@ -406,8 +444,13 @@ impl Run<'_> {
             // SAFETY: `R` registers lie behind each of these addresses.
             sums = std::array::from_fn(|r| unsafe { S::F32::load(to.as_ptr().add(r * w)) });
         }
-        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| !row.is_null()) {
-            let factor = self.factors.map(|f| S::F32::all_of(f[i]));
+        for i in self.positions.clone() {
+            self.rows.ask_ahead(i, at, R * w);
+            let row = self.rows.of[i];
+            if !PLAIN && row.is_null() {
+                continue;
+            }
+            let factor = if PLAIN { None } else { self.factors.map(|f| S::F32::all_of(f[i])) };
             for (r, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: a row has as many numbers as its bag's sum, of which these are some.
                 let numbers = unsafe { S::F32::load(row.add(at + r * w)) };
@@ -428,7 +471,12 @@ impl Run<'_> {
         if self.is_first {
             to[at..].fill(0.0);
         }
-        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| !row.is_null()) {
+        for i in self.positions.clone() {
+            self.rows.ask_ahead(i, at, to.len() - at);
+            let row = self.rows.of[i];
+            if row.is_null() {
+                continue;
+            }
             let factor = self.factors.map_or(1.0, |f| f[i]);
             // SAFETY: as in `add`.
             let row = unsafe { std::slice::from_raw_parts(row.add(at), to.len() - at) };

@@ -164,6 +164,12 @@ impl Rows {
         floats_mut(&mut self.chunks[chunk].words_mut()[start..start + self.width])
     }
 
+    /// Where rows begin, for many of them.
+    #[inline(always)]
+    pub fn starts(&self) -> Starts<'_> {
+        Starts { chunks: &self.chunks, stride: self.stride, shift: self.shift }
+    }
+
     /// Exchanges the rows of two different slots, with their flags.
     pub fn swap(&mut self, a: u32, b: u32) {
         let ((chunk_a, row_a), (chunk_b, row_b)) = (self.at(a), self.at(b));
@@ -225,6 +231,11 @@ impl Rows {
         (n.div_ceil(LINE) + !self.stride.is_multiple_of(LINE) as usize).min(MOST_LINES)
     }
 
+    /// Returns true if each row begins with a cache line.
+    pub fn are_whole_lines(&self) -> bool {
+        self.stride.is_multiple_of(LINE)
+    }
+
     /// Asks for the first `n` numbers of a row that is read soon.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, n: usize) {
@@ -246,6 +257,30 @@ impl Rows {
         prefetch(&self.words(slot)[0]);
         prefetch(&self.flags[slot as usize]);
         self.prefetch(slot, n);
+    }
+}
+
+/// The places of rows in memory.
+#[derive(Clone, Copy)]
+pub struct Starts<'a> {
+    chunks: &'a [Chunk],
+    stride: usize,
+    shift: u32,
+}
+
+impl Starts<'_> {
+    /// The address of the numbers of a row that is in its slot.
+    #[inline(always)]
+    pub fn of(self, slot: u32) -> *const f32 {
+        let (chunk, row) = (slot as usize >> self.shift, slot as usize & ((1 << self.shift) - 1));
+        self.chunks[chunk].words().as_ptr().wrapping_add(row * self.stride).cast()
+    }
+
+    /// The address of its id.
+    #[inline(always)]
+    pub fn id(self, slot: u32) -> *const u32 {
+        let (chunk, row) = (slot as usize >> self.shift, slot as usize & ((1 << self.shift) - 1));
+        self.chunks[chunk].words().as_ptr().wrapping_add((self.stride << self.shift) + row * ID)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::batch::{Key, mix};
 use crate::index::Index;
-use crate::lines::prefetch;
+use crate::lines::{prefetch, prefetch_at};
 use crate::rows::Rows;
 use std::ops::Range;
 
@@ -19,9 +19,6 @@ pub const NO_KEY: u32 = u32::MAX - 1;
 /// Keys that go through a step together, and room for those between their steps.
 const GROUP: usize = 64;
 const RING: usize = 4 * GROUP;
-/// Groups whose rows are used at once are smaller where rows are large: cache lines that they ask for, about.
-const LINES_AHEAD: usize = 144;
-const LEAST_GROUP: usize = 16;
 /// The least and the greatest number of ids of an array, as powers of two.
 const LEAST_BITS: usize = 10;
 const MOST_BITS: usize = 32;
@@ -96,14 +93,34 @@ impl Table {
         self.index.candidate(hash, ask).inspect(|slot| ask(*slot)).unwrap_or(ABSENT)
     }
 
-    /// The same where the bucket of a hash had none: one that went on to the next bucket when it came.
-    #[inline(always)]
-    fn second_candidate(&self, hash: u64, n: usize, rows: &Rows) -> u32 {
-        let second = self.index.second_candidate(hash).inspect(|slot| {
-            rows.prefetch_id(*slot);
-            rows.prefetch(*slot, n);
+    /// As `Slots::find` for a table without an array.
+    fn find_hashed(&self, ids: &[u64], rows: &Rows, slots: &mut Vec<u32>) {
+        let known = slots.len();
+        slots.resize(known + ids.len(), ABSENT);
+        let (found, heads) = (&mut slots[known..], rows.starts());
+        let mut hashes = [0u64; RING];
+        // Groups begin at multiples of their size, as the ring does.
+        let of_ring = |range: &Range<usize>| range.start % RING..range.start % RING + range.len();
+        in_steps(ids.len(), |step, range| match step {
+            Step::Ask => {
+                for (hash, id) in hashes[of_ring(&range)].iter_mut().zip(&ids[range]) {
+                    *hash = mix(*id);
+                    self.index.prefetch(*hash);
+                }
+            }
+            Step::Guess => {
+                let ask = |slot| prefetch_at(heads.id(slot));
+                for (slot, hash) in found[range.clone()].iter_mut().zip(&hashes[of_ring(&range)]) {
+                    *slot = self.index.candidate(*hash, ask).inspect(|slot| ask(*slot)).unwrap_or(ABSENT);
+                }
+            }
+            Step::Check => {
+                let keys = ids[range.clone()].iter().zip(&hashes[of_ring(&range)]);
+                for (slot, (id, hash)) in found[range].iter_mut().zip(keys) {
+                    *slot = self.checked(*id, *hash, *slot, rows);
+                }
+            }
         });
-        second.unwrap_or(ABSENT)
     }
 
     /// The slot of an id whose row is probably the candidate.
@@ -188,15 +205,22 @@ impl Slots {
         }
     }
 
-    /// As `find` for ids of one table, if all of them are positions of its array. Returns false, and appends nothing, if not.
-    /// `following` are ids that are found next.
-    pub fn find_ids(&self, table: u32, ids: &[u64], following: &[u64], slots: &mut Vec<u32>) -> bool {
+    /// As `find` for ids of one table, if all of them are positions of its array or it has none. Returns false, and appends
+    /// nothing, if not. `following` are ids that are found next.
+    pub fn find_ids(&self, table: u32, ids: &[u64], following: &[u64], rows: &Rows, slots: &mut Vec<u32>) -> bool {
         let Some(table) = self.tables.get(table as usize) else { return false };
-        if ids.iter().fold(true, |all, id| all & (*id < table.n_placed as u64)) {
+        // The highest bit of these is set for an id of 2^63 and more, and for one that is greater than the last.
+        if let Some(last) = (table.n_placed as u64).checked_sub(1)
+            && ids.iter().fold(0, |bits, id| bits | id | last.wrapping_sub(*id)) >> 63 == 0
+        {
             slots.extend(ids.iter().map(|id| *id as u32));
             return true;
         }
         let dense = &table.dense[..];
+        if dense.is_empty() {
+            table.find_hashed(ids, rows, slots);
+            return true;
+        }
         if ids.iter().any(|id| *id >= dense.len() as u64) {
             return false;
         }
@@ -205,53 +229,6 @@ impl Slots {
         }
         slots.extend(ids.iter().map(|id| dense[*id as usize]));
         true
-    }
-
-    /// Finds ids of a table without an array in groups, and asks for the first `n` numbers of their rows on the way. Calls `f`
-    /// with the number of the first id of each group and the slots, up to a group with an absent row; returns how many ids
-    /// that were. None if the table has an array.
-    pub fn each_hashed(
-        &self,
-        table: u32,
-        ids: &[u64],
-        n: usize,
-        rows: &Rows,
-        mut f: impl FnMut(usize, &[u32]),
-    ) -> Option<usize> {
-        let table = self.tables.get(table as usize).filter(|t| t.dense.is_empty())?;
-        let size = (LINES_AHEAD / (2 + rows.lines(n))).clamp(LEAST_GROUP, GROUP);
-        let group = |first: usize| first..ids.len().min(first + size);
-        let (mut hashes, mut candidates, mut slots) = ([0u64; RING], [ABSENT; RING], [ABSENT; GROUP]);
-        for first in (0..ids.len() + 3 * size).step_by(size) {
-            for k in group(first) {
-                hashes[k % RING] = mix(ids[k]);
-                table.index.prefetch(hashes[k % RING]);
-            }
-            if let Some(first) = first.checked_sub(size) {
-                for k in group(first) {
-                    candidates[k % RING] = table.candidate(hashes[k % RING], n, rows);
-                }
-            }
-            if let Some(first) = first.checked_sub(2 * size) {
-                for k in group(first).map(|k| k % RING) {
-                    if candidates[k] == ABSENT {
-                        candidates[k] = table.second_candidate(hashes[k], n, rows);
-                    }
-                }
-            }
-            if let Some(first) = first.checked_sub(3 * size) {
-                let group = group(first);
-                let found = &mut slots[..group.len()];
-                for (slot, k) in found.iter_mut().zip(group) {
-                    *slot = table.checked(ids[k], hashes[k % RING], candidates[k % RING], rows);
-                }
-                if found.contains(&ABSENT) {
-                    return Some(first);
-                }
-                f(first, found);
-            }
-        }
-        Some(ids.len())
     }
 
     /// Appends the slot of each key, `ABSENT` or `NO_KEY`, and asks for the first `n` numbers of each row. Groups of
@@ -381,27 +358,18 @@ mod tests {
             assert_eq!(found, want.collect::<Vec<_>>());
             found.clear();
             let n = slots.tables[1].dense.len() as u64;
-            assert!(!slots.find_ids(1, &[0, 5, n], &[n], &mut found) && found.is_empty());
+            let is_hashed = n == 0;
+            assert_eq!(slots.find_ids(1, &[0, 5, n], &[n], &rows, &mut found), is_hashed);
+            assert_eq!(found.len(), if is_hashed { 3 } else { 0 });
+            found.clear();
             let of_one_table: Vec<u64> =
                 map.keys().filter(|k| k.table == 1 && (n == 0 || k.id < n)).map(|k| k.id).collect();
             let ids: Vec<u64> = [0, 5, 8, 5].into_iter().chain(of_one_table).collect();
+            assert!(ids.len() > 1000);
             let want = ids.iter().map(|id| map.get(&Key { table: 1, id: *id }).copied().unwrap_or(ABSENT));
             let want: Vec<u32> = want.collect();
-            let (is_hashed, present) = (n == 0, want.iter().rposition(|slot| *slot == ABSENT).unwrap_or(0) + 1);
-            assert_eq!(slots.find_ids(1, &ids, &[1, n], &mut found), !is_hashed);
-            let mut append = |first: usize, slots: &[u32]| {
-                assert_eq!(first, found.len());
-                found.extend(slots);
-            };
-            let stopped = slots.each_hashed(1, &ids, 1, &rows, &mut append);
-            // The first group holds ids that are absent; behind them all are there.
-            assert_eq!(stopped, is_hashed.then_some(0));
-            if is_hashed {
-                assert!(present < 10 && ids.len() > 1000);
-                let n_found = slots.each_hashed(1, &ids[present..], 1, &rows, &mut append);
-                assert_eq!(n_found, Some(ids.len() - present));
-            }
-            assert_eq!(found, want[if is_hashed { present } else { 0 }..]);
+            assert!(slots.find_ids(1, &ids, &[1, n], &rows, &mut found));
+            assert_eq!(found, want);
         }
     }
 }
