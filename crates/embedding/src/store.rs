@@ -216,7 +216,7 @@ impl Store {
         let rule = rule.at(*at);
         let lines = dim.div_ceil(LINE).min(MOST_LINES);
         let ahead = (LINES_AHEAD / lines).max(1);
-        self.in_pieces(keys, found, n, |store, k, slot| {
+        self.in_pieces(keys, found, n, false, |store, k, slot, next| {
             let k = admitted.as_ref().map_or(k, |a| a[k] as usize);
             // A key's positions may be anywhere, so no processor guesses which gradient comes next.
             for p in batch.positions_behind(k, ahead) {
@@ -232,8 +232,9 @@ impl Store {
                 }
             };
             let last = store.rows.count(slot, step, positions.len() as u32);
+            let next = next.map_or(std::ptr::null(), |next| store.rows.starts().of(next));
             let (w, state) = store.rows.values_mut(slot).split_at_mut(dim);
-            rule.apply(w, state, grad, last);
+            rule.apply(w, state, grad, last, next);
         })
     }
 
@@ -276,7 +277,7 @@ impl Store {
         self.check_tables(&rows.keys)?;
         self.bound_memory()?;
         let batch = Batch::new(rows.keys.iter().map(|k| Some(*k)))?;
-        self.in_pieces(batch.keys(), None, width, |store, k, slot| {
+        self.in_pieces(batch.keys(), None, width, true, |store, k, slot, _| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot).copy_from_slice(&rows.values[p * width..(p + 1) * width]);
@@ -298,7 +299,7 @@ impl Store {
         }
         self.check_tables(batch.keys())?;
         self.bound_memory()?;
-        self.in_pieces(batch.keys(), None, n, |store, k, slot| {
+        self.in_pieces(batch.keys(), None, n, true, |store, k, slot, _| {
             let Some(&p) = batch.positions_of(k).last() else { return };
             let p = p as usize;
             store.rows.values_mut(slot)[..n].copy_from_slice(&values[p * n..(p + 1) * n]);
@@ -388,13 +389,15 @@ impl Store {
 
     /// Brings rows into memory, a piece at a time, and calls `f` with each key's number and slot. They are then newer than
     /// on disk.
-    /// `found` are slots of the keys that are known to be right, or `ABSENT`; `f` uses the first `n` numbers of a row.
+    /// `found` are slots of the keys that are known to be right, or `ABSENT`; `f` uses the first `n` numbers of a row. It is told
+    /// the slot of a row that comes some calls later; without `asks` it asks for its numbers by itself.
     fn in_pieces(
         &mut self,
         keys: &[Key],
         found: Option<Vec<u32>>,
         n: usize,
-        mut f: impl FnMut(&mut Store, usize, u32),
+        asks: bool,
+        mut f: impl FnMut(&mut Store, usize, u32, Option<u32>),
     ) -> Result<()> {
         let piece = self.piece();
         let mut slots = found.filter(|f| f.len() == keys.len() && f.len() <= piece).unwrap_or_default();
@@ -406,10 +409,11 @@ impl Store {
                 _ => e.context(format!("after the first {} of {} rows: ", i * piece, keys.len())),
             })?;
             for (k, &slot) in slots.iter().enumerate() {
-                if let Some(&next) = slots.get(k + ahead) {
-                    self.rows.prefetch_to_update(next, n);
+                let next = slots.get(k + ahead).copied();
+                if let Some(next) = next {
+                    self.rows.prefetch_to_update(next, if asks { n } else { 0 });
                 }
-                f(self, i * piece + k, slot);
+                f(self, i * piece + k, slot, next);
                 self.make_dirty(slot);
             }
             slots.clear();
