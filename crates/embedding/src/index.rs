@@ -66,57 +66,28 @@ impl Index {
         self.buckets.len() * size_of::<Bucket>()
     }
 
+    /// What lookups read.
+    #[inline(always)]
+    pub fn view(&self) -> View<'_> {
+        View { buckets: &self.buckets }
+    }
     #[inline(always)]
     fn bucket_of(&self, hash: u64) -> usize {
-        // The number of buckets is a power of two.
-        hash as usize & (self.buckets.len() - 1)
+        self.view().bucket_of(hash)
     }
-
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(&self.buckets[self.bucket_of(hash)]);
+        self.view().prefetch(hash);
     }
-
-    /// The number of the key for which `is_it` returns true.
+    /// As `View::find`.
     #[inline]
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let (mut b, tag) = (self.bucket_of(hash), tag_of(hash));
-        for _ in 0..self.buckets.len() {
-            let bucket = &self.buckets[b];
-            let mut bits = bucket.matching(tag);
-            while bits != 0 {
-                let number = bucket.numbers[bits.trailing_zeros() as usize];
-                if is_it(number) {
-                    return Some(number);
-                }
-                bits &= bits - 1;
-            }
-            if bucket.n_passed == 0 {
-                return None;
-            }
-            b = (b + 1) & (self.buckets.len() - 1);
-        }
-        None
+    pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.view().find(hash, is_it)
     }
-
-    /// The first number that may be this key's; None if `find` finds nothing in its first bucket. Asks for what `find` reads if
-    /// it is not this one: `ask` is called with the next number, or the next bucket is asked for.
+    /// As `View::candidate`.
     #[inline(always)]
     pub fn candidate(&self, hash: u64, ask: impl FnOnce(u32)) -> Option<u32> {
-        let b = self.bucket_of(hash);
-        let bucket = &self.buckets[b];
-        let bits = bucket.matching(tag_of(hash));
-        if bits == 0 {
-            if bucket.n_passed != 0 {
-                prefetch(&self.buckets[(b + 1) & (self.buckets.len() - 1)]);
-            }
-            return None;
-        }
-        let rest = bits & (bits - 1);
-        if rest != 0 {
-            ask(bucket.numbers[rest.trailing_zeros() as usize]);
-        }
-        Some(bucket.numbers[bits.trailing_zeros() as usize])
+        self.view().candidate(hash, ask)
     }
 
     /// All numbers.
@@ -206,6 +177,67 @@ impl Index {
             }
         }
         false
+    }
+}
+
+/// The buckets of an index, to be copied where many keys are looked for.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    buckets: &'a [Bucket],
+}
+
+impl View<'_> {
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> usize {
+        // The number of buckets is a power of two.
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(&self.buckets[self.bucket_of(hash)]);
+    }
+
+    /// The number of the key for which `is_it` returns true.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let (mut b, tag) = (self.bucket_of(hash), tag_of(hash));
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[b];
+            let mut bits = bucket.matching(tag);
+            while bits != 0 {
+                let number = bucket.numbers[bits.trailing_zeros() as usize];
+                if is_it(number) {
+                    return Some(number);
+                }
+                bits &= bits - 1;
+            }
+            if bucket.n_passed == 0 {
+                return None;
+            }
+            b = (b + 1) & (self.buckets.len() - 1);
+        }
+        None
+    }
+
+    /// The first number that may be this key's; None if `find` finds nothing in its first bucket. Asks for what `find` reads if
+    /// it is not this one: `ask` is called with the next number, or the next bucket is asked for.
+    #[inline(always)]
+    pub fn candidate(&self, hash: u64, ask: impl FnOnce(u32)) -> Option<u32> {
+        let b = self.bucket_of(hash);
+        let bucket = &self.buckets[b];
+        let bits = bucket.matching(tag_of(hash));
+        if bits == 0 {
+            if bucket.n_passed != 0 {
+                prefetch(&self.buckets[(b + 1) & (self.buckets.len() - 1)]);
+            }
+            return None;
+        }
+        let rest = bits & (bits - 1);
+        if rest != 0 {
+            ask(bucket.numbers[rest.trailing_zeros() as usize]);
+        }
+        Some(bucket.numbers[bits.trailing_zeros() as usize])
     }
 }
 

@@ -167,7 +167,8 @@ impl Rows {
     /// Where rows begin, for many of them.
     #[inline(always)]
     pub fn starts(&self) -> Starts<'_> {
-        Starts { chunks: &self.chunks, stride: self.stride, shift: self.shift }
+        let (mask, ids) = ((1 << self.shift) - 1, self.ids());
+        Starts { chunks: &self.chunks, stride: self.stride, shift: self.shift, mask, ids }
     }
 
     /// Exchanges the rows of two different slots, with their flags.
@@ -260,27 +261,45 @@ impl Rows {
     }
 }
 
-/// The places of rows in memory.
+/// The places of rows in memory, with what is the same for all of them.
 #[derive(Clone, Copy)]
 pub struct Starts<'a> {
     chunks: &'a [Chunk],
     stride: usize,
     shift: u32,
+    /// Of a row's number in its chunk.
+    mask: usize,
+    /// Where ids begin in a chunk.
+    ids: usize,
 }
 
 impl Starts<'_> {
-    /// The address of the numbers of a row that is in its slot.
+    /// The words of a row's chunk, and its number there.
     #[inline(always)]
-    pub fn of(self, slot: u32) -> *const f32 {
-        let (chunk, row) = (slot as usize >> self.shift, slot as usize & ((1 << self.shift) - 1));
-        self.chunks[chunk].words().as_ptr().wrapping_add(row * self.stride).cast()
+    fn at(&self, slot: u32) -> (&[u32], usize) {
+        (self.chunks[slot as usize >> self.shift].words(), slot as usize & self.mask)
     }
 
-    /// The address of its id.
+    /// The address of the numbers of a row that is in its slot.
     #[inline(always)]
-    pub fn id(self, slot: u32) -> *const u32 {
-        let (chunk, row) = (slot as usize >> self.shift, slot as usize & ((1 << self.shift) - 1));
-        self.chunks[chunk].words().as_ptr().wrapping_add((self.stride << self.shift) + row * ID)
+    pub fn of(&self, slot: u32) -> *const f32 {
+        let (words, row) = self.at(slot);
+        words.as_ptr().wrapping_add(row * self.stride).cast()
+    }
+
+    #[inline(always)]
+    pub fn id(&self, slot: u32) -> u64 {
+        let (words, row) = self.at(slot);
+        let start = self.ids + row * ID;
+        let id = &words[start..start + ID];
+        id[0] as u64 | (id[1] as u64) << 32
+    }
+
+    /// Asks for the id of a row.
+    #[inline(always)]
+    pub fn prefetch_id(&self, slot: u32) {
+        let (words, row) = self.at(slot);
+        prefetch_at(words.as_ptr().wrapping_add(self.ids + row * ID));
     }
 }
 

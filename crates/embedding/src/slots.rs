@@ -8,7 +8,7 @@
 
 use crate::batch::{Key, mix};
 use crate::index::Index;
-use crate::lines::{prefetch, prefetch_at};
+use crate::lines::prefetch;
 use crate::rows::Rows;
 use std::ops::Range;
 
@@ -101,23 +101,29 @@ impl Table {
         let mut hashes = [0u64; RING];
         // Groups begin at multiples of their size, as the ring does.
         let of_ring = |range: &Range<usize>| range.start % RING..range.start % RING + range.len();
-        in_steps(ids.len(), |step, range| match step {
-            Step::Ask => {
-                for (hash, id) in hashes[of_ring(&range)].iter_mut().zip(&ids[range]) {
-                    *hash = mix(*id);
-                    self.index.prefetch(*hash);
+        in_steps(ids.len(), |step, range| {
+            // Copies of this step's own, which need not be read again for each id.
+            let (index, heads) = (self.index.view(), heads);
+            match step {
+                Step::Ask => {
+                    for (hash, id) in hashes[of_ring(&range)].iter_mut().zip(&ids[range]) {
+                        *hash = mix(*id);
+                        index.prefetch(*hash);
+                    }
                 }
-            }
-            Step::Guess => {
-                let ask = |slot| prefetch_at(heads.id(slot));
-                for (slot, hash) in found[range.clone()].iter_mut().zip(&hashes[of_ring(&range)]) {
-                    *slot = self.index.candidate(*hash, ask).inspect(|slot| ask(*slot)).unwrap_or(ABSENT);
+                Step::Guess => {
+                    let ask = |slot| heads.prefetch_id(slot);
+                    for (slot, hash) in found[range.clone()].iter_mut().zip(&hashes[of_ring(&range)]) {
+                        *slot = index.candidate(*hash, ask).inspect(|slot| ask(*slot)).unwrap_or(ABSENT);
+                    }
                 }
-            }
-            Step::Check => {
-                let keys = ids[range.clone()].iter().zip(&hashes[of_ring(&range)]);
-                for (slot, (id, hash)) in found[range].iter_mut().zip(keys) {
-                    *slot = self.checked(*id, *hash, *slot, rows);
+                Step::Check => {
+                    let keys = ids[range.clone()].iter().zip(&hashes[of_ring(&range)]);
+                    for (slot, (id, hash)) in found[range].iter_mut().zip(keys) {
+                        if *slot == ABSENT || heads.id(*slot) != *id {
+                            *slot = index.find(*hash, |s| heads.id(s) == *id).unwrap_or(ABSENT);
+                        }
+                    }
                 }
             }
         });
