@@ -52,6 +52,106 @@ def test_rows_of_any_number_of_ranks_are_those_of_one(tmp_path, rule):
         assert sum(counts) == n_rows and min(counts) > 0.6 * n_rows / n_ranks, "each row has one owner"
 
 
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize(
+    ("n_ranks", "shape", "sbp"),
+    [
+        (2, (2,), "S"),
+        (2, (2,), "B"),
+        (3, (3,), "S"),
+        (4, (2, 2), "SB"),
+        (4, (2, 2), "BS"),
+        (4, (2, 2), "BB"),
+    ],
+)
+def test_global_ids_give_global_rows_and_one_gradient(tmp_path, n_ranks, shape, sbp, average):
+    """Rows beside dense global parameters: the same numbers as on one rank."""
+
+    def train_on(path, as_global):
+        embedding = make(path, tables=TABLES, average_gradients=average)
+        weight = oneflow.nn.Parameter(as_global(oneflow.linspace(-1, 1, DIM), "B" * len(shape)))
+        sgd = oneflow.optim.SGD([weight, *embedding.parameters()], lr=0.5)
+        optimizer = oe.Optimizer(sgd, [embedding])
+        for ids in batches(3):
+            whole = oneflow.from_numpy(np.concatenate(ids))
+            rows = embedding(as_global(whole, sbp))
+            assert rows.shape == (*whole.shape, DIM)
+            optimizer.zero_grad()
+            ((rows * weight) ** 2).mean().backward()
+            optimizer.step()
+        with oneflow.no_grad():
+            every = embedding(oneflow.arange(N)[:, None].expand(-1, 2).contiguous()).numpy()
+        return every, (weight.to_local() if weight.is_global else weight).detach().numpy()
+
+    placement = np.arange(n_ranks).reshape(shape)
+
+    def on_ranks():
+        where = oneflow.placement("cpu", placement)
+
+        def as_global(tensor, sbp):
+            parts = [oneflow.sbp.split(0) if s == "S" else oneflow.sbp.broadcast for s in sbp]
+            return tensor.to_global(placement=where, sbp=[oneflow.sbp.broadcast] * len(parts)).to_global(sbp=parts)
+
+        return train_on(tmp_path / "ranks", as_global)
+
+    want = train_on(tmp_path / "one", lambda tensor, sbp: tensor)
+    for found in oneflow.testing.run_ranks(n_ranks, on_ranks, timeout=60.0):
+        for ours, theirs in zip(found, want, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_rows_train_beside_a_data_parallel_model(tmp_path, n_ranks):
+    """Rows by owner, dense parameters by DistributedDataParallel: the same numbers as on one rank."""
+
+    class Scores(oneflow.nn.Module):
+        def __init__(self, embedding):
+            super().__init__()
+            oneflow.manual_seed(0)
+            self.embedding, self.head = embedding, oneflow.nn.Linear(2 * DIM, 1)
+
+        def forward(self, ids):
+            return self.head(self.embedding(ids).flatten(1))
+
+    def train_on(path, wrap):
+        model = Scores(make(path, tables=TABLES, size_factor=3))
+        adam = oneflow.optim.Adam(model.parameters(), lr=0.05)
+        optimizer = oe.Optimizer(adam, [model.embedding])
+        wrapped, rank = wrap(model), oneflow.distributed.get_rank()
+        n = oneflow.distributed.get_world_size()
+        for ids in batches(6):
+            optimizer.zero_grad()
+            (wrapped(oneflow.from_numpy(np.concatenate(np.split(ids, n)[rank]))) ** 2).mean().backward()
+            optimizer.step()
+        with oneflow.no_grad():
+            every = model.embedding(oneflow.arange(N)[:, None].expand(-1, 2).contiguous()).numpy()
+        return every, model.head.weight.detach().numpy()
+
+    def on_ranks():
+        return train_on(tmp_path / "ranks", oneflow.nn.parallel.DistributedDataParallel)
+
+    want = train_on(tmp_path / "one", lambda model: model)
+    for found in oneflow.testing.run_ranks(n_ranks, on_ranks, timeout=60.0):
+        for ours, theirs in zip(found, want, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_global_ids_that_do_not_fit_are_refused(tmp_path):
+    where = oneflow.placement("cpu", [0])
+    embedding = make(tmp_path / "rows", tables=TABLES)
+    ids = oneflow.tensor([[1, 2]]).to_global(placement=where, sbp=oneflow.sbp.broadcast)
+    tables = oneflow.tensor([[0, 1]])
+    with pytest.raises(ValueError, match="table_ids must be a global tensor"):
+        embedding(ids, tables)
+    with pytest.raises(ValueError, match="split or broadcast"):
+        embedding(oneflow.tensor([[1, 2]]).to_global(placement=where, sbp=oneflow.sbp.partial_sum))
+    with pytest.raises(NotImplementedError, match="to_local"):
+        embedding.prefetch(ids)
+    bag = oe.EmbeddingBag("bag", DIM, oe.make_cached_ssd_store_options(16, str(tmp_path / "bag")))
+    with pytest.raises(NotImplementedError, match="to_local"):
+        bag(ids)
+
+
 def test_payloads_are_close_and_halves_exact_in_their_digits(tmp_path):
     (_, alone, _), _ = train(tmp_path / "f", 2, oneflow.optim.SGD)
     for payload, error in [("float16", 2e-3), ("bfloat16", 1e-2), ("int8", 2e-2)]:

@@ -35,12 +35,14 @@ class Prepared:
         exchange: where several ranks own rows.
     """
 
-    __slots__ = ("bags", "batch", "exchange", "n_updates", "rows", "sizes")
+    __slots__ = ("bags", "batch", "exchange", "grad_factor", "n_updates", "rows", "sizes")
 
     def __init__(
         self, batch: _EmbeddingBatch, sizes: list[int], bags: _EmbeddingBags | None, exchange: Exchange | None
     ) -> None:
         self.batch, self.sizes, self.bags, self.exchange = batch, sizes, bags, exchange
+        # What its gradient is multiplied by.
+        self.grad_factor = 1.0
         # Rows that were read early, and after how many updates.
         self.rows: Tensor | None = None
         self.n_updates = 0

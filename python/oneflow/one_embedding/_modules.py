@@ -192,6 +192,11 @@ class Embedding(Module):
 
     def _check(self, ids: Tensor, table_ids: Tensor | None) -> None:
         name = type(self).__name__
+        if ids.is_global or (table_ids is not None and table_ids.is_global):
+            raise NotImplementedError(
+                f"{name}: only calls of MultiTableEmbedding and MultiTableMultiColumnEmbedding outside of graphs take "
+                "global ids: call .to_local() first"
+            )
         if ids.dtype is not self.key_type:
             raise TypeError(f"{name}: ids must be of the key_type {self.key_type}, got {ids.dtype}")
         if table_ids is not None:
@@ -223,17 +228,40 @@ class Embedding(Module):
         Returns:
             Of the module's dtype and shape ``(*ids.shape, embedding_dim)``; zeros where an id is ``padding_idx``.
 
-        With several ranks all of them call this, each with ids of its own, and as many times.
+        With several ranks all of them call this, each with ids of its own, and as many times. Ids, and ``table_ids``,
+        may also be global tensors of all ranks, split or broadcast: the result is a global tensor of the same ``sbp``,
+        and rows are updated by the gradient of the whole, whatever ``average_gradients`` says.
 
         Raises:
             TypeError: ids are not of ``key_type``.
-            ValueError: shapes do not fit, or gradients wait and no :class:`Optimizer` takes them.
+            ValueError: shapes do not fit, or gradients wait and no :class:`Optimizer` takes them; global ids are not on
+                all ranks, are partial sums, or lie elsewhere than ``table_ids``.
             IndexError: there is no such table.
         """
+        if ids.is_global and not _is_tracing():
+            return self._global(ids, table_ids)
         if _is_tracing():
             self._check(ids, table_ids)
             return self._traced((ids, table_ids), [*ids.shape, self.embedding_dim])
         return self._looked_up(self._ahead.take((ids, table_ids)) or Embedding._lookup(self, ids, table_ids))
+
+    def _global(self, ids: Tensor, table_ids: Tensor | None) -> Tensor:
+        """Look up global ids: each rank its part."""
+        name, placement, sbp = type(self).__name__, ids.placement, ids.sbp
+        ranks = sorted(oneflow.tensor(placement.ranks).flatten().tolist())
+        if ranks != list(range(self.n_ranks)) or oneflow.sbp.partial_sum in sbp:
+            raise ValueError(
+                f"{name}: global ids must be split or broadcast over all {self.n_ranks} ranks, got {placement}, {sbp}"
+            )
+        tables = None
+        if table_ids is not None:
+            if not table_ids.is_global or table_ids.placement != placement or table_ids.sbp != sbp:
+                raise ValueError(f"{name}: table_ids must be a global tensor on {placement} with {sbp}, as ids are")
+            tables = table_ids.to_local()
+        of = Embedding._lookup(self, ids.to_local(), tables)
+        # Owners add the gradients of all ranks. Of equal parts one rank has the gradient, and the others have zeros.
+        of.grad_factor = 1.0 / self._grad_scale
+        return self._looked_up(of).to_global(placement=placement, sbp=sbp)
 
     def prefetch(self, ids: Tensor, table_ids: Tensor | None = None) -> None:
         """Prepare a lookup on another thread: duplicates, exchanges between ranks, reads from disk, values of new ids.
@@ -312,6 +340,8 @@ class Embedding(Module):
             grad, size = _without_repeats(grad)
             bags = None if size == 1 else _EmbeddingBags(of.owned, None, False, size, None, False)
         rows = grad.to(oneflow.float32).contiguous()
+        if of.grad_factor != 1.0:
+            rows = rows * of.grad_factor
         if of.exchange is None:
             self._pending.append((of.owned, rows, bags))
             return
