@@ -12,6 +12,7 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._base.amp import widened_on_host as _widened_on_host
 from oneflow._base.destinations import cast_into as _cast_into
 from oneflow._base.overridable import publish as _publish
 from oneflow._oneflow import Tensor
@@ -72,6 +73,7 @@ def _real(x: Tensor, name: str) -> Tensor:
     if _is_complex(x):
         raise TypeError(f"{name} expects a real input tensor, but got {_NAMES[str(x.dtype).rpartition('.')[2]]}")
     if x.is_floating_point():
+        x = _widened_on_host(x)
         kind = str(x.dtype).rpartition(".")[2]
         if kind in ("float16", "bfloat16"):
             raise NotImplementedError(f"Unsupported dtype {_NAMES[kind]}")

@@ -11,6 +11,7 @@ from typing import Any
 import oneflow
 from oneflow import _oneflow
 from oneflow import return_types as _types
+from oneflow._base.amp import in_float32 as _in_float32
 from oneflow._base.global_layouts import replicate_like
 from oneflow._base.overridable import publish as _publish
 from oneflow._linalg import indefinite as _indefinite
@@ -447,6 +448,7 @@ def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     return (vh.mH * inverse.unsqueeze(-2)) @ u.mH
 
 
+@_in_float32
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution of ``A X = B``, of least norm where there are many.
 

@@ -14,7 +14,9 @@ pub use weights::note_wait;
 
 use oneflow_autograd::{is_grad_enabled, is_leaf, requires_grad};
 use oneflow_base::{DType, DeviceType, Result};
-use oneflow_core::{Amp, Call, Dest, Grad, Kernel, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
+use oneflow_core::{
+    Amp, AmpCast, Call, Dest, Grad, Kernel, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls,
+};
 use oneflow_ops::TensorOps;
 use smallvec::SmallVec;
 
@@ -28,26 +30,25 @@ fn autocast(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     if matches!(c.dest, Dest::Into(_)) {
         return redispatch(c, below, outs);
     }
-    if c.op.amp == Amp::Follow {
-        return match (c.op.compose, c.op.kernel, c.op.grad) {
-            // The layers below would compose it out of this layer's sight.
-            (Some(f), Kernel::None, Grad::Compose) => f(c, outs),
-            _ => redispatch(c, below, outs),
-        };
-    }
     let now = state();
-    let Some(kind) = c.ins.iter().flatten().map(|t| t.device().kind).find(|k| now.is_enabled(*k)) else {
-        return redispatch(c, below, outs);
+    let on = |c: &Call<'_>| c.ins.iter().flatten().map(|t| t.device().kind).find(|k| now.is_enabled(*k));
+    let kind = if c.op.amp == Amp::FOLLOW { None } else { on(c) };
+    let (kind, cast) = match kind.map(|k| (k, c.op.amp.on(k))) {
+        Some((kind, cast)) if cast != AmpCast::Follow => (kind, cast),
+        // Below they would be composed out of this layer's sight.
+        _ => {
+            return match (c.op.compose, c.op.kernel, c.op.grad) {
+                (Some(f), Kernel::None, Grad::Compose) => f(c, outs),
+                _ => redispatch(c, below, outs),
+            };
+        }
     };
     let lower = now.dtype(kind);
-    let target = match c.op.amp {
-        Amp::Lower => lower,
-        Amp::Float32 => DType::F32,
-        Amp::Widest => {
-            let wide = c.ins.iter().flatten().any(|t| is_eligible(t, kind) && t.dtype() == DType::F32);
-            if wide { DType::F32 } else { lower }
-        }
-        Amp::Follow => return redispatch(c, below, outs),
+    let wide = || c.ins.iter().flatten().any(|t| is_eligible(t, kind) && t.dtype() == DType::F32);
+    let target = match cast {
+        AmpCast::Widest if wide() => DType::F32,
+        AmpCast::Float32 => DType::F32,
+        _ => lower,
     };
     // What the op is made of has its dtype already.
     let t = tls();

@@ -48,7 +48,9 @@ pub use lower::{Lowered, Operand, Slot};
 pub use oneflow_base as base;
 pub use oneflow_ep as ep;
 pub use oneflow_kernels_prim as kernels;
-pub use op::{Amp, Batching, Cost, Faces, Kernel, Limited, OpDef, Sample, SampleArg, ShapeOf, Sparse, Traits, no_keys};
+pub use op::{
+    Amp, AmpCast, Batching, Cost, Faces, Kernel, Limited, OpDef, Sample, SampleArg, ShapeOf, Sparse, Traits, no_keys,
+};
 pub use outs::Outs;
 pub use overlap::{Overlap, has_internal_overlap, overlap, overlaps};
 pub use position::{AnyArg, At, In, InMask, Ins, LastIn, Out, OutMask, Rng};

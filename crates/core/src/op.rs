@@ -1,7 +1,7 @@
 //! One op: everything that defines it, in one static value.
 
 use crate::{Call, Grad, OutMask, Outs, Rows, SbpRule, Sig};
-use oneflow_base::{Args, DType, Error, Meta, Result};
+use oneflow_base::{Args, DType, DeviceType, Error, Meta, Result};
 use oneflow_kernels_prim::{Expr, Params, Primitive};
 
 /// The definition of an op. Written as `OpDef { sig: Sig::parse("..."), ..., ..OpDef::BASE }`.
@@ -62,7 +62,7 @@ impl OpDef {
         sbp: SbpRule { rows: Rows::OnlyB { why: "" }, localize: crate::Localize::None },
         batch: Batching::Family,
         cost: Cost::bytes_only,
-        amp: Amp::Follow,
+        amp: Amp::FOLLOW,
         traits: Traits::NONE,
         into_overlapped: None,
         limited: Limited::NONE,
@@ -197,14 +197,36 @@ impl Faces {
     }
 }
 
-/// Autocast's treatment of an op's floating inputs.
+/// Autocast's treatment of an op's floating inputs, on the host and on other devices. PyTorch's lists of the two differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amp {
+pub struct Amp {
+    pub host: AmpCast,
+    pub accelerator: AmpCast,
+}
+
+impl Amp {
+    pub const LOWER: Amp = Amp::both(AmpCast::Lower);
+    pub const WIDEST: Amp = Amp::both(AmpCast::Widest);
+    pub const FLOAT32: Amp = Amp::both(AmpCast::Float32);
+    pub const FOLLOW: Amp = Amp::both(AmpCast::Follow);
+    pub const FLOAT32_ON_HOST: Amp = Amp { host: AmpCast::Float32, accelerator: AmpCast::Follow };
+
+    const fn both(cast: AmpCast) -> Amp {
+        Amp { host: cast, accelerator: cast }
+    }
+
+    pub fn on(self, device: DeviceType) -> AmpCast {
+        if device == DeviceType::CPU { self.host } else { self.accelerator }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmpCast {
     /// Cast to the autocast dtype (matmul).
     Lower,
     /// Cast all to the widest dtype among them.
     Widest,
-    /// Compute in float32 (losses, softmax).
+    /// Compute in float32 (losses).
     Float32,
     /// Leave as they come.
     Follow,

@@ -6,6 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.amp import in_float32_on_host
 from oneflow.autograd import Function
 
 __all__ = ["fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"]
@@ -38,6 +39,7 @@ def _check(name: str, input: Tensor, zero_point: Any, least: int, most: int) -> 
         raise RuntimeError(f"{name}(): `zero_point` must be between `quant_min` and `quant_max`.")
 
 
+@in_float32_on_host
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:

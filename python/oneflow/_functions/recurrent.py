@@ -190,6 +190,7 @@ def _layer(
     has_biases: bool,
     reverse: bool,
     turned: bool,
+    is_cell: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run one direction of one layer. ``turned``: ``x`` and the output are (batch, steps, ...)."""
     w_ih, w_hh, *others = weights
@@ -205,13 +206,20 @@ def _layer(
         gates = gates.transpose(0, 1)
     dtype = gates.dtype
     if dtype in _HALVES:
+        # Where autocast made the gates alone half, PyTorch's formulas on the host promote them beside the state.
+        carried = h_0 if mode == "GRU" else c_0 if is_cell else None
+        result = oneflow.float32 if carried is not None and _is_wide_on_host(carried) else dtype
         # The sequence runs in float32: halves would lose what is carried from step to step.
         gates, h_0, w_hh = gates.float(), h_0.float(), w_hh.float()
         c_0, b_hh, w_hr = (None if t is None else t.float() for t in (c_0, b_hh, w_hr))
     y, h, c, _, _ = _oneflow._C.rnn_layer(gates, h_0, c_0, w_hh, b_hh, w_hr, list(batch_sizes), mode, reverse)
     if dtype in _HALVES:
-        y, h, c = y.to(dtype), h.to(dtype), c.to(dtype)
+        y, h, c = y.to(result), h.to(result), c.to(result)
     return y.transpose(0, 1) if turned else y, h, c
+
+
+def _is_wide_on_host(state: Tensor) -> bool:
+    return state.device.type == "cpu" and state.dtype == oneflow.float32
 
 
 def lstm_cell(
@@ -296,5 +304,5 @@ def _cell(
     if (b_ih is None) != (b_hh is None):
         zero = w_ih.new_zeros(w_ih.shape[:1])
     biases = () if b_ih is None and b_hh is None else (zero if b_ih is None else b_ih, zero if b_hh is None else b_hh)
-    _, h_n, c_n = _layer(mode, input.unsqueeze(0), (), h, c, (w_ih, w_hh, *biases), bool(biases), False, False)
+    _, h_n, c_n = _layer(mode, input.unsqueeze(0), (), h, c, (w_ih, w_hh, *biases), bool(biases), False, False, True)
     return h_n, c_n

@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import wording
+from oneflow._base.amp import in_float32_on_host
 from oneflow._base.global_layouts import replicate_like
 
 __all__ = ["istft", "stft"]
@@ -23,6 +24,7 @@ def _window(window: Tensor | None, length: int, n_fft: int, like: Tensor) -> Ten
     return oneflow.nn.functional.pad(window, (left, n_fft - length - left))
 
 
+@in_float32_on_host
 def stft(
     input: Tensor,
     n_fft: int,

@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow, return_types
+from oneflow._base.amp import in_float32
 from oneflow._linalg.arguments import given, wants_grad
 from oneflow._linalg.products import _wrap
 from oneflow._oneflow import Tensor
@@ -64,6 +65,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return oneflow.linalg.inv(input, out=out)
 
 
+@in_float32
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Pseudo-inverses: :func:`oneflow.linalg.pinv`.
 
@@ -104,6 +106,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     return given(return_types.svd((zeros[0], oneflow.linalg.svdvals(input), zeros[1])), out)
 
 
+@in_float32
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -166,6 +169,7 @@ def orgqr(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     return oneflow.linalg.householder_product(input, tau, out=out)
 
 
+@in_float32
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import _oneflow
+from oneflow._base.amp import lowered
 from oneflow._linalg.arguments import given, is_complex, need_float, need_matrix
 from oneflow._oneflow import Tensor
 from oneflow._oneflow import dtype as DType
@@ -219,6 +220,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     """
     if not (x.is_floating_point() or is_complex(x.dtype)):
         return given((x * y).sum(dim), out)
+    x, y = lowered(x, y)
     return given((x.conj() * y).sum(dim), out)
 
 

@@ -36,7 +36,7 @@ Example::
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     // Two products for every row of the result and every key.
     cost: |c, outs| {
         let mut cost = Cost::bytes_only(c, outs);

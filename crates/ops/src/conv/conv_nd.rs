@@ -59,7 +59,7 @@ fn samples(spatial: usize, named: bool) -> Vec<Sample> {
 
 /// What all of them share.
 const CONV: OpDef =
-    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::Lower, ..OpDef::BASE };
+    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::LOWER, ..OpDef::BASE };
 
 pub static CONV1D: OpDef = OpDef {
     sig: Sig::parse("conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor"),

@@ -74,7 +74,7 @@ fn samples(spatial: usize) -> Vec<Sample> {
 
 /// What all of them share.
 const TRANSPOSE: OpDef =
-    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::Lower, ..OpDef::BASE };
+    OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::LOWER, ..OpDef::BASE };
 
 pub static TRANSPOSE1D: OpDef = OpDef {
     sig: Sig::parse(

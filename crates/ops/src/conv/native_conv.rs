@@ -313,7 +313,7 @@ pub static OP: OpDef = OpDef {
         let weight = c.opt(native_conv::WEIGHT).map_or(0.0, |w| per_element(w.sizes()));
         cost(c, outs, outs[native_conv::RESULT.index()].numel() as f64, weight)
     },
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |x: &[i64], w: &[i64], bias: bool, [s, p, d, g]: [i64; 4]| {
             let all = |v: i64| SampleArg::Ints(vec![v; x.len() - 2]);
@@ -440,7 +440,7 @@ pub static BACKWARD_INPUT: OpDef = OpDef {
         let weight = c.opt(conv_backward_input::WEIGHT).map_or(0.0, |w| per_element(w.sizes()));
         cost(c, outs, c.opt(conv_backward_input::GRAD_OUTPUT).map_or(0.0, |g| g.numel() as f64), weight)
     },
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |g: &[i64], w: &[i64], size: &[i64], bias: bool, [s, p, d, groups]: [i64; 4]| {
             let all = |v: i64| SampleArg::Ints(vec![v; g.len() - 2]);
@@ -541,7 +541,7 @@ pub static BACKWARD_WEIGHT: OpDef = OpDef {
             per_element(&outs[conv_backward_weight::RESULT.index()].sizes),
         )
     },
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |g: &[i64], x: &[i64], size: &[i64], [s, p, d, groups]: [i64; 4]| {
             let all = |v: i64| SampleArg::Ints(vec![v; g.len() - 2]);

@@ -57,7 +57,7 @@ pub static OP: OpDef = OpDef {
         Ok(())
     })),
     cost: native_conv::OP.cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let names = ["relu", "silu", "hardswish", "relu6", "gelu", "gelu_tanh"];
         let with = |(mut sample, name): (Sample, &'static str)| {

@@ -239,6 +239,8 @@ fn adaptive_samples(spatial: usize) -> Vec<Sample> {
 
 /// What all of them share.
 const POOLING: OpDef = OpDef { faces: Faces::FN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), ..OpDef::BASE };
+/// PyTorch lists pools of volumes for the host, but not those that also give indices.
+const POOLING_3D: OpDef = OpDef { amp: Amp::FLOAT32_ON_HOST, ..POOLING };
 
 pub static MAX1D: OpDef = OpDef {
     sig: Sig::parse("max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor"),
@@ -276,7 +278,7 @@ Example::
     7.0",
     compose: Some(|c, outs| max(c, outs, 3, false)),
     samples: || window_samples(3),
-    ..POOLING
+    ..POOLING_3D
 };
 
 pub static INDICES1D: OpDef = OpDef {
@@ -364,7 +366,7 @@ Example::
     faces: Faces::NN.or(Faces::OUT),
     compose: Some(|c, outs| avg(c, outs, 3)),
     samples: || window_samples(3),
-    ..POOLING
+    ..POOLING_3D
 };
 
 pub static ADAPTIVE_AVG1D: OpDef = OpDef {
@@ -405,7 +407,7 @@ Example::
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 3, false)),
     samples: || adaptive_samples(3),
-    ..POOLING
+    ..POOLING_3D
 };
 
 pub static ADAPTIVE_MAX1D: OpDef = OpDef {
@@ -446,5 +448,5 @@ Example::
     faces: Faces::NN,
     compose: Some(|c, outs| adaptive(c, outs, 3, true)),
     samples: || adaptive_samples(3),
-    ..POOLING
+    ..POOLING_3D
 };

@@ -23,5 +23,6 @@ Example::
             out.set(polar::ANGLE, || c.g()?.conj()?.mul(&c.y(polar::RESULT)?.mul(super::complex::I)?)?.real())
         },
     },
+    amp: Amp::FLOAT32_ON_HOST,
     ..super::complex::OF_REALS
 };

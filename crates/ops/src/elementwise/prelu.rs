@@ -70,6 +70,7 @@ Example::
         let t = |s: &[i64], w: &[i64]| Sample::new(vec![SampleArg::f32(s), SampleArg::f32(w)]);
         vec![t(&[5], &[1]), t(&[2, 3, 4], &[3]), t(&[], &[1])]
     },
+    amp: Amp::LOWER,
     ..unary::FLOAT
 };
 

@@ -95,5 +95,6 @@ Example::
         Ok(())
     })),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 2])]), Sample::new(vec![SampleArg::f32(&[2, 3, 2])])],
+    amp: Amp::FLOAT32_ON_HOST,
     ..super::complex::VIEW
 };

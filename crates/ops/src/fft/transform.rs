@@ -91,7 +91,7 @@ fn not_axes(c: &Call<'_>) -> u32 {
 const TRANSFORM: OpDef = OpDef {
     faces: Faces::PRIVATE,
     sbp: SbpRule::of(Rows::Batch { not_axes }),
-    amp: Amp::Float32,
+    amp: Amp::FLOAT32,
     cost: |c, outs| {
         let mut cost = Cost::bytes_only(c, outs);
         let n = c.opt(fft_c2c::INPUT).map_or(1.0, |x| x.numel() as f64).max(2.0);

@@ -65,5 +65,6 @@ Example::
         ])]
     },
     traits: Traits::EXACT_OUT.or(Traits::READS_DISJOINT),
+    amp: Amp { host: AmpCast::Widest, accelerator: AmpCast::Follow },
     ..COMPOSED
 };

@@ -146,7 +146,7 @@ pub fn columns(t: &Tensor) -> Result<Tensor> {
 
 /// What the definitions of this family share. On devices without these kernels they raise: no composition of other ops can
 /// factorise.
-pub const LINALG: OpDef = OpDef { faces: Faces::PRIVATE, amp: Amp::Float32, cost, ..OpDef::BASE };
+pub const LINALG: OpDef = OpDef { faces: Faces::PRIVATE, amp: Amp::FLOAT32, cost, ..OpDef::BASE };
 
 /// A few multiply-adds for each element and column.
 fn cost(c: &Call<'_>, outs: &[Meta]) -> Cost {

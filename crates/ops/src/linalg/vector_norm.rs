@@ -96,7 +96,7 @@ pub static OP: OpDef = OpDef {
         let inf = f64::INFINITY;
         vec![t(2.0, None), t(1.0, Some(0)), t(3.0, Some(1)), t(inf, Some(1)), t(-inf, None), t(0.5, Some(0))]
     },
-    amp: Amp::Follow,
+    amp: Amp::FOLLOW,
     traits: Traits::EXACT_OUT,
     sparse: Sparse::AllValues,
     ..LINALG

@@ -33,7 +33,7 @@ Example::
     samples: || {
         vec![Sample::new(vec![SampleArg::f32(&[4, 8]), SampleArg::f32(&[2, 4, 6]), SampleArg::f32(&[2, 6, 8])])]
     },
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     traits: Traits::EXACT_OUT,
     ..super::addmv::COMPOSED
 };

@@ -114,7 +114,7 @@ pub(super) const AFFINE: OpDef = OpDef {
     },
     sbp: SbpRule::of(Rows::Compose),
     cost: |c, outs| product_cost(c, at::MAT1, outs),
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     ..OpDef::BASE
 };
 

@@ -10,7 +10,7 @@ pub(super) const COMPOSED: OpDef = OpDef {
     sbp: SbpRule::of(Rows::Compose),
     cost,
     // Products with vectors keep their precision, and what they are made of with them.
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     ..OpDef::BASE
 };
 

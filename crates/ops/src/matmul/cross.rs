@@ -33,7 +33,7 @@ pub static OP: OpDef = OpDef {
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 3]), SampleArg::f32(&[4, 3])])],
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     traits: Traits::EXACT_OUT,
     ..super::addmv::COMPOSED
 };

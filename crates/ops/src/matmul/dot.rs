@@ -23,7 +23,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[6]), SampleArg::f32(&[6])])],
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     traits: Traits::EXACT_OUT,
     ..super::mm::COMPOSED
 };

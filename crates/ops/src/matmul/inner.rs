@@ -33,5 +33,6 @@ Example::
         vec![t(&[6], &[6]), t(&[2, 3], &[4, 3]), t(&[2, 2, 3], &[3])]
     },
     traits: Traits::EXACT_OUT,
+    amp: Amp::FOLLOW,
     ..super::addmv::COMPOSED
 };

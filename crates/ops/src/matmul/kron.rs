@@ -28,6 +28,6 @@ Example::
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![t(&[2, 3], &[4, 2]), t(&[2], &[3, 2])]
     },
-    amp: Amp::Follow,
+    amp: Amp::FOLLOW,
     ..super::addmv::COMPOSED
 };

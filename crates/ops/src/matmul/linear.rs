@@ -180,7 +180,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Custom(|c, rows| linear_rows(c, c.opt(linear::BIAS).is_some(), rows))),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples,
     batch: Batching::Leading,
     ..OpDef::BASE
@@ -245,7 +245,7 @@ pub static FUSED: OpDef = OpDef {
         Ok(())
     })),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         samples()
             .into_iter()
@@ -280,7 +280,7 @@ pub static FUSED_KEEP: OpDef = OpDef {
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: FUSED.samples,
     ..OpDef::BASE
 };
@@ -313,7 +313,7 @@ pub static FUSED_ADD: OpDef = OpDef {
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |x: &[i64], w: &[i64], r: &[i64]| {
             Sample::new(vec![SampleArg::f32(x), SampleArg::f32(w), SampleArg::f32(&w[..1]), SampleArg::f32(r)])

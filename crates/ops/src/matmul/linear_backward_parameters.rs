@@ -47,7 +47,7 @@ pub static OP: OpDef = OpDef {
     }),
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |g: &[i64], x: &[i64]| Sample::new(vec![SampleArg::f32(g), SampleArg::f32(x)]);
         vec![t(&[4, 8], &[4, 6]), t(&[2, 4, 8], &[2, 4, 6]), t(&[0, 2, 3], &[0, 2, 2])]

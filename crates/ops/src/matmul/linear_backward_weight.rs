@@ -108,7 +108,7 @@ pub static OP: OpDef = OpDef {
         let k = c.opt(at::INPUT).and_then(|x| x.sizes().last().copied()).unwrap_or(0);
         Cost { flops: 2.0 * n as f64 * k as f64, products: true, ..Cost::bytes_only(c, outs) }
     },
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |g: &[i64], x: &[i64]| Sample::new(vec![SampleArg::f32(g), SampleArg::f32(x), SampleArg::None]);
         vec![t(&[4, 8], &[4, 6]), t(&[2, 4, 8], &[2, 4, 6]), t(&[2, 3, 2, 8], &[2, 3, 2, 4]), t(&[0, 2, 3], &[0, 2, 2])]

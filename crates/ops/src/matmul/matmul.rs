@@ -85,7 +85,7 @@ Example::
     },
     sbp: SbpRule::of(Rows::Contract("b i k, b k j -> b i j")),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |a: &[i64], b: &[i64]| Sample::new(vec![SampleArg::f32(a), SampleArg::f32(b)]);
         vec![
@@ -143,7 +143,7 @@ pub static FUSED_ADD: OpDef = OpDef {
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     samples: || {
         let t = |a: &[i64], b: &[i64], r: &[i64]| Sample::new([a, b, r].into_iter().map(SampleArg::f32).collect());
         vec![t(&[4, 6], &[6, 8], &[4, 8]), t(&[2, 4, 6], &[6, 8], &[2, 4, 8]), t(&[2, 4, 6], &[2, 6, 8], &[2, 4, 8])]

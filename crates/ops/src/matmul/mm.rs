@@ -21,7 +21,7 @@ pub(super) const COMPOSED: OpDef = OpDef {
     grad: Grad::Compose,
     sbp: SbpRule::of(Rows::Compose),
     cost,
-    amp: Amp::Lower,
+    amp: Amp::LOWER,
     ..OpDef::BASE
 };
 

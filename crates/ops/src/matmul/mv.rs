@@ -16,7 +16,7 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4, 6]), SampleArg::f32(&[6])])],
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     traits: Traits::EXACT_OUT,
     sparse: Sparse::MatrixProduct,
     ..super::mm::COMPOSED

@@ -17,5 +17,6 @@ Example::
         Ok(())
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[4]), SampleArg::f32(&[3])])],
+    amp: Amp::FOLLOW,
     ..super::mm::COMPOSED
 };

@@ -97,7 +97,7 @@ pub static OP: OpDef = OpDef {
     },
     differentiable: OutMask::of(&[native_cross_entropy::LOSS]),
     sbp: SbpRule::of(Rows::Custom(|c, rows| split_rows(c, &[true, true, false], 2, rows))),
-    amp: Amp::Float32,
+    amp: Amp::FLOAT32,
     samples: || {
         let i = SampleArg::Int;
         vec![
@@ -227,7 +227,7 @@ pub static REDUCED: OpDef = OpDef {
         };
         vec![s(-100, 0.0, true), s(1, 0.1, true), s(1, 0.0, false)]
     },
-    amp: Amp::Float32,
+    amp: Amp::FLOAT32,
     ..OpDef::BASE
 };
 

@@ -64,7 +64,7 @@ Example::
         let t = |s: &[i64]| SampleArg::f32(s);
         vec![Sample::new(vec![t(&[3, 4])]), Sample::new(vec![t(&[3, 4]), SampleArg::Int(1)]), Sample::new(vec![t(&[])])]
     },
-    amp: Amp::Float32,
+    amp: Amp::FLOAT32,
     limited: Limited::UNSIGNED,
     ..super::REDUCE
 };

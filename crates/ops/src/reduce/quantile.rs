@@ -106,6 +106,7 @@ Example::
     }),
     samples: tensor_samples,
     traits: Traits::EXACT_OUT,
+    amp: Amp::FLOAT32_ON_HOST,
     ..COMPOSED
 };
 
@@ -120,6 +121,7 @@ pub static QUANTILE_NUMBER: OpDef = OpDef {
     }),
     samples: number_samples,
     traits: Traits::EXACT_OUT,
+    amp: Amp::FLOAT32_ON_HOST,
     ..COMPOSED
 };
 
@@ -140,6 +142,7 @@ Example::
     }),
     samples: tensor_samples,
     traits: Traits::EXACT_OUT,
+    amp: Amp::FLOAT32_ON_HOST,
     ..COMPOSED
 };
 
@@ -154,5 +157,6 @@ pub static NANQUANTILE_NUMBER: OpDef = OpDef {
     }),
     samples: number_samples,
     traits: Traits::EXACT_OUT,
+    amp: Amp::FLOAT32_ON_HOST,
     ..COMPOSED
 };

@@ -20,6 +20,6 @@ Example::
         give(outs, x.diagonal(0, 0, 1)?.sum(None::<&[i64]>, false)?)
     }),
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
-    amp: Amp::Float32,
+    amp: Amp::FLOAT32,
     ..COMPOSED
 };

@@ -209,5 +209,6 @@ pub static OP: OpDef = OpDef {
             t(deep, &[1, 2, 3, 4, 3], "bilinear", "reflection", true),
         ]
     },
+    amp: Amp { host: AmpCast::Float32, accelerator: AmpCast::Widest },
     ..OpDef::BASE
 };

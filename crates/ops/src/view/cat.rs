@@ -132,7 +132,7 @@ Example::
         rows.push(Row { ins: SmallVec::from_elem(Sbp::P_SUM, n), outs: SmallVec::from_slice(&[Sbp::P_SUM]) });
         Ok(())
     })),
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     samples: || {
         let t = |a: &[i64], b: &[i64], d| {
             Sample::new(vec![SampleArg::List(vec![SampleArg::f32(a), SampleArg::f32(b)]), SampleArg::Int(d)])

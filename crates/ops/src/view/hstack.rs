@@ -3,7 +3,7 @@
 use super::{COMPOSED, give};
 use crate::prelude::*;
 
-pub(super) const LIST: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), amp: Amp::Widest, samples: pairs, ..COMPOSED };
+pub(super) const LIST: OpDef = OpDef { faces: Faces::FN.or(Faces::OUT), amp: Amp::WIDEST, samples: pairs, ..COMPOSED };
 
 fn pairs() -> Vec<Sample> {
     let t = |s: &[i64]| Sample::new(vec![SampleArg::List(vec![SampleArg::f32(s), SampleArg::f32(s)])]);

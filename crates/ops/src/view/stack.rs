@@ -104,7 +104,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Compose),
-    amp: Amp::Widest,
+    amp: Amp::WIDEST,
     samples: || {
         let t = |a: &[i64], d| {
             Sample::new(vec![SampleArg::List(vec![SampleArg::f32(a), SampleArg::f32(a)]), SampleArg::Int(d)])

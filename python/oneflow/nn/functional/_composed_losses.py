@@ -9,11 +9,10 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.amp import in_float32
 from oneflow._base.global_layouts import replicate_like
-from oneflow.nn.functional._amp import in_float32
 from oneflow.nn.functional._distances import cosine_similarity, pairwise_distance
 from oneflow.nn.functional._losses import (
-    binary_cross_entropy_with_logits,
     check_reduction,
     known_reduction,
     legacy_reduction,
@@ -337,7 +336,9 @@ def multilabel_soft_margin_loss(
         tensor(0.4100)
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
-    loss = binary_cross_entropy_with_logits(input, target.expand_as(input).to(input.dtype), reduction="none")
+    # Of two logarithms, as PyTorch has it: autocast leaves these as they come.
+    labels = target.expand_as(input).to(input.dtype)
+    loss = -(labels * oneflow.nn.functional.logsigmoid(input) + (1 - labels) * oneflow.nn.functional.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
     loss = loss.sum(-1) / input.shape[-1]
@@ -496,5 +497,11 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
-# PyTorch's autocast computes losses in float32.
-globals().update({name: in_float32(globals()[name]) for name in __all__ if name != "cosine_similarity"})
+# PyTorch's autocast computes losses in float32, but for those that it composes in Python.
+_FOLLOWING = (
+    "cosine_similarity",
+    "gaussian_nll_loss",
+    "multilabel_soft_margin_loss",
+    "triplet_margin_with_distance_loss",
+)
+globals().update({name: in_float32(globals()[name]) for name in __all__ if name not in _FOLLOWING})

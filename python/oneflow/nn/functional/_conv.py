@@ -10,6 +10,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.amp import in_float32_on_host
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -242,6 +243,7 @@ def _unpool_size(
     return wanted
 
 
+@in_float32_on_host
 def _max_unpool(
     input: Tensor, indices: Tensor, kernel_size: _Size, stride: Any, padding: _Size, output_size: Any, n: int
 ) -> Tensor:

@@ -6,8 +6,8 @@ import math
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.amp import in_float32
 from oneflow._base.global_layouts import replicate_like
-from oneflow.nn.functional._amp import in_float32
 
 
 def _norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:

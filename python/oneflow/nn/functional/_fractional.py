@@ -7,6 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.amp import in_float32_on_host
 from oneflow._base.global_layouts import replicate_like
 
 __all__ = [
@@ -40,6 +41,7 @@ def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
     return oneflow.where(index == out - 1, size - window, starts)
 
 
+@in_float32_on_host
 def _pooled(
     input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None, n: int
 ) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.amp import widened_on_host
 
 
 def _check_batch(size: Sequence[int]) -> None:
@@ -146,6 +147,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     channels = input.shape[1]
     squares = input * input
+    if input.dim() > 3:
+        # PyTorch takes the means by a pool of volumes.
+        squares = widened_on_host(squares)
     before, after = size // 2, (size - 1) // 2
     shape = list(squares.shape)
     parts = []
@@ -205,6 +209,4 @@ def rms_norm(
     wide = input.float() if half else input
     dims = tuple(range(-len(shape), 0))
     y = wide * (wide * wide).mean(dims, keepdim=True).add(eps).rsqrt()
-    if half:
-        y = y.to(input.dtype)
-    return y if weight is None else y * weight
+    return (y if weight is None else y * weight).to(input.dtype)

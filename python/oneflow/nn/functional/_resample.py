@@ -10,6 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import wording
+from oneflow._base.amp import widened_on_host
 from oneflow._base.global_layouts import replicate_like
 
 _KINDS = {
@@ -200,6 +201,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, "
             f"got an input {list(input.shape)} and {len(pad)} widths"
         )
+    # PyTorch's autocast lists all of these for the host but reflection of volumes.
+    if mode == "replicate" or (mode == "reflect" and n_dims < 3):
+        input = widened_on_host(input)
     widths = [(input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(n_dims)]
     for dim, before, after in widths:
         _check_width(mode, input, dim, before, after)
@@ -594,7 +598,8 @@ def grid_sample(
         warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False", stacklevel=3)
         align_corners = False
     n_dims = input.dim() - 2
-    if input.dtype != grid.dtype:
+    # Autocast casts both.
+    if input.dtype != grid.dtype and not oneflow.is_autocast_enabled(input.device.type):
         raise wording.error(
             RuntimeError,
             "grid_sampler(): expected input and grid to have same dtype, but input has "

@@ -12,7 +12,7 @@ use crate::prelude::*;
 
 /// A public loss, made of ops.
 pub(super) const LOSS: OpDef =
-    OpDef { faces: Faces::NN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::Float32, ..OpDef::BASE };
+    OpDef { faces: Faces::NN, grad: Grad::Compose, sbp: SbpRule::of(Rows::Compose), amp: Amp::FLOAT32, ..OpDef::BASE };
 
 /// "mean", "sum" or "none".
 pub(super) fn check_reduction(reduction: &str) -> Result<()> {
