@@ -28,6 +28,7 @@ MODULES = (
     "env",
     "export",
     "fft",
+    "foreach",
     "framework",
     "func",
     "functional",

@@ -12,11 +12,10 @@ import oneflow
 from oneflow import Tensor
 
 _UNARY = (
-    "abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero"
 ).split()
 _BINARY = "add clamp_max clamp_min copy div maximum minimum mul pow sub".split()
-_OUT_OF_PLACE_ONLY = ("clone",)
 _IN_PLACE_ONLY = ("copy", "zero")
 
 
@@ -118,13 +117,27 @@ def _foreach_max(self: Sequence[Tensor]) -> list[Tensor]:
     return [x.max() for x in _not_empty(self)]
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"_foreach_norm": _foreach_norm, "_foreach_max": _foreach_max}
+def _foreach_clone(self: Sequence[Tensor], *, memory_format: Any = None) -> list[Tensor]:
+    """A copy of each tensor."""
+    return [x.clone(memory_format=memory_format or oneflow.preserve_format) for x in _not_empty(self)]
+
+
+def _foreach_mm(self: Sequence[Tensor], mat2: Sequence[Tensor]) -> list[Tensor]:
+    """The product of each two matrices."""
+    return [x @ y for x, y in zip(_not_empty(self), _spread(mat2, len(self), "mm"), strict=True)]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_foreach_norm": _foreach_norm,
+    "_foreach_max": _foreach_max,
+    "_foreach_clone": _foreach_clone,
+    "_foreach_mm": _foreach_mm,
+}
 for _names, _make in ((_UNARY, _unary), (_BINARY, _binary), (("addcdiv", "addcmul"), _ternary)):
     for _name in _names:
         if _name not in _IN_PLACE_ONLY:
             FUNCTIONS[f"_foreach_{_name}"] = _make(_name, False)
-        if _name not in _OUT_OF_PLACE_ONLY:
-            FUNCTIONS[f"_foreach_{_name}_"] = _make(_name, True)
+        FUNCTIONS[f"_foreach_{_name}_"] = _make(_name, True)
 FUNCTIONS["_foreach_lerp"], FUNCTIONS["_foreach_lerp_"] = _lerp(False), _lerp(True)
 for _name, _function in FUNCTIONS.items():
     _function.__name__ = _function.__qualname__ = _name
