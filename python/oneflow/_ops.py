@@ -44,7 +44,14 @@ class OpOverload:
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
         return self._op._qualname + suffix
 
+    @property
+    def is_mutable(self) -> bool:
+        """Whether a call writes into an argument."""
+        return self._op.is_mutable or self._overloadname == "out" or self._overloadname.endswith("_out")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (answer := _answer(self, args, kwargs)) is not NotImplemented:
+            return answer
         try:
             return self._op(*args, **kwargs)
         except AttributeError as error:
@@ -68,12 +75,24 @@ def _overload(namespace: str, name: str, overload: str) -> Any:
     return getattr(getattr(getattr(ops, namespace), name), overload)
 
 
+def _answer(op: Op | OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What an argument that is no tensor makes of the call, such as a proxy of ``fx``; else NotImplemented."""
+    for value in (*args, *kwargs.values()):
+        if not isinstance(value, Tensor) and hasattr(type(value), "__torch_function__"):
+            return type(value).__torch_function__(op, (type(value),), args, kwargs)
+    return NotImplemented
+
+
+def _packet(namespace: str, name: str) -> Any:
+    return getattr(getattr(ops, namespace), name)
+
+
 class Op:
     """A callable of a namespace: an op of the package, or one that a program defined with :mod:`oneflow.library`."""
 
     def __init__(self, namespace: str, name: str, schema: str | None = None) -> None:
         self._qualname = f"{namespace}::{name}"
-        self.__name__ = name
+        self.__name__, self.__module__ = name, f"oneflow.ops.{namespace}"
         self._schema = schema
         # By the type of device; "" serves every device.
         self.kernels: dict[str, Callable[..., Any]] = {}
@@ -88,6 +107,9 @@ class Op:
         made = self.__dict__[overload] = OpOverload(self, overload)
         return made
 
+    def __reduce__(self) -> Any:
+        return _packet, tuple(self._qualname.split("::"))
+
     def overloads(self) -> list[str]:
         """The one overload there is."""
         return ["default"]
@@ -95,12 +117,21 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self._qualname}>"
 
+    @property
+    def is_mutable(self) -> bool:
+        """Whether a call writes into an argument."""
+        if self._schema is not None:
+            return "!" in self._schema
+        return self.__name__.endswith("_") and not self.__name__.endswith("__")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel of the tensors' device.
 
         Raises:
             NotImplementedError: no kernel was registered for it.
         """
+        if (answer := _answer(self, args, kwargs)) is not NotImplemented:
+            return answer
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         kernel = self._kernel(tensors)
         if self.vmap is not None and (batched := self._batched()) is not None:

@@ -166,9 +166,13 @@ class GraphModule(Module):
                 self.meta: dict[str, Any] = {_USER_PRESERVED_ATTRIBUTES_KEY: kept}
                 for name, value in kept.items():
                     setattr(self, name, value)
-            for node in graph.nodes:
-                if node.op in ("get_attr", "call_module"):
-                    _copy_attr(root, self, str(node.target))
+            targets = [str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")]
+            if isinstance(root, _CodeOnlyModule):
+                # A pickle and a copy keep what the graph does not use too.
+                state = (root.named_children(), root.named_buffers(), root.named_parameters())
+                targets = [name for part in state for name, _ in part] + targets
+            for target in targets:
+                _copy_attr(root, self, target)
         elif isinstance(root, dict):
             targets = []
             for node in graph.nodes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._ops import Op, OpOverload
 from oneflow.fx import _targets
 from oneflow.fx._targets import type_name as _type_repr
 from oneflow.fx.immutable_collections import immutable_dict, immutable_list
@@ -291,9 +292,13 @@ class Node:
                 raise AssertionError("self.graph.owning_module not set for purity check")
             return getattr(module.get_submodule(self.target), "_is_impure", False)
         if self.op == "call_function":
-            name = getattr(self.target, "__name__", "")
-            is_inplace = name.endswith("_") and not name.endswith("__") and _targets.is_of_library(self.target)
-            draws = impure_random and name in _DRAW and _targets.is_of_library(self.target)
+            name = getattr(self.target, "__name__", "").partition(".")[0]
+            if isinstance(self.target, (Op, OpOverload)):
+                is_ours, is_inplace = True, self.target.is_mutable
+            else:
+                is_ours = _targets.is_of_library(self.target)
+                is_inplace = name.endswith("_") and not name.endswith("__") and is_ours
+            draws = impure_random and name in _DRAW and is_ours
             return self.target in _side_effectful_functions or is_inplace or draws
         return False
 
