@@ -146,6 +146,19 @@ def test_a_number_without_dimensions(value):
         assert described(ours) == described(theirs)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "float32"])
+@pytest.mark.parametrize("rest", [(), (2,)])
+def test_entries_without_sparse_dimensions_add_up_in_their_dtype(dtype, rest):
+    def run(fw):
+        values = fw.tensor([[1, 0], [100, 0], [100, 0]]).to(getattr(fw, dtype))
+        values = values if rest else values[:, 0]
+        sparse = fw.sparse_coo_tensor(fw.ones(0, 3, dtype=fw.int64), values, rest)
+        entries = sparse.coalesce()
+        return [t.tolist() for t in (sparse.to_dense(), entries.values(), entries.indices())], str(values.dtype)[-4:]
+
+    assert run(flow) == run(torch)
+
+
 def test_kinds_of_conversion():
     for arguments in ({}, {"sparse_dim": 1}, {"dense_dim": 1}, {"dense_dim": 0}):
         ours, theirs = (fw.eye(3, dtype=fw.float64).to_sparse(**arguments) for fw in (flow, torch))

@@ -92,8 +92,12 @@ pub fn coalesce(t: &Tensor) -> Result<Tensor> {
         return Ok(t.clone());
     }
     let (sizes, n) = (t.sizes(), coo.sparse_dim());
-    if coo.nnz() < 2 || n == 0 {
+    if coo.nnz() < 2 {
         return make(&coo.indices, &coo.values, sizes, true);
+    }
+    if n == 0 {
+        let indices = coo.indices.slice(1, Some(0), Some(1), 1)?;
+        return make(&indices, &total(&coo.values)?.unsqueeze(0)?, sizes, true);
     }
     let [sorted, order] = flat_index(coo, sizes)?.sort_with(0, false, Some(true))?;
     let nnz = coo.nnz();
@@ -109,6 +113,11 @@ pub fn coalesce(t: &Tensor) -> Result<Tensor> {
     make(&indices, &values, sizes, true)
 }
 
+/// The sum of all entries of a tensor without sparse dimensions, in their dtype.
+fn total(values: &Tensor) -> Result<Tensor> {
+    values.sum_with(&[0], false, Some(values.dtype()))
+}
+
 /// Adds `alpha` times a sparse tensor to a dense one, in place.
 pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
     let coo = parts(sparse).ok_or_else(|| not_sparse("a sum"))?;
@@ -119,7 +128,7 @@ pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
         false => (values.mul(alpha)?, Scalar::Int(1)),
     };
     match coo.sparse_dim() {
-        0 => dense.add_with_(&values.sum(&[0], false)?, alpha),
+        0 => dense.add_with_(&total(&values)?, alpha),
         1 => dense.index_add_with_(0, &coo.indices.select(0, 0)?, &values, alpha),
         n => {
             let mut rows = Dims::from_slice(&dense.sizes()[n..]);
