@@ -174,3 +174,20 @@ def test_strict_mode_refuses_what_pytorch_refuses(name, shape):
                 results.append(found)
     half = len(results) // 2
     assert results[:half] == results[half:]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_functions_that_put_the_generator_back_are_checked(fast):
+    def verdicts(fw):
+        def noisy(x):
+            state = fw.get_rng_state()
+            try:
+                return fw.nn.functional.rrelu(x, 0.1, 0.9, training=True)
+            finally:
+                fw.set_rng_state(state)
+
+        x = (fw.arange(6.0, dtype=fw.float64) - 4.5).reshape(2, 3).requires_grad_()
+        checks = (fw.autograd.gradcheck, fw.autograd.gradgradcheck)
+        return [check(noisy, (x,), fast_mode=fast) for check in checks]
+
+    assert verdicts(oneflow) == verdicts(torch) == [True, True]

@@ -72,8 +72,7 @@ class Input:
 
     def anywhere(self) -> Tensor:
         """A random vector of length one."""
-        found = oneflow.rand(self.numbers.numel(), dtype=self.numbers.dtype, device=self.numbers.device)
-        return found / found.norm() if found.numel() else found
+        return _drawn(self.numbers.numel(), self.place).to(self.numbers)
 
     def numbers_of(self, gradient: Tensor) -> Tensor:
         """The gradient of the numbers of this input, as one vector."""
@@ -148,6 +147,13 @@ def duals(
     return result
 
 
+def _drawn(n: int, place: int) -> Tensor:
+    """A random vector of length one, the same for each call; functions that draw find the generator as it was."""
+    own = oneflow.Generator().manual_seed(place + 1)
+    found = oneflow.rand(n, generator=own, dtype=oneflow.float64)
+    return found / found.norm() if n else found
+
+
 def tangents_of(result: Any) -> list[tuple[Tensor, Tensor | None]]:
     """Value and tangent of every differentiable output, within the level of dual tensors."""
     found = [forward_ad.unpack_dual(y) for y in as_tuple(result) if is_differentiable(y)]
@@ -160,8 +166,7 @@ def seeds(output: Tensor, whole: bool, imaginary: bool) -> Iterable[tuple[Tensor
     if whole:
         weights: Iterable[Tensor] = (row for row in oneflow.eye(n, dtype=oneflow.float64))
     else:
-        drawn = oneflow.rand(n, dtype=oneflow.float64)
-        weights = [drawn / drawn.norm() if n else drawn]
+        weights = [_drawn(n, -1)]
     for weight in weights:
         seed = weight.to(output.device).reshape(output.shape)
         seed = seed.to(output.dtype) * 1j if imaginary else seed.to(output.dtype)
