@@ -51,7 +51,7 @@ def _filled(input: Tensor, mask: Tensor | None, fill: float) -> Tensor:
 def _least(dtype: oneflow.dtype) -> float:
     if dtype == oneflow.bool:
         return 0
-    return float("-inf") if dtype.is_floating_point else oneflow.iinfo(dtype).min
+    return float("-inf") if dtype.is_floating_point or dtype.is_complex else oneflow.iinfo(dtype).min
 
 
 def _greatest(dtype: oneflow.dtype) -> float:

@@ -8,7 +8,7 @@ import torch
 import torch.masked
 from torch_oracle import close
 
-REDUCTIONS = "sum prod mean amax amin norm std var".split()
+REDUCTIONS = "sum prod mean amax amin logsumexp norm std var".split()
 DIMS = [None, (), 0, -1, (0, 1), (1, -3), (0, 1, 2)]
 
 

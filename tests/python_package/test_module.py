@@ -335,6 +335,11 @@ def test_buffer_class():
     m.a = oneflow.nn.Buffer(oneflow.ones(1))
     m.b = oneflow.nn.Buffer(oneflow.ones(1), persistent=False)
     assert list(m.state_dict()) == ["a"] and [n for n, _ in m.named_buffers()] == ["a", "b"]
+    # The one that comes in its place says whether it is saved; a tensor leaves that as it is.
+    m.a, m.b = oneflow.nn.Buffer(oneflow.ones(1), persistent=False), oneflow.nn.Buffer(oneflow.ones(1))
+    assert list(m.state_dict()) == ["b"]
+    m.a, m.b = oneflow.zeros(1), oneflow.zeros(1)
+    assert list(m.state_dict()) == ["b"]
 
 
 def test_older_and_full_backward_hooks_do_not_mix():

@@ -339,6 +339,9 @@ class Module(StateDictMixin):
                     "(torch.nn.Buffer, torch.Tensor or None expected)"
                 )
             if name in buffers:
+                if isinstance(value, (Buffer, UninitializedBuffer)):
+                    change = "discard" if value.persistent else "add"
+                    getattr(self._non_persistent_buffers_set, change)(name)
                 buffers[name] = _registered(_global_buffer_registration_hooks, self, name, value)
                 return
             self._forget(name, keep="_buffers")
