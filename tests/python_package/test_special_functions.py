@@ -160,3 +160,17 @@ def test_dtype_of_out(name):
             return True
 
     assert raised(oneflow) == raised(torch)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_digamma_near_its_poles(dtype):
+    poles = -np.arange(0.0, 300.0, 7.0)[:, None]
+    away = 10.0 ** np.linspace(-6.0, -0.4, 30) * np.array([[1.0], [-1.0]])
+    x = (poles[..., None] + away).astype(dtype).reshape(-1)
+    x = x[x != np.round(x)]
+    # With the reflection formula in double precision.
+    wide = x.astype(np.float64)
+    nearest = wide - np.round(wide)
+    wanted = torch.digamma(torch.tensor(1.0 - wide)).numpy() - np.pi / np.tan(np.pi * nearest)
+    found = oneflow.digamma(oneflow.tensor(x)).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == np.float32 else 1e-11, atol=1e-5)

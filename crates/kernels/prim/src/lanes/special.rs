@@ -118,8 +118,8 @@ pub fn ndtri<L: Lanes>(p: L) -> L {
 pub fn digamma<L: Lanes>(x: L) -> L {
     let (zero, one, half) = (L::splat(0.0), L::splat(1.0), L::splat(0.5));
     let reflected = x.lt(zero);
-    // psi(1 - x) - pi / tan(pi x) = psi(x).
-    let fraction = x - x.trunc();
+    // psi(1 - x) - pi / tan(pi x) = psi(x). From the nearest integer, where the tangent is accurate.
+    let fraction = x - x.round();
     let turn = L::splat(PI) / (fraction * L::splat(PI)).tan();
     let mut a = L::select(reflected, one - x, x);
     let mut sum = zero;
