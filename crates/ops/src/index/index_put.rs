@@ -4,10 +4,12 @@ use super::overlapped::write_changed_of;
 use crate::named::index_put;
 use crate::prelude::*;
 
+/// One index, or none, a dimension.
+type Indices = SmallVec<[Option<Tensor>; 4]>;
+
 /// The masks of a single truth, and `x` with a dimension of one for each of them, along which it is a mask of one place.
-fn spread_truths(x: &Tensor, indices: &[Option<&Tensor>]) -> Result<(Tensor, SmallVec<[Option<Tensor>; 4]>, Dims)> {
-    let (mut spread, mut list, mut added): (_, SmallVec<[Option<Tensor>; 4]>, _) =
-        (x.clone(), SmallVec::new(), Dims::new());
+fn spread_truths(x: &Tensor, indices: &[Option<&Tensor>]) -> Result<(Tensor, Indices, Dims)> {
+    let (mut spread, mut list, mut added): (_, Indices, _) = (x.clone(), SmallVec::new(), Dims::new());
     let mut at = 0;
     for index in indices {
         match index {
@@ -35,8 +37,8 @@ fn is_mask(t: &Tensor) -> bool {
 }
 
 /// Indices as the kernels want them: int64, a mask as the places where it is set.
-fn widened<'a>(x: &Tensor, indices: impl Iterator<Item = Option<&'a Tensor>>) -> Result<SmallVec<[Option<Tensor>; 4]>> {
-    let mut list: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
+fn widened<'a>(x: &Tensor, indices: impl Iterator<Item = Option<&'a Tensor>>) -> Result<Indices> {
+    let mut list: Indices = SmallVec::new();
     for index in indices {
         match index {
             Some(m) if is_mask(m) => {
