@@ -1,5 +1,7 @@
 """Masked reductions, windows, orthogonal polynomials, Bessel functions and spectrograms compared with PyTorch."""
 
+import math
+
 import numpy as np
 import oneflow
 import pytest
@@ -174,3 +176,24 @@ def test_digamma_near_its_poles(dtype):
     wanted = torch.digamma(torch.tensor(1.0 - wide)).numpy() - np.pi / np.tan(np.pi * nearest)
     found = oneflow.digamma(oneflow.tensor(x)).numpy()
     np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == np.float32 else 1e-11, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype,tolerance", [("float64", 1e-9), ("float32", 1e-3)])
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_polygamma_far_below_zero(n, dtype, tolerance):
+    x = np.concatenate([np.arange(-400, 8) + fraction for fraction in (0.2, 0.5, 0.7)])
+
+    def call(fw):
+        return fw.special.polygamma(n, _t(fw, x).to(getattr(fw, dtype))).double().numpy()
+
+    # Between the poles of even derivatives are zeros, near which only the absolute error is small.
+    np.testing.assert_allclose(call(oneflow), call(torch), rtol=tolerance, atol=tolerance * math.factorial(n))
+
+
+def test_zeta_far_below_zero():
+    x, q = np.meshgrid([2.0, 3.0, 5.0, 2.5], np.concatenate([np.arange(-60.3, 20.0, 1.7), [-3.0, 0.0]]))
+
+    def call(fw):
+        return fw.special.zeta(_t(fw, x), _t(fw, q)).numpy()
+
+    np.testing.assert_allclose(call(oneflow), call(torch), rtol=1e-9, atol=1e-9)

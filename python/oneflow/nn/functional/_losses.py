@@ -50,7 +50,8 @@ def _broadcast(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         "Please ensure they have the same size.",
         stacklevel=4,
     )
-    return oneflow.broadcast_tensors(input, target)
+    shape = oneflow.broadcast_shapes(input.shape, target.shape)
+    return input.expand(shape), target.expand(shape)
 
 
 def mse_loss(

@@ -138,18 +138,34 @@ pub fn digamma<L: Lanes>(x: L) -> L {
     L::select(x.eq(zero), L::splat(f64::NEG_INFINITY).copysign(-x), y)
 }
 
-/// Hurwitz's zeta function: the sum of `(q + k)^-x`.
+/// Hurwitz's zeta function: the sum of `(q + k)^-x`. The terms whose base is negative, for which `x` is an integer, are those
+/// of positive bases but for their sign: they stand as the difference of two sums.
 #[inline(always)]
 pub fn zeta<L: Lanes>(x: L, q: L) -> L {
     let (zero, one) = (L::splat(0.0), L::splat(1.0));
+    let is_negative = q.lt(zero);
+    let fraction = q - q.floor();
+    let y = zeta_of_positive(x, L::select(is_negative, fraction, q));
+    let below = zeta_of_positive(x, one - fraction) - zeta_of_positive(x, one - q);
+    let half = x * L::splat(0.5);
+    let y = L::select(is_negative, y + L::select(half.floor().eq(half), below, -below), y);
+    let inf = L::splat(f64::INFINITY);
+    let y = L::select(q.le(zero) & q.floor().eq(q), inf, y);
+    let y = L::select(is_negative & q.floor().ne(q) & x.floor().ne(x), L::splat(f64::NAN), y);
+    let y = L::select(x.eq(one), inf, y);
+    L::select(x.lt(one) | x.is_nan() | q.is_nan(), L::splat(f64::NAN), y)
+}
+
+/// The first terms, and the formula of Euler and Maclaurin for the rest, whose bases are above nine.
+#[inline(always)]
+fn zeta_of_positive<L: Lanes>(x: L, q: L) -> L {
+    let one = L::splat(1.0);
     let mut a = q;
     let mut s = q.pow(-x);
     let mut i = 0;
-    // At least nine terms, and on until the argument is above nine.
-    while i < 20 {
-        let go = a.le(L::splat(9.0)) | if i < 9 { one.eq(one) } else { one.lt(one) };
-        a = L::select(go, a + one, a);
-        s = s + L::select(go, a.pow(-x), zero);
+    while i < 9 {
+        a = a + one;
+        s = s + a.pow(-x);
         i += 1;
     }
     let b = a.pow(-x);
@@ -165,12 +181,7 @@ pub fn zeta<L: Lanes>(x: L, q: L) -> L {
         k += 1;
     }
     // Where the head has converged the tail of infinite terms is none.
-    let y = L::select(y.is_finite(), y, s);
-    let inf = L::splat(f64::INFINITY);
-    let y = L::select(q.le(zero) & q.floor().eq(q), inf, y);
-    let y = L::select(q.lt(zero) & q.floor().ne(q) & x.floor().ne(x), L::splat(f64::NAN), y);
-    let y = L::select(x.eq(one), inf, y);
-    L::select(x.lt(one) | x.is_nan() | q.is_nan(), L::splat(f64::NAN), y)
+    L::select(y.is_finite(), y, s)
 }
 
 /// The derivative of `digamma`.
