@@ -1,7 +1,7 @@
 // SEARCHSORTED. Operands: out, values, the row of the sorted, the row of the sorter.
 
-D bool less(C a, C b) { return a < b || (b != b && a == a); }
-D bool equal(C a, C b) { return a == b || (a != a && b != b); }
+// As in PyTorch, where no comparison with NaN holds: what is not greater stands before the key.
+D bool stands_before(C x, C key, i32 right) { return right ? !(x > key) : !(x >= key); }
 
 extern "C" __global__ void entry(const T* sorted, i64 step, const T* values, const i64* sorter, i64 sorter_step, O* out, i64 n,
                                  i32 right, Fault* fault, const __grid_constant__ Geo<4> g) {
@@ -21,7 +21,7 @@ extern "C" __global__ void entry(const T* sorted, i64 step, const T* values, con
                 }
             }
             const C x = get<C>(sorted + at[2] + place * step);
-            if (less(x, key) || (right && equal(x, key)))
+            if (stands_before(x, key, right))
                 from = mid + 1;
             else
                 end = mid;
