@@ -16,6 +16,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -31,7 +32,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 class Worker:
-    """A process that builds and steps models."""
+    """A process that builds and steps models. It stands still between calls.
+
+    Threads of a pool that look for more work would take a core from who is measured next.
+    """
 
     def __init__(self, who: str, python: pathlib.Path, folder: str, *paths: pathlib.Path) -> None:
         variables = os.environ | {
@@ -52,13 +56,19 @@ class Worker:
 
     def __call__(self, do: str, **told: Any) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(json.dumps({"do": do, **told}) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
             self.log.seek(0)
             raise SystemExit(f"the worker ended with {self.process.wait()}:\n{self.log.read()[-4000:]}")
+        self.process.send_signal(signal.SIGSTOP)
         return dict(json.loads(line))
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
 
 
 def environment(*command: str) -> pathlib.Path:
@@ -116,33 +126,39 @@ def main(arguments: Sequence[str]) -> None:
         # oneflow is the last: it takes the weights that PyTorch left.
         workers = reference_workers(folder, place, args.engines)
         workers["oneflow"] = Worker("ours", place / "bin" / "python", folder)
-        for name, mode, batch, threads in itertools.product(args.models or NAMES, args.mode, args.batch, args.threads):
-            row = f"{name}, {mode}, batch {batch}, {threads} thread{'s' if threads > 1 else ''}"
-            told = {"name": name, "batch": batch, "mode": mode, "threads": threads, "processor_time": threads == 1}
-            answers = {
-                who: worker("load", compiled=args.compile and who == "oneflow", **told)
-                for who, worker in workers.items()
-            }
-            if errors := [f"{who}: {a['error']}" for who, a in answers.items() if "error" in a]:
-                failed += 1
-                print(f"{row:60s} failed: {'; '.join(errors)}", flush=True)
-                continue
-            difference = max(differ(a["first"], answers["torch"]["first"]) for a in answers.values())
-            timed = {who: worker for who, worker in workers.items() if not args.engines or who != "torch"}
-            samples: dict[str, list[float]] = {who: [] for who in timed}
-            start = time.perf_counter()
-            for worker in timed.values():
-                worker("sample", seconds=0.1)
-            while len(samples["oneflow"]) < 3 or time.perf_counter() - start < args.seconds:
-                for who, worker in timed.items():
-                    samples[who].append(worker("sample", seconds=args.seconds / 20)["seconds"])
-            medians = {who: statistics.median(found) for who, found in samples.items()}
-            ratio = medians["oneflow"] / min(t for who, t in medians.items() if who != "oneflow")
-            said = "" if difference < 2e-3 else f"   differs by {difference:.1e}"
-            times = " ".join(f"{t * 1e3:10.2f} ms" for t in medians.values())
-            print(f"{row:60s} {times}   x{ratio:.3f}{said}", flush=True)
-            for key in ("all", f"{mode}, {threads} thread{'s' if threads > 1 else ''}"):
-                ratios.setdefault(key, []).append(ratio)
+        try:
+            for name, mode, batch, threads in itertools.product(
+                args.models or NAMES, args.mode, args.batch, args.threads
+            ):
+                row = f"{name}, {mode}, batch {batch}, {threads} thread{'s' if threads > 1 else ''}"
+                told = {"name": name, "batch": batch, "mode": mode, "threads": threads, "processor_time": threads == 1}
+                answers = {
+                    who: worker("load", compiled=args.compile and who == "oneflow", **told)
+                    for who, worker in workers.items()
+                }
+                if errors := [f"{who}: {a['error']}" for who, a in answers.items() if "error" in a]:
+                    failed += 1
+                    print(f"{row:60s} failed: {'; '.join(errors)}", flush=True)
+                    continue
+                difference = max(differ(a["first"], answers["torch"]["first"]) for a in answers.values())
+                timed = {who: worker for who, worker in workers.items() if not args.engines or who != "torch"}
+                samples: dict[str, list[float]] = {who: [] for who in timed}
+                start = time.perf_counter()
+                for worker in timed.values():
+                    worker("sample", seconds=0.1)
+                while len(samples["oneflow"]) < 3 or time.perf_counter() - start < args.seconds:
+                    for who, worker in timed.items():
+                        samples[who].append(worker("sample", seconds=args.seconds / 20)["seconds"])
+                medians = {who: statistics.median(found) for who, found in samples.items()}
+                ratio = medians["oneflow"] / min(t for who, t in medians.items() if who != "oneflow")
+                said = "" if difference < 2e-3 else f"   differs by {difference:.1e}"
+                times = " ".join(f"{t * 1e3:10.2f} ms" for t in medians.values())
+                print(f"{row:60s} {times}   x{ratio:.3f}{said}", flush=True)
+                for key in ("all", f"{mode}, {threads} thread{'s' if threads > 1 else ''}"):
+                    ratios.setdefault(key, []).append(ratio)
+        finally:
+            for worker in workers.values():
+                worker.end()
     reference = "the better engine" if args.engines else "PyTorch"
     for key, found in sorted(ratios.items()):
         print(
