@@ -41,11 +41,9 @@ pub(super) fn check_zero(c: &Call<'_>, dtype: DType) -> Result<()> {
     if dtype == DType::Bool {
         return Err(Error::not_implemented(format!("\"{}\" not implemented for 'Bool'", c.name())));
     }
-    if c.ins.iter().flatten().any(|t| t.numel() == 0) {
-        return Ok(());
-    }
     let zero = |s| narrow_operands::wrapped(dtype, DType::I64, s).to_i64() == 0;
-    if dtype.compute() == DType::I64 && super::scalar_arg(c, div::OTHER_SCALAR).is_some_and(zero) {
+    let divides = || c.ins.iter().flatten().all(|t| t.numel() > 0);
+    if dtype.compute() == DType::I64 && super::scalar_arg(c, div::OTHER_SCALAR).is_some_and(zero) && divides() {
         return Err(Error::runtime(format!("{}(): ZeroDivisionError", c.name())));
     }
     Ok(())

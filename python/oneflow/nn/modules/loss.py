@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from oneflow import Tensor
 from oneflow.nn import functional as F
@@ -95,16 +96,9 @@ class NLLLoss2d(NLLLoss):
         True
     """
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn("NLLLoss2d has been deprecated. Please use NLLLoss instead.", FutureWarning, stacklevel=2)
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        super().__init__(*args, **kwargs)
 
 
 class CrossEntropyLoss(_WeightedLoss):
