@@ -102,6 +102,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     "_functions.storages": ("detach_copy", "from_file", "split_copy", "view_as_complex_copy", "view_as_real_copy"),
     "_ops": ("ops",),
     "storage": ("Storage",),
+    "_functions.compressed": (
+        "_convert_indices_from_coo_to_csr",
+        "_convert_indices_from_csr_to_coo",
+        "sparse_bsc_tensor",
+        "sparse_bsr_tensor",
+        "sparse_compressed_tensor",
+        "sparse_csc_tensor",
+        "sparse_csr_tensor",
+    ),
     "_functions.segments": ("_segment_reduce", "segment_reduce"),
     "_functions.sparse_products": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm", "sspaddmm"),
     "_base.symbols": (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from oneflow._functions.compressed_products import sampled_addmm, spdiags
 from oneflow._functions.sparse import check_sparse_tensor_invariants, mm, sum
 from oneflow._functions.sparse_products import addmm
 from oneflow._functions.sparse_softmax import log_softmax, softmax
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

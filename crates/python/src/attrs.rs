@@ -57,7 +57,11 @@ getters! {
     dtype = |py, _o, t| Ok(classes::owned(classes::dtype_object(py, t.dtype()).pend(py)?.clone_ref(py)));
     device = |py, _o, t| Ok(classes::owned(classes::device_object(py, t.device()).pend(py)?));
     layout = |py, _o, t| {
-        let layout = if t.has_key(bit::SPARSE) { classes::sparse_coo(py) } else { classes::strided(py) };
+        let layout = match oneflow_sparse::compressed(t) {
+            Some(c) => classes::compressed(py, c.layout),
+            None if t.has_key(bit::SPARSE) => classes::sparse_coo(py),
+            None => classes::strided(py),
+        };
         Ok(classes::owned(layout.pend(py)?.clone_ref(py)))
     };
     ndim = |_py, _o, t| checked(ffi::PyLong_FromSize_t(t.ndim()));
@@ -81,7 +85,10 @@ getters! {
     placement = |py, _o, t| crate::global::placement_attribute(py, t);
     sbp = |py, _o, t| crate::global::sbp_attribute(py, t);
     is_lazy = |_py, _o, t| Ok(boolean(t.has_key(bit::LAZY)));
-    is_sparse = |_py, _o, t| Ok(boolean(t.has_key(bit::SPARSE)));
+    is_sparse = |_py, _o, t| Ok(boolean(oneflow_sparse::parts(t).is_some()));
+    is_sparse_csr = |_py, _o, t| {
+        Ok(boolean(oneflow_sparse::compressed(t).is_some_and(|c| c.layout == oneflow_sparse::Layout::Csr)))
+    };
     grad = |py, o, t| {
         track(o);
         match autograd::grad_object(py, t)? {
@@ -202,7 +209,7 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"shape", shape, None, c"Sizes of the dimensions.\n\nExample::\n\n    >>> oneflow.ones(2, 3).shape\n    oneflow.Size([2, 3])"),
         property(c"dtype", dtype, None, c"Type of the elements.\n\nExample::\n\n    >>> oneflow.ones(1).dtype\n    oneflow.float32"),
         property(c"device", device, None, c"Where the elements are.\n\nExample::\n\n    >>> oneflow.ones(1).device\n    device(type='cpu')"),
-        property(c"layout", layout, None, c"oneflow.strided, or oneflow.sparse_coo.\n\nExample::\n\n    >>> oneflow.ones(1).layout\n    oneflow.strided"),
+        property(c"layout", layout, None, c"oneflow.strided, or one of the sparse layouts.\n\nExample::\n\n    >>> oneflow.ones(1).layout\n    oneflow.strided"),
         property(c"ndim", ndim, None, c"Number of dimensions.\n\nExample::\n\n    >>> oneflow.ones(2, 3).ndim\n    2"),
         property(c"itemsize", itemsize, None, c"Bytes of one element.\n\nExample::\n\n    >>> oneflow.ones(1).itemsize\n    4"),
         property(c"nbytes", nbytes, None, c"Bytes of all elements.\n\nExample::\n\n    >>> oneflow.ones(3).nbytes\n    12"),
@@ -219,7 +226,8 @@ pub fn table() -> Vec<ffi::PyGetSetDef> {
         property(c"placement", placement, None, c"The ranks of a global tensor."),
         property(c"sbp", sbp, None, c"How a global tensor lies over each mesh axis."),
         property(c"is_lazy", is_lazy, None, c"Whether this is a value of a graph being traced.\n\nExample::\n\n    >>> oneflow.ones(1).is_lazy\n    False"),
-        property(c"is_sparse", is_sparse, None, c"Whether only entries that are not zero are kept.\n\nExample::\n\n    >>> oneflow.ones(1).is_sparse\n    False"),
+        property(c"is_sparse", is_sparse, None, c"Whether only entries that are not zero are kept, by coordinates.\n\nExample::\n\n    >>> oneflow.ones(1).is_sparse\n    False"),
+        property(c"is_sparse_csr", is_sparse_csr, None, c"Whether the entries of each row are kept (CSR).\n\nExample::\n\n    >>> oneflow.eye(2).to_sparse_csr().is_sparse_csr\n    True"),
         property(c"grad", grad, Some(set_grad), c"The accumulated gradient, or None.\n\nExample::\n\n    >>> x = oneflow.ones(1, requires_grad=True)\n    >>> (x * 2).backward()\n    >>> x.grad\n    tensor([2.])"),
         property(c"grad_fn", grad_fn, None, c"The node that made this tensor; None for leaves.\n\nExample::\n\n    >>> (oneflow.ones(1, requires_grad=True) * 2).grad_fn.name()\n    'MulBackward0'"),
         property(c"_grad_fn", grad_fn, Some(set_grad_fn), c""),

@@ -289,7 +289,7 @@ impl PyMemoryFormat {
 
 pub const MEMORY_FORMATS: [&str; 4] = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"];
 
-/// The layout of a tensor: strided, or sparse by coordinates.
+/// The layout of a tensor: strided, or one of the sparse ones.
 ///
 /// Example::
 ///
@@ -309,9 +309,19 @@ impl PyLayout {
 }
 
 /// Layouts that no tensor here has: programs compare with them. Functions that should create one refuse.
-const UNUSED_LAYOUTS: [&str; 6] = ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged", "_mkldnn"];
+const UNUSED_LAYOUTS: [&str; 2] = ["jagged", "_mkldnn"];
 
-/// The layout of sparse tensors.
+/// The layouts of compressed sparse tensors.
+pub fn compressed(py: Python<'_>, layout: oneflow_sparse::Layout) -> PyResult<&Py<PyLayout>> {
+    static LAYOUTS: PyOnceLock<[Py<PyLayout>; 4]> = PyOnceLock::new();
+    let made = || -> PyResult<[Py<PyLayout>; 4]> {
+        let [a, b, c, d] = oneflow_sparse::Layout::ALL.map(|l| Py::new(py, PyLayout(l.name())));
+        Ok([a?, b?, c?, d?])
+    };
+    Ok(&LAYOUTS.get_or_try_init(py, made)?[layout as usize])
+}
+
+/// The layout of sparse tensors by coordinates.
 pub fn sparse_coo(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
     static SPARSE: PyOnceLock<Py<PyLayout>> = PyOnceLock::new();
     SPARSE.get_or_try_init(py, || Py::new(py, PyLayout("sparse_coo")))
@@ -357,6 +367,9 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     for name in UNUSED_LAYOUTS {
         m.add(name, Py::new(py, PyLayout(name))?)?;
+    }
+    for layout in oneflow_sparse::Layout::ALL {
+        m.add(layout.name(), compressed(py, layout)?)?;
     }
     m.add("sparse_coo", sparse_coo(py)?)?;
     m.add("strided", strided(py)?)

@@ -306,7 +306,8 @@ unsafe fn slice_of(py: Python<'_>, o: *mut PyObject, n: i64) -> Result<(i64, i64
 
 /// Applies the basic part: one strided view where that is right for autograd, else an op a step.
 fn view(py: Python<'_>, t: &Tensor, p: &Plan) -> Result<Tensor> {
-    let local = t.keys() & (1 << bit::GLOBAL | 1 << bit::LAZY | 1 << bit::BATCH) == 0 && !t.device().is_meta();
+    let other = 1 << bit::GLOBAL | 1 << bit::LAZY | 1 << bit::BATCH | 1 << bit::SPARSE;
+    let local = t.keys() & other == 0 && !t.device().is_meta();
     let recorded = autograd::requires_grad(t) && oneflow_autograd::is_grad_enabled();
     // The gradient of a strided view is exact for a dense tensor at the start of its storage.
     let dense = t.is_contiguous() && t.offset() == 0;

@@ -1,5 +1,6 @@
 //! The sparse tensor itself: construction, coalescing and conversion to dense.
 
+use crate::calls::refused;
 use oneflow_base::{DType, Dims, Error, Result, Scalar, contiguous_strides};
 use oneflow_core::{Call, Ext, Tensor, bit};
 use oneflow_ops::{TensorOps, f};
@@ -76,7 +77,7 @@ pub fn make(indices: &Tensor, values: &Tensor, sizes: &[i64], coalesced: bool) -
 }
 
 /// Position of each entry among the sparse dimensions, taken as one.
-fn flat_index(coo: &Coo, sizes: &[i64]) -> Result<Tensor> {
+pub(crate) fn flat_index(coo: &Coo, sizes: &[i64]) -> Result<Tensor> {
     let n = coo.sparse_dim();
     let mut flat = coo.indices.select(0, 0)?;
     for d in 1..n {
@@ -143,26 +144,36 @@ pub fn add_into(dense: &Tensor, sparse: &Tensor, alpha: Scalar) -> Result<()> {
     }
 }
 
-/// The tensor with its zeros.
-pub fn to_dense(t: &Tensor) -> Result<Tensor> {
+/// A tensor by coordinates with its zeros.
+pub(crate) fn dense_of(t: &Tensor) -> Result<Tensor> {
     let coo = parts(t).ok_or_else(|| not_sparse("to_dense()"))?;
     let dense = coo.values.new_zeros(t.sizes())?;
     add_into(&dense, t, Scalar::Int(1))?;
     Ok(dense)
 }
 
-/// The entries of a dense tensor at the indices of a sparse one.
-pub fn mask(dense: &Tensor, like: &Tensor) -> Result<Tensor> {
-    let coo = parts(like).ok_or_else(|| not_sparse("sparse_mask()"))?;
-    if dense.sizes() != like.sizes() {
-        return Err(Error::runtime(format!(
-            "sparse_mask(): operands have incompatible sizes; self has size {:?} but mask has size {:?}",
-            dense.sizes(),
-            like.sizes()
-        )));
+/// The entries of a dense tensor that are not zero, sparse in the first `n` dimensions.
+pub fn entries_of(dense: &Tensor, n: usize) -> Result<Tensor> {
+    let filled = dense.ne(0i64)?;
+    if n == 0 {
+        // A number has no index: its one entry, or none.
+        let at = filled.reshape(&[1])?.nonzero()?;
+        let values = dense.unsqueeze(0)?.index_select(0, &at.select(1, 0)?)?;
+        return make(&at.new_zeros(&[0, at.sizes()[0]])?, &values, dense.sizes(), true);
     }
-    let values = gather(dense, coo)?;
-    make(&coo.indices, &values, dense.sizes(), coo.coalesced)
+    let filled = match n < dense.ndim() {
+        false => filled,
+        true => filled.any((n as i64..dense.ndim() as i64).collect::<Vec<_>>().as_slice(), false)?,
+    };
+    let indices = filled.nonzero()?.t()?.clone_contiguous()?;
+    let found =
+        make(&indices, &dense.new_empty(&values_sizes(indices.sizes()[1], &dense.sizes()[n..]))?, dense.sizes(), true)?;
+    let coo = parts(&found).ok_or_else(|| not_sparse("to_sparse()"))?;
+    make(&indices, &gather(dense, coo)?, dense.sizes(), true)
+}
+
+fn values_sizes(nnz: i64, dense: &[i64]) -> Dims {
+    std::iter::once(nnz).chain(dense.iter().copied()).collect()
 }
 
 /// Rows of a dense tensor at the indices of `coo`.
@@ -176,15 +187,16 @@ pub(crate) fn gather(dense: &Tensor, coo: &Coo) -> Result<Tensor> {
     dense.reshape(&rows)?.index_select(0, &flat_index(coo, dense.sizes())?)
 }
 
-#[cold]
-pub(crate) fn refused(c: &Call<'_>) -> Error {
-    Error::not_implemented(format!("{}(): has no form for sparse tensors ({})", c.name(), c.describe()))
-}
-
 pub(crate) fn entries<'a>(c: &Call<'_>, x: &'a Tensor) -> Result<&'a Coo> {
     parts(x).ok_or_else(|| refused(c))
 }
 
 pub(crate) fn not_sparse(what: &str) -> Error {
     Error::runtime(format!("{what}: expected a sparse tensor, but got a dense one"))
+}
+
+/// What parts of a sparse tensor that fit each other by their shapes say, and cannot be.
+#[cold]
+pub(crate) fn unfinished(what: &str) -> Error {
+    Error::runtime(format!("sparse tensor: {what}"))
 }

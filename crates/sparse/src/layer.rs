@@ -1,9 +1,13 @@
 //! The layer: the sparse forms of ops. The op table defines which one an op has (`OpDef::sparse`).
 
-use crate::coo::{Coo, add_into, coalesce, entries, gather, make, parts, refused, to_dense};
-use crate::structure;
+use crate::calls::{in_dtype, refused, scaled};
+use crate::compressed::{compressed, to_coo};
+use crate::convert::to_dense;
+use crate::coo::{Coo, add_into, coalesce, entries, gather, make, parts};
+use crate::products::{matrix_product, transposed};
+use crate::{compressed_ops, structure};
 use oneflow_base::{Arg, Error, Result, Scalar};
-use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, dispatch};
+use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, bit, dispatch};
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
 
@@ -13,17 +17,17 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     // The one write into a dense tensor: what an optimizer does with a sparse gradient.
     if let (Some(x), Some(y)) = (c.opt(In::nth(0)), c.opt(In::nth(1)))
         && x.same(d)
-        && parts(x).is_none()
+        && !x.has_key(bit::SPARSE)
         && let Sparse::Add(sign) = c.op.sparse
     {
-        add_into(d, y, scaled(c.arg(AnyArg::nth(1)), sign))?;
+        add_into(d, &to_coo(y)?, scaled(c.arg(AnyArg::nth(1)), sign))?;
         outs.clear();
         outs.give((*d).clone());
         return Ok(());
     }
     run(&Call { dest: Dest::Fresh, ..*c }, outs)?;
     let made = outs.tensors().first().cloned().ok_or_else(|| refused(c))?;
-    match (parts(d).is_some(), parts(&made).is_some()) {
+    match (d.has_key(bit::SPARSE), made.has_key(bit::SPARSE)) {
         (true, true) => {
             if made.dtype().category() > d.dtype().category() {
                 return Err(Error::runtime(format!(
@@ -46,17 +50,10 @@ pub(crate) fn sparse(c: &Call<'_>, _below: u32, outs: &mut Outs) -> Result<()> {
     Ok(())
 }
 
-/// The factor `alpha` of an addition, with a sign.
-fn scaled(alpha: Arg<'_>, sign: i64) -> Scalar {
-    match alpha {
-        Arg::Float(a) => Scalar::Float(a * sign as f64),
-        Arg::Int(a) => Scalar::Int(a * sign),
-        Arg::Complex(re, im) => Scalar::Complex(re * sign as f64, im * sign as f64),
-        _ => Scalar::Int(sign),
-    }
-}
-
 fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
+    if c.ins.iter().flatten().any(|t| compressed(t).is_some()) {
+        return compressed_ops::run(c, outs);
+    }
     let x = c.t(In::nth(0))?;
     let made = match c.op.sparse {
         Sparse::Add(sign) => sum_of(c, x, sign)?,
@@ -76,7 +73,8 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         }
         Sparse::Zeros => {
             let coo = entries(c, x)?;
-            make(&coo.indices.narrow(1, 0, 0)?, &coo.values.narrow(0, 0, 0)?, x.sizes(), true)?
+            let values = in_dtype(c, coo.values.narrow(0, 0, 0)?)?;
+            make(&coo.indices.narrow(1, 0, 0)?, &values, x.sizes(), true)?
         }
         Sparse::Copy => {
             let src = c.t(In::nth(1))?;
@@ -197,9 +195,14 @@ fn product(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
             make(&b.indices, &b.values.mul(&gather(&x.expand(y.sizes())?, b)?)?, y.sizes(), b.coalesced)
         }
         (Some(_), Some(_)) if x.sizes() == y.sizes() => {
-            let unique = coalesce(x)?;
-            let a = entries(c, &unique)?;
-            make(&a.indices, &a.values.mul(&gather(&to_dense(y)?, a)?)?, x.sizes(), true)
+            let (x, y) = (coalesce(x)?, coalesce(y)?);
+            let (a, b) = (entries(c, &x)?, entries(c, &y)?);
+            if a.sparse_dim() != b.sparse_dim() {
+                return make(&a.indices, &a.values.mul(&gather(&to_dense(&y)?, a)?)?, x.sizes(), true);
+            }
+            let (of_a, of_b) = structure::shared(a, b, x.sizes())?;
+            let values = a.values.index_select(0, &of_a)?.mul(&b.values.index_select(0, &of_b)?)?;
+            make(&a.indices.index_select(1, &of_a)?, &values, x.sizes(), true)
         }
         _ => Err(refused(c)),
     }
@@ -224,50 +227,4 @@ fn quotient(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
         }
         _ => Err(refused(c)),
     }
-}
-
-/// A matrix times a matrix or vector, one of them sparse: rows of the dense one, scaled and added up.
-fn matrix_product(c: &Call<'_>, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let fits = x.ndim() == 2 && (1..=2).contains(&y.ndim()) && x.sizes()[1] == y.sizes()[0];
-    if !fits {
-        return Err(Error::runtime(format!(
-            "{}(): sparse matrices: shapes {:?} and {:?} cannot be multiplied",
-            c.name(),
-            x.sizes(),
-            y.sizes()
-        )));
-    }
-    match (parts(x), parts(y)) {
-        (Some(a), None) if a.sparse_dim() == 2 => {
-            let (rows, columns) = (a.indices.select(0, 0)?, a.indices.select(0, 1)?);
-            let values = if y.ndim() == 2 { a.values.unsqueeze(1)? } else { a.values.clone() };
-            let terms = y.index_select(0, &columns)?.mul(&values)?;
-            let mut sizes: SmallVec<[i64; 2]> = SmallVec::from_slice(y.sizes());
-            sizes[0] = x.sizes()[0];
-            terms.new_zeros(&sizes)?.index_add(0, &rows, &terms)
-        }
-        (None, Some(b)) if b.sparse_dim() == 2 && y.ndim() == 2 => {
-            let flipped = transposed(c, y, 0, 1)?;
-            matrix_product(c, &flipped, &x.transpose(0, 1)?)?.transpose(0, 1)
-        }
-        (Some(a), Some(b)) if a.sparse_dim() == 2 && b.sparse_dim() == 2 => joined(a, &coalesce(y)?, x.sizes()[0]),
-        _ => Err(refused(c)),
-    }
-}
-
-/// The product of two sparse matrices, the second of which is coalesced: a term for each entry of the first with each entry of
-/// the row of the second that it meets.
-fn joined(a: &Coo, y: &Tensor, n_rows: i64) -> Result<Tensor> {
-    let b = parts(y).ok_or_else(|| crate::coo::not_sparse("a product"))?;
-    let (of_a, of_b) = structure::matches(&b.indices.select(0, 0)?, &a.indices.select(0, 1)?)?;
-    let at = [a.indices.select(0, 0)?.index_select(0, &of_a)?, b.indices.select(0, 1)?.index_select(0, &of_b)?];
-    let terms = a.values.index_select(0, &of_a)?.mul(&b.values.index_select(0, &of_b)?)?;
-    coalesce(&make(&f::stack(&at, 0)?, &terms, &[n_rows, y.sizes()[1]], false)?)
-}
-
-fn transposed(c: &Call<'_>, x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
-    let (a, b) = (oneflow_base::wrap_dim(a, x.ndim())?, oneflow_base::wrap_dim(b, x.ndim())?);
-    let mut order: SmallVec<[i64; 4]> = (0..x.ndim() as i64).collect();
-    order.swap(a, b);
-    structure::permute(c, x, &order)
 }

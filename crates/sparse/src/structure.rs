@@ -2,7 +2,8 @@
 //!
 //! A dimension with indices is changed in their row of it, a dense one in the values.
 
-use crate::coo::{Coo, coalesce, entries, make, parts, refused};
+use crate::calls::refused;
+use crate::coo::{Coo, coalesce, entries, flat_index, make, parts};
 use oneflow_base::{Dims, Error, Result, wrap_dim};
 use oneflow_core::{At, Call, In, Tensor};
 use oneflow_ops::{TensorOps, f};
@@ -171,6 +172,18 @@ pub fn matches(sorted: &Tensor, keys: &Tensor) -> Result<(Tensor, Tensor)> {
     let number = of_key.new_ones(of_key.sizes())?.cumsum(0)?.sub(1i64)?;
     let of_entry = first.sub(&before)?.index_select(0, &of_key)?.add(&number)?;
     Ok((of_key, of_entry))
+}
+
+/// The entries that two coalesced tensors both have: their places among those of the first, and of the second.
+pub fn shared(a: &Coo, b: &Coo, sizes: &[i64]) -> Result<(Tensor, Tensor)> {
+    let (keys, others) = (flat_index(a, sizes)?, flat_index(b, sizes)?);
+    if others.numel() == 0 {
+        return Ok((keys.narrow(0, 0, 0)?, others));
+    }
+    let near = others.searchsorted(&keys)?.clamp(None, Some((others.numel() - 1).into()))?;
+    let found = others.index_select(0, &near)?.eq(&keys)?.nonzero()?.reshape(&[-1])?;
+    let of_b = near.index_select(0, &found)?;
+    Ok((found, of_b))
 }
 
 pub fn slice(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {

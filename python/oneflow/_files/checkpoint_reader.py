@@ -21,6 +21,7 @@ from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import assumed_order
 from oneflow._files.storage_places import relocate
 from oneflow._files.unpickler import Listed, as_text
+from oneflow._functions.compressed import layout_name, sparse_compressed_tensor
 from oneflow._tensor.methods import _set_attributes
 from oneflow.storage import TypedStorage, UntypedStorage
 
@@ -255,7 +256,9 @@ def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any = False
 
 
 def _layout(name: Any) -> Any:
-    found = {"sparse_coo": oneflow.sparse_coo, "strided": oneflow.strided}.get(str(name).rpartition(".")[2])
+    found = getattr(oneflow, str(name).rpartition(".")[2], None)
+    if not isinstance(found, oneflow.layout):
+        found = None
     if found is None:
         raise pickle.UnpicklingError(f"the layout {name} of a tensor in the file is not supported")
     return found
@@ -263,6 +266,11 @@ def _layout(name: Any) -> Any:
 
 def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
     """A sparse tensor; its indices are checked, whatever the file says of them."""
+    if layout_name(layout) and isinstance(parts, tuple) and len(parts) == 4:
+        starts, plain, values, size = parts
+        if not all(isinstance(t, Tensor) for t in parts[:3]) or not isinstance(size, (tuple, list)):
+            raise pickle.UnpicklingError("a sparse tensor in the file has a broken description")
+        return sparse_compressed_tensor(starts, plain, values, size, layout=layout)
     if layout is not oneflow.sparse_coo or not isinstance(parts, tuple) or len(parts) not in (3, 4):
         raise pickle.UnpicklingError("a sparse tensor in the file has an unknown layout")
     indices, values, size, *more = parts

@@ -16,6 +16,7 @@ from oneflow._files import checkpoint_reader as reader
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import get_crc32_options, skips_data
 from oneflow._files.storage_places import location_tag
+from oneflow._functions.compressed import is_compressed, parts_by_name
 from oneflow._tensor.methods import _attributes
 from oneflow.overrides import DisableTorchFunctionSubclass
 from oneflow.storage import TypedStorage, UntypedStorage
@@ -99,6 +100,8 @@ class TensorPickler(_AnyPickler):
             whole = gather_full(tensor)
             self._wholes.append(whole)
             tensor = whole.requires_grad_(tensor.requires_grad)
+        if is_compressed(tensor):
+            return _SPARSE_TENSOR, (tensor.layout, (*parts_by_name(tensor).values(), tensor.shape))
         if tensor.is_sparse:
             parts = (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
             return _SPARSE_TENSOR, (tensor.layout, parts)

@@ -40,13 +40,14 @@ def _find(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 _WITHOUT_ENTRIES = ("zeros", "empty", "zeros_like", "new_zeros", "new_empty")
+_SPARSE_LAYOUTS = (oneflow.sparse_coo, oneflow.sparse_csr, oneflow.sparse_csc)
 
 
 def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """A tensor of another layout than strided: in COO, without entries."""
+    """A tensor of another layout than strided, without entries."""
     layout = kwargs["layout"]
-    if layout is not oneflow.sparse_coo or name not in _WITHOUT_ENTRIES:
-        given = ", or sparse_coo" if name in _WITHOUT_ENTRIES else ""
+    if name not in _WITHOUT_ENTRIES or layout not in _SPARSE_LAYOUTS:
+        given = ", sparse_coo, sparse_csr or sparse_csc" if name in _WITHOUT_ENTRIES else ""
         raise NotImplementedError(f"{name}(): only layout=strided{given} is supported, got {layout}")
     rest = {key: value for key, value in kwargs.items() if key not in ("layout", "pin_memory", "requires_grad")}
     device = rest.pop("device", None)
@@ -56,9 +57,11 @@ def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[s
     dense = getattr(Tensor if is_method else oneflow, name)(*args, **rest, device="meta")
     at = oneflow.empty((dense.dim(), 0), dtype=oneflow.int64, device=device)
     values = oneflow.empty((0,), dtype=dense.dtype, device=device)
-    return oneflow.sparse_coo_tensor(
-        at, values, tuple(dense.shape), requires_grad=bool(kwargs.get("requires_grad")), is_coalesced=True
-    )
+    requires_grad = bool(kwargs.get("requires_grad"))
+    if layout is not oneflow.sparse_coo:
+        made = oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), is_coalesced=True).to_sparse(layout=layout)
+        return made.requires_grad_(requires_grad)
+    return oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), requires_grad=requires_grad, is_coalesced=True)
 
 
 def _called(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

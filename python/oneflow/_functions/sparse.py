@@ -1,4 +1,4 @@
-"""Sparse COO tensors: constructors, and methods that read their parts. The ops on them are compiled."""
+"""Sparse tensors by coordinates (COO): constructors, and methods that read their parts. Their ops are compiled."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._functions import compressed, compressed_products
 from oneflow._oneflow import Function
 
 _C = _oneflow._C
@@ -206,13 +207,15 @@ def indices(self: Tensor) -> Tensor:
 
 
 def values(self: Tensor) -> Tensor:
-    """The values of a coalesced tensor.
+    """The values of a coalesced tensor, or of one in a compressed layout.
 
     Example::
 
         >>> oneflow.eye(2).to_sparse().values()
         tensor([1., 1.])
     """
+    if compressed.is_compressed(self):
+        return compressed.values(self)
     if self.requires_grad and oneflow.is_grad_enabled():
         return _coalesced(self, "values", _Values.apply)
     return _coalesced(self, "values", _C._sparse_values)
@@ -231,14 +234,16 @@ class _Values(Function):
 
 def _coalesced(self: Tensor, name: str, part: Any) -> Tensor:
     if not self.is_sparse:
-        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
+        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got {compressed.title(self)}")
     if not self.is_coalesced():
         raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
     return part(self)
 
 
 def _nnz(self: Tensor) -> int:
-    """Number of entries that are kept."""
+    """Number of entries that are kept; of one matrix of a batch."""
+    if compressed.is_compressed(self):
+        return _C._sparse_compressed_parts(self)[1].shape[-1]
     return _C._sparse_indices(self).shape[1]
 
 
@@ -251,7 +256,7 @@ def is_coalesced(self: Tensor) -> bool:
         True
     """
     if not self.is_sparse:
-        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+        raise RuntimeError(f"is_coalesced expected sparse coordinate tensor layout but got {compressed.title(self)}")
     return _C._sparse_facts(self)[0]
 
 
@@ -264,7 +269,7 @@ def coalesce(self: Tensor) -> Tensor:
         tensor([1., 1.])
     """
     if not self.is_sparse:
-        raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
+        raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {compressed.title(self)}")
     if self.requires_grad and oneflow.is_grad_enabled() and not _C._sparse_facts(self)[0]:
         return _Coalesce.apply(self)
     return _C._sparse_coalesce(self)
@@ -288,6 +293,8 @@ def sparse_dim(self: Tensor) -> int:
         >>> oneflow.eye(2).to_sparse().sparse_dim()
         2
     """
+    if compressed.is_compressed(self):
+        return 2
     return _C._sparse_facts(self)[1] if self.is_sparse else 0
 
 
@@ -299,6 +306,8 @@ def dense_dim(self: Tensor) -> int:
         >>> oneflow.eye(2).to_sparse().dense_dim()
         0
     """
+    if compressed.is_compressed(self):
+        return _C._sparse_compressed_facts(self)[1]
     return self.dim() - self.sparse_dim()
 
 
@@ -306,12 +315,17 @@ class _ToDense(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, masked: bool) -> Tensor:
         # Every index once: the gradient of an entry that several values make up is there once.
-        ctx.pattern = _C._sparse_coalesce(x) if masked else None
+        unique = _C._sparse_coalesce(x) if x.is_sparse else x.detach()
+        ctx.pattern = unique if masked else None
         return _C._sparse_to_dense(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0] if ctx.pattern is None else _C._sparse_mask(grads[0].contiguous(), ctx.pattern), None
+        if ctx.pattern is None:
+            return grads[0], None
+        if compressed.is_compressed(ctx.pattern):
+            return compressed.at_places_of(grads[0], ctx.pattern), None
+        return _C._sparse_mask(grads[0].contiguous(), ctx.pattern), None
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -329,7 +343,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
                 [0., 1.]])
     """
     dense = self
-    if self.is_sparse:
+    if self.layout is not oneflow.strided:
         dense = _ToDense.apply(self, masked_grad is not False) if self.requires_grad else _C._sparse_to_dense(self)
     return dense if dtype is None else dense.to(dtype)
 
@@ -341,12 +355,12 @@ def to_sparse(
 
     Args:
         sparse_dim: number of leading dimensions that become sparse; all of them if left out.
-        layout: sparse_coo, or strided, which is :meth:`to_dense`.
-        blocksize: of other layouts; None.
+        layout: sparse_coo, a compressed layout, or strided, which is :meth:`to_dense`.
+        blocksize: rows and columns of a block, of the layouts sparse_bsr and sparse_bsc.
         dense_dim: number of last dimensions that stay dense, in place of ``sparse_dim``.
 
     Raises:
-        NotImplementedError: another layout, or what belongs to one.
+        RuntimeError: arguments that do not fit the layout or the tensor.
 
     Example::
 
@@ -355,29 +369,24 @@ def to_sparse(
     """
     if layout is oneflow.strided:
         return self.to_dense()
-    if layout is not None and layout is not oneflow.sparse_coo:
-        raise NotImplementedError(f"to_sparse(): layout {layout} is not implemented, only sparse_coo")
-    if blocksize is not None:
-        raise NotImplementedError("to_sparse(): blocksize belongs to layouts that are not implemented")
     if sparse_dim is not None and dense_dim is not None:
         raise RuntimeError("to_sparse(): give sparse_dim or dense_dim, not both")
+    if compressed.layout_name(layout):
+        if sparse_dim not in (None, 2):
+            raise RuntimeError(f"to_sparse(): a compressed layout has two sparse dimensions, got {sparse_dim}")
+        return compressed.to_layout(self, layout, blocksize, dense_dim)
+    if layout is not None and layout is not oneflow.sparse_coo:
+        raise RuntimeError(f"to_sparse(): {layout} is no layout of a sparse tensor")
+    if blocksize is not None:
+        raise RuntimeError("to_sparse(): blocksize belongs to the layouts sparse_bsr and sparse_bsc")
+    if compressed.is_compressed(self):
+        return compressed.to_layout(self, oneflow.sparse_coo, None, None)
     if self.is_sparse:
         return self
     n = self.dim() - (dense_dim or 0) if sparse_dim is None else sparse_dim
     if not min(1, self.dim()) <= n <= self.dim():
         raise RuntimeError(f"to_sparse(): sparse_dim argument must be in [1, {self.dim()}], got {n}")
-    return _ToSparse.apply(self, n) if self.requires_grad else _entries(self, n)
-
-
-def _entries(dense: Tensor, n: int) -> Tensor:
-    """The entries that are not zero, sparse in the first ``n`` dimensions."""
-    dense = dense.detach()
-    rows = dense != 0
-    rows = rows.reshape(*dense.shape[:n], -1).any(-1) if n < dense.dim() else rows
-    at = rows.nonzero().t().contiguous()
-    # A number has no index: its one entry, or none.
-    values = dense[tuple(at)] if n else dense.reshape(1)[: at.shape[1]]
-    return _C._sparse_coo(at, values, list(dense.shape), True)
+    return _ToSparse.apply(self, n) if self.requires_grad else _C._sparse_to_coo(self, n)
 
 
 class _ToSparse(Function):
@@ -385,7 +394,7 @@ class _ToSparse(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, n: int) -> Tensor:
-        ctx.pattern = _entries(x, n)
+        ctx.pattern = _C._sparse_to_coo(x.detach(), n)
         return ctx.pattern.detach()
 
     @staticmethod
@@ -395,18 +404,44 @@ class _ToSparse(Function):
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The entries of a dense tensor at the indices of the sparse ``mask``.
+    """The entries of a dense tensor, or of one in a compressed layout, at the places of the sparse ``mask``.
 
     Example::
 
         >>> oneflow.ones(2, 2).sparse_mask(oneflow.eye(2).to_sparse().coalesce()).values()
         tensor([1., 1.])
     """
+    if mask.layout is oneflow.strided:
+        raise RuntimeError("sparse_mask(): the mask must be sparse, but got a dense one")
+    if self.requires_grad and oneflow.is_grad_enabled():
+        return _Masked.apply(self, mask)
     return _C._sparse_mask(self, mask)
 
 
-def mm(sparse: Tensor, dense: Tensor) -> Tensor:
+class _Masked(Function):
+    """Entries at the places of a mask: those of a tensor that are left out have no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
+        ctx.mask, ctx.x = mask.detach(), None if x.layout is oneflow.strided else x.detach()
+        return _C._sparse_mask(x.detach(), ctx.mask)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        grad = grads[0] if grads[0].layout is not oneflow.strided else _C._sparse_mask(grads[0], ctx.mask)
+        if ctx.x is None:
+            return grad.to_dense(), None
+        return compressed.at_places_of(grad, ctx.x) if compressed.is_compressed(ctx.x) else grad, None
+
+
+def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
     """The product of two matrices, one of them sparse. The sparse one's gradient has entries where it has some.
+
+    Args:
+        sparse: (n, m).
+        dense: (m, p).
+        reduce: what becomes of the products of a row's entries, of a CSR matrix: ``sum``, which is the product of
+            matrices, ``mean``, ``amax`` or ``amin``.
 
     Example::
 
@@ -415,6 +450,10 @@ def mm(sparse: Tensor, dense: Tensor) -> Tensor:
         tensor([[1.],
                 [1.]])
     """
+    if reduce is not None:
+        return compressed_products.mm_reduced(sparse, dense, reduce)
+    if compressed.is_compressed(sparse) and sparse.requires_grad and dense.layout is oneflow.strided:
+        return compressed_products.mm(sparse, dense)
     if not (sparse.is_sparse and sparse.requires_grad) or dense.is_sparse or sparse.dense_dim():
         return oneflow.mm(sparse, dense)
     unique = sparse.coalesce()
@@ -461,11 +500,17 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 def text(tensor: Tensor) -> str:
     """The parts of a sparse tensor, as printed."""
     pad = " " * 7
-    parts = {"indices": tensor._indices().detach(), "values": tensor._values().detach()}
+    if tensor.is_sparse:
+        parts = {"indices": tensor._indices().detach(), "values": tensor._values().detach()}
+    else:
+        parts = compressed.parts_by_name(tensor.detach())
     lines = [
-        f"{name}={_elements(part)}".replace("\n", "\n" + pad + " " * (len(name) + 1)) for name, part in parts.items()
+        re.sub("\n(?=.)", "\n" + pad + " " * (len(name) + 1), f"{name}={_elements(part)}")
+        for name, part in parts.items()
     ]
     words = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if tensor.device.type != "cpu":
+        words.insert(0, f"device='{tensor.device}'")
     if tensor.dtype not in (oneflow.get_default_dtype(), oneflow.complex64, oneflow.int64, oneflow.bool):
         words.append(f"dtype={tensor.dtype}")
     words.append(f"layout={tensor.layout}")
@@ -473,12 +518,15 @@ def text(tensor: Tensor) -> str:
         words.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         words.append("requires_grad=True")
-    last = ""
+    # By coordinates the words start a line of their own.
+    last = "" if tensor.is_sparse else lines.pop()
+    width = len(pad) if tensor.is_sparse else len(last.rpartition("\n")[2]) + (len(pad) if "\n" not in last else 0)
     for word in words:
-        if last and len(pad) + len(last) + len(word) + 2 > 80:
+        if last and width + len(word) + 2 > 80:
             lines.append(last)
-            last = word
+            last, width = word, len(pad) + len(word)
         else:
+            width += len(word) + (2 if last else 0)
             last = f"{last}, {word}" if last else word
     return "tensor(" + (",\n" + pad).join([*lines, last]) + ")"
 
@@ -505,6 +553,7 @@ _OWN = (
 )
 METHODS: dict[str, Any] = {
     **{method.__name__: method for method in _OWN},
+    **compressed.METHODS,
     "to_sparse_coo": to_sparse,
     "_dimI": sparse_dim,
     "_dimV": dense_dim,

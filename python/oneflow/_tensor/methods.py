@@ -12,7 +12,7 @@ from typing import Any
 from oneflow import _oneflow, overrides
 from oneflow._base import conventions
 from oneflow._base.overridable import overridable_method
-from oneflow._functions import queries
+from oneflow._functions import compressed, queries
 from oneflow._oneflow import Tensor
 from oneflow._tensor import printing
 
@@ -39,7 +39,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     from oneflow import no_grad
 
     with no_grad(), overrides.DisableTorchFunctionSubclass():
-        plain = self.is_local and not (self.is_sparse or self.is_meta or self.is_lazy)
+        is_sparse = compressed.is_compressed(self) or self.is_sparse
+        plain = self.is_local and not (is_sparse or self.is_meta or self.is_lazy)
         if plain:
             # Tensors that share memory share it after the copy too.
             storage = self.untyped_storage().__deepcopy__(memo)
@@ -69,9 +70,12 @@ def _copy_attributes(source: Tensor, target: Tensor, memo: dict[int, Any]) -> No
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     """Plain ``pickle`` and ``copy.copy``: the memory as a storage, which tensors share, and a layout over it."""
     with overrides.DisableTorchFunctionSubclass():
-        if self.is_sparse:
+        if compressed.is_compressed(self):
+            parts = compressed.parts_by_name(self)
+            rebuilt: tuple[Any, ...] = (_rebuild_compressed, (*parts.values(), tuple(self.shape), self.layout))
+        elif self.is_sparse:
             args: tuple[Any, ...] = (self._indices(), self._values(), tuple(self.shape), self.is_coalesced())
-            rebuilt: tuple[Any, ...] = (_rebuild_sparse, args)
+            rebuilt = (_rebuild_sparse, args)
         elif self.is_meta:
             rebuilt = (_rebuild_meta, (self.dtype, tuple(self.shape), tuple(self.stride()), self.requires_grad))
         elif not self.is_local:
@@ -146,6 +150,10 @@ def _rebuild_sparse(indices: Tensor, values: Tensor, size: Any, is_coalesced: bo
     import oneflow
 
     return oneflow.sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+
+
+def _rebuild_compressed(starts: Tensor, plain: Tensor, values: Tensor, size: Any, layout: Any) -> Tensor:
+    return compressed.sparse_compressed_tensor(starts, plain, values, size, layout=layout)
 
 
 def _rebuild_from_type(function: Any, cls: type, args: tuple[Any, ...], state: Any) -> Tensor:
@@ -464,7 +472,6 @@ _NEVER = (
     "is_mtia",
     "is_nested",
     "is_quantized",
-    "is_sparse_csr",
     "is_vulkan",
     "is_xla",
     "is_xpu",

@@ -78,7 +78,7 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
         depth, values = batched
         body = tensor_str(values).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={depth}, bdim=0, value=\n    {body}\n)"
-    if tensor.is_sparse:
+    if tensor.layout is not oneflow.strided:
         from oneflow._functions.sparse import text
 
         return text(tensor)

@@ -35,7 +35,8 @@ def reduce_tensor(tensor: Tensor) -> Any:
             "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
             "serializing (e.g., putting it on the queue)."
         )
-    if tensor.device.type != "cpu" or tensor.is_sparse or not tensor.is_local or tensor.numel() == 0:
+    strided = tensor.layout is oneflow.strided
+    if tensor.device.type != "cpu" or not strided or not tensor.is_local or tensor.numel() == 0:
         return tensor.__reduce_ex__(2)
     storage = tensor.untyped_storage()
     segment = segment_of(storage)

@@ -41,6 +41,7 @@ Example::
     >>> oneflow.empty_like(oneflow.zeros(2, 3)).shape
     oneflow.Size([2, 3])",
     kernel: Kernel::Host(allocate),
+    sparse: Sparse::Zeros,
     samples: Vec::new,
     ..super::full::LIKE
 };

@@ -46,6 +46,7 @@ pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse("threshold_backward(Tensor grad_output, Tensor input, Scalar threshold) -> Tensor"),
     doc: "The gradient where the input is above a threshold, zero elsewhere.",
     faces: Faces::PRIVATE,
+    sparse: Sparse::Values,
     infer: |c, outs| super::push_broadcast(c, c.t(threshold_backward::GRAD_OUTPUT)?.dtype(), outs),
     kernel: Kernel::Elementwise(|c, o, p| {
         let expr = unary::by_output(o, p, &BACKWARD_EXPR)?;

@@ -232,6 +232,13 @@ pub static OP: OpDef = OpDef {
     ..OpDef::BASE
 };
 
+/// Sums of the rows that each stretch of `columns` between two neighbouring `starts` names, times their weights.
+pub fn weighted_sums(rows: &Tensor, starts: &Tensor, columns: &Tensor, weights: &Tensor) -> Result<Tensor> {
+    let made = rows.native_embedding_bag(columns, Some(starts), Some(weights), "sum", false, false, true, -1, 0, -1)?;
+    let [sums, _] = made;
+    Ok(sums)
+}
+
 /// The first row of this part of the table, and how many rows the whole has.
 fn part(c: &Call<'_>) -> Result<(i64, i64)> {
     Ok((c.int(at::START)?, if c.int(at::TOTAL)? < 0 { c.t(at::WEIGHT)?.sizes()[0] } else { c.int(at::TOTAL)? }))
