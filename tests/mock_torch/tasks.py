@@ -204,3 +204,60 @@ def ultralytics() -> Iterator[dict[str, Any]]:
         yield {f"{name}/found": array(found)}
         for i, kept in enumerate(nms.non_max_suppression(found, conf_thres=0.001)):
             yield {f"{name}/kept {i}": array(kept)}
+
+
+def graph_networks() -> Iterator[dict[str, Any]]:
+    """Layers over graphs, as lists of edges and as sparse matrices, batches of graphs, and the readers of both."""
+    import torch_geometric.nn as graphs
+    from torch_geometric.data import Data
+    from torch_geometric.loader import DataLoader
+    from torch_geometric.utils import spmm, to_dense_adj, to_edge_index, to_torch_csr_tensor, to_undirected
+
+    n, classes = 30, 3
+    x = tensors(rng.standard_normal((n, 8)))[0]
+    edges = to_undirected(tensors(rng.integers(0, n, (2, 90)))[0])
+    kinds = tensors(rng.integers(0, classes, edges.shape[1]))[0]
+    coo = torch.sparse_coo_tensor(edges, torch.ones(edges.shape[1]).double(), (n, n)).coalesce()
+    forms = {"edges": edges, "csr": coo.to_sparse_csr(), "coo": coo}
+
+    def perceptron() -> Any:
+        return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, classes))
+
+    layers = {
+        "gcn": lambda: graphs.GCNConv(8, classes),
+        "sage": lambda: graphs.SAGEConv(8, classes),
+        "gin": lambda: graphs.GINConv(perceptron()),
+        "gat": lambda: graphs.GATConv(8, classes, heads=2),
+    }
+    of_edges = {
+        "sage_max": lambda: graphs.SAGEConv(8, classes, aggr="max"),
+        "gatv2": lambda: graphs.GATv2Conv(8, classes, heads=2),
+        "transformer": lambda: graphs.TransformerConv(8, classes, heads=2),
+        "chebyshev": lambda: graphs.ChebConv(8, classes, 3),
+        "edge": lambda: graphs.EdgeConv(torch.nn.Linear(16, classes)),
+        "two": lambda: graphs.GCN(8, 16, 2, classes),
+    }
+
+    def stepped(name: str, model: Any, *places: Any) -> dict[str, Any]:
+        def loss_of(model: Any, step: int) -> Any:
+            output = model(x, *places)
+            return output.square().mean(), output
+
+        return trained(f"graph_{name}", model.double(), loss_of, adamw)
+
+    for form, places in forms.items():
+        for name, made in layers.items():
+            yield stepped(f"{name}_{form}", made(), places)
+    for name, made in of_edges.items():
+        yield stepped(name, made(), edges)
+    yield stepped("relations", graphs.RGCNConv(8, classes, classes), edges, kinds)
+
+    matrix = to_torch_csr_tensor(edges, size=(n, n)).double()
+    yield {f"graph sums/{r}": array(spmm(matrix, x, r)) for r in ("sum", "mean", "min", "max")}
+    yield {"graph edges": array(to_edge_index(matrix)[0]), "graph dense": array(to_dense_adj(edges))}
+    data = [Data(x=x[i : i + 10], edge_index=tensors(rng.integers(0, 10, (2, 20)))[0]) for i in (0, 10, 20)]
+    for i, batch in enumerate(DataLoader(data, batch_size=2)):
+        yield {
+            f"graph batch {i}": array(graphs.global_mean_pool(batch.x, batch.batch)),
+            f"graph at {i}": array(batch.ptr),
+        }

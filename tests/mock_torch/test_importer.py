@@ -283,7 +283,19 @@ def test_lists_of_tensors_by_device_and_dtype():
         a, b, c = oneflow.ones(1), oneflow.ones(2, dtype=oneflow.float64), oneflow.ones(3)
         groups = utils._group_tensors_by_device_and_dtype([[a, b, c], [], [1, 2, 3]], with_indices=True)
         assert {str(key[1]): (lists, places) for key, (lists, places) in groups.items()} == {
-            "oneflow.float32": ([[a, c], [], [1, 3]], [0, 2]),
-            "oneflow.float64": ([[b], [], [2]], [1]),
+            "torch.float32": ([[a, c], [], [1, 3]], [0, 2]),
+            "torch.float64": ([[b], [], [2]], [1]),
         }
         assert utils._has_foreach_support([a, None], a.device)
+
+
+def test_texts_name_the_package_as_programs_import_it():
+    values = oneflow.float32, oneflow.sparse_csr, oneflow.channels_last, oneflow.Size([1]), oneflow.ones(1).type()
+    names = "float32", "sparse_csr", "channels_last", "Size([1])", "FloatTensor"
+    with mock.enable():
+        assert [str(v) for v in values[:4]] == [f"torch.{name}" for name in names[:4]]
+        assert oneflow.ones(1).type() == "torch.FloatTensor"
+        assert "dtype=torch.float64" in repr(oneflow.ones(1, dtype=oneflow.float64))
+        with mock.disable():
+            assert str(oneflow.float32) == "torch.float32"
+    assert [str(v) for v in values] == [f"oneflow.{name}" for name in names]

@@ -63,6 +63,7 @@ GROUPS = (
     "diffusers",
     "einops",
     "families",
+    "graph_networks",
     "graphs",
     "lightning",
     "lightning_package",

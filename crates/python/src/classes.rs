@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The element type of a tensor; one object each, compared by identity.
 ///
@@ -64,7 +65,7 @@ impl PyDType {
         dtype_object(py, complex)
     }
     fn __repr__(&self) -> String {
-        format!("oneflow.{}", self.0.name())
+        format!("{}.{}", package(), self.0.name())
     }
     /// Pickles as the global name, so that identity survives.
     fn __reduce__(&self) -> &'static str {
@@ -280,7 +281,7 @@ pub struct PyMemoryFormat(pub &'static str);
 #[pymethods]
 impl PyMemoryFormat {
     fn __repr__(&self) -> String {
-        format!("oneflow.{}", self.0)
+        format!("{}.{}", package(), self.0)
     }
     fn __reduce__(&self) -> &'static str {
         self.0
@@ -301,7 +302,7 @@ pub struct PyLayout(&'static str);
 #[pymethods]
 impl PyLayout {
     fn __repr__(&self) -> String {
-        format!("oneflow.{}", self.0)
+        format!("{}.{}", package(), self.0)
     }
     fn __reduce__(&self) -> &'static str {
         self.0
@@ -331,6 +332,24 @@ pub fn sparse_coo(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
 pub fn strided(py: Python<'_>) -> PyResult<&Py<PyLayout>> {
     static STRIDED: PyOnceLock<Py<PyLayout>> = PyOnceLock::new();
     STRIDED.get_or_try_init(py, || Py::new(py, PyLayout("strided")))
+}
+
+static SHOWS_TORCH: AtomicBool = AtomicBool::new(false);
+
+/// The package's name in the texts of dtypes, layouts, sizes and the like, which programs compare with literals.
+pub fn package() -> &'static str {
+    if SHOWS_TORCH.load(Ordering::Relaxed) { "torch" } else { "oneflow" }
+}
+
+/// Lets those texts name the package `torch`, as long as programs import it under that name.
+#[pyfunction]
+fn _show_torch(on: bool) {
+    SHOWS_TORCH.store(on, Ordering::Relaxed);
+}
+
+/// Adds the function to the private module.
+pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
+    private.setattr("_show_torch", wrap_pyfunction!(_show_torch, private)?)
 }
 
 /// An owned reference in the form of the C API.

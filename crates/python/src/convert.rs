@@ -306,7 +306,8 @@ unsafe fn type_(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObj
         let [d, non_blocking] = bind("type", ["dtype", "non_blocking"], 2, 0, g)?;
         let Some(d) = given(d) else {
             let place = if t.device().is_cpu() { String::new() } else { format!("{}.", t.device().kind.name()) };
-            let name = format!("oneflow.{place}{}Tensor", t.dtype().scalar_type_name());
+            let package = crate::classes::package();
+            let name = format!("{package}.{place}{}Tensor", t.dtype().scalar_type_name());
             return Ok(pyo3::types::PyString::new(py, &name).into_ptr());
         };
         let b = Bound::from_borrowed_ptr(py, d);

@@ -188,7 +188,7 @@ unsafe extern "C" fn repr(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a slot call.
         let items: Vec<i64> = unsafe { Bound::from_borrowed_ptr(py, o) }.extract().pend(py)?;
-        Ok(pyo3::types::PyString::new(py, &format!("oneflow.Size({items:?})")).into_ptr())
+        Ok(pyo3::types::PyString::new(py, &format!("{}.Size({items:?})", crate::classes::package())).into_ptr())
     })
 }
 

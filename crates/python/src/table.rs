@@ -109,6 +109,7 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::overrides::add(&private)?;
     crate::autograd::add_private(&private)?;
     crate::sparse::add(&private)?;
+    crate::classes::add_private(&private)?;
     private.setattr("_nn", nn)?;
     m.setattr("_C", private)
 }

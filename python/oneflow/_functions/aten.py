@@ -97,3 +97,18 @@ def _grouped_mm(
         tensor([[2., 2., 2.]])
     """
     return oneflow.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in pinned host memory."""
+    return self.pin_memory(device)
+
+
+def _sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * self + alpha * (mat1 @ mat2)`` of a sparse ``mat1``."""
+    return oneflow.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
+    """:func:`oneflow.sparse.mm` with ``reduce``; the second is empty: which entry was the greatest is not kept."""
+    return oneflow.sparse.mm(self, other, reduce), self.crow_indices().new_empty((0,))

@@ -10,7 +10,7 @@ from oneflow._functions.compressed import layout_name, rows_and_columns, title
 from oneflow._oneflow import Function
 
 _C = _oneflow._C
-_REDUCTIONS = ("sum", "mean", "amax", "amin")
+_REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
 
 
 class _Product(Function):
@@ -44,8 +44,13 @@ def mm(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def mm_reduced(matrix: Tensor, dense: Tensor, reduce: str) -> Tensor:
-    """``sum``, ``mean``, ``amax`` or ``amin`` over the entries of each row of CSR ``matrix``, of their values times the
-    rows of ``dense`` that they name; zero where a row has none."""
+    """A reduction of the products of the entries of each row of a CSR matrix with the rows of ``dense`` that they name.
+
+    Args:
+        matrix: CSR, (n, m).
+        dense: (m, p).
+        reduce: ``sum``, ``mean``, ``amax`` or ``max``, ``amin`` or ``min``; zero where a row has no entries.
+    """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"sparse.mm(): reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}")
     if not matrix.is_sparse_csr or matrix.dim() != 2 or dense.dim() != 2:
@@ -55,7 +60,7 @@ def mm_reduced(matrix: Tensor, dense: Tensor, reduce: str) -> Tensor:
         )
     if matrix.shape[1] != dense.shape[0]:
         raise RuntimeError(f"sparse.mm(): shapes {list(matrix.shape)} and {list(dense.shape)} cannot be multiplied")
-    rows, columns = rows_and_columns(matrix)
+    reduce, (rows, columns) = _REDUCTIONS[reduce], rows_and_columns(matrix)
     if reduce in ("sum", "mean"):
         total = mm(matrix, dense)
         counts = matrix.crow_indices().diff().clamp(min=1).to(total.dtype)

@@ -14,6 +14,9 @@ _INITIAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.
 _SCATTER = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
 
 
+_OTHER_NAMES = {"amax": "max", "amin": "min"}
+
+
 def segment_reduce(
     data: Tensor,
     reduce: str,
@@ -29,7 +32,7 @@ def segment_reduce(
 
     Args:
         data: floating point.
-        reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
+        reduce: ``"sum"``, ``"mean"``, ``"max"`` or ``"amax"``, ``"min"`` or ``"amin"``, or ``"prod"``.
         lengths: lengths of the segments, of shape ``data.shape[:axis] + (segments,)``; they add up to the size of
             ``axis``.
         indices: not implemented.
@@ -49,6 +52,7 @@ def segment_reduce(
         >>> oneflow.segment_reduce(oneflow.arange(6.0), "sum", lengths=oneflow.tensor([2, 4]))
         tensor([ 1., 14.])
     """
+    reduce = _OTHER_NAMES.get(reduce, reduce)
     if reduce not in _INITIAL:
         raise RuntimeError(f"segment_reduce(): reduce must be one of {', '.join(_INITIAL)}, got '{reduce}'")
     if indices is not None:

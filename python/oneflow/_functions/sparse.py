@@ -275,6 +275,18 @@ def coalesce(self: Tensor) -> Tensor:
     return _C._sparse_coalesce(self)
 
 
+def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
+    """Say of a tensor, in place, whether every index is there once and in order; it is not checked.
+
+    Raises:
+        RuntimeError: it is no sparse tensor by coordinates.
+    """
+    if not self.is_sparse:
+        raise RuntimeError(f"_coalesced_ expected sparse coordinate tensor layout but got {compressed.title(self)}")
+    self.data = _C._sparse_coo(_C._sparse_indices(self), _C._sparse_values(self), list(self.shape), coalesced)
+    return self
+
+
 class _Coalesce(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -545,6 +557,7 @@ _OWN = (
     _nnz,
     is_coalesced,
     coalesce,
+    _coalesced_,
     sparse_dim,
     dense_dim,
     to_dense,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 
 
-@dataclass(frozen=True)
+@dataclass
 class _PrintOptions:
     precision: int = 4
     threshold: float = 1000
@@ -24,6 +24,7 @@ _PROFILES = {
     "short": _PrintOptions(precision=2, edgeitems=2),
     "full": _PrintOptions(threshold=math.inf),
 }
+# One object for good: programs read it under PyTorch's name, `_tensor_str.PRINT_OPTS`.
 _options = _PrintOptions()
 
 
@@ -52,7 +53,6 @@ def set_printoptions(
         tensor([3.14])
         >>> oneflow.set_printoptions(profile="default")
     """
-    global _options
     options = _options
     if profile is not None:
         if profile not in _PROFILES:
@@ -64,7 +64,9 @@ def set_printoptions(
         "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
-    _options = replace(options, sci_mode=sci_mode, **{k: v for k, v in given.items() if v is not None})
+    values = {**asdict(options), "sci_mode": sci_mode, **{k: v for k, v in given.items() if v is not None}}
+    for name, value in values.items():
+        setattr(_options, name, value)
 
 
 def tensor_str(tensor: Tensor, contents: str | None = None) -> str:

@@ -110,7 +110,7 @@ class Case:
     def dtype(self) -> str:
         """The dtype of the first tensor."""
         first = next(iter(tensors_of((self.args, self.kwargs))), None)
-        return "" if first is None else str(first.dtype).removeprefix("oneflow.")
+        return "" if first is None else str(first.dtype).rpartition(".")[2]
 
 
 def make(spec: str) -> Any:

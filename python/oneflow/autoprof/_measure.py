@@ -53,7 +53,7 @@ class Row:
 def to_torch(value: Any, torch: Any) -> Any:
     """The same value for PyTorch: tensors with the same elements and layout, dtypes and devices by name."""
     if isinstance(value, oneflow.Tensor):
-        dtype = getattr(torch, str(value.dtype).removeprefix("oneflow."))
+        dtype = getattr(torch, str(value.dtype).rpartition(".")[2])
         source = value.detach().cpu()
         narrow = dtype in (torch.bfloat16,)
         made = torch.from_numpy((source.float() if narrow else source).contiguous().numpy().copy()).to(dtype)
@@ -61,11 +61,11 @@ def to_torch(value: Any, torch: Any) -> Any:
             made = torch.empty_strided(tuple(value.shape), value.stride(), dtype=dtype).copy_(made)
         return made.requires_grad_(value.requires_grad)
     if isinstance(value, oneflow.dtype):
-        return getattr(torch, str(value).removeprefix("oneflow."))
+        return getattr(torch, str(value).rpartition(".")[2])
     if isinstance(value, oneflow.device):
         return torch.device(str(value))
     if isinstance(value, oneflow.memory_format):
-        return getattr(torch, str(value).removeprefix("oneflow."))
+        return getattr(torch, str(value).rpartition(".")[2])
     if isinstance(value, dict):
         return {key: to_torch(item, torch) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

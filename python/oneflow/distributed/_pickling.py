@@ -103,7 +103,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 def _dtype(name: Any, shape: Any) -> oneflow.dtype:
     """The dtype of this name, for a tensor whose shape is one."""
-    found = getattr(oneflow, str(name).removeprefix("oneflow."), None)
+    found = getattr(oneflow, str(name).rpartition(".")[2], None)
     is_shape = isinstance(shape, tuple) and all(isinstance(n, int) and 0 <= n < 2**62 for n in shape)
     if not isinstance(found, oneflow.dtype) or not is_shape:
         raise pickle.UnpicklingError("a tensor has a broken description")

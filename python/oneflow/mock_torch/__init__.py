@@ -4,7 +4,9 @@
 >>> with mock.enable():
 ...     import torch
 ...     torch.nn.Linear(2, 3)(torch.ones(1, 2)).shape
-oneflow.Size([1, 3])
+torch.Size([1, 3])
+
+Dtypes, layouts and sizes then show themselves as PyTorch's, since programs compare these texts.
 
 For programs that are started from a shell, without touching them::
 

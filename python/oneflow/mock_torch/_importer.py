@@ -19,6 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from oneflow import _oneflow
 from oneflow.mock_torch import _metadata, private
 from oneflow.mock_torch._missing import LazyModule, Missing, report
 from oneflow.mock_torch.private import absent
@@ -85,6 +86,8 @@ def switch(state: State, caller: dict[str, Any]) -> State:
     _modules[before] = leaving
     sys.modules.update({name: m for name, m in _modules.pop(state, {}).items() if name not in sys.modules})
     _state = state
+    # Programs compare the texts of dtypes and the like with literals that name the package as they import it.
+    _oneflow._C._show_torch(state is not OFF)
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     if state is not OFF:

@@ -22,7 +22,7 @@ Path = str | os.PathLike[str]
 
 
 def _types(function: str, key_type: Any, value_type: Any) -> tuple[Any, Any]:
-    key, value = (str(t).removeprefix("oneflow.") for t in (key_type, value_type))
+    key, value = (str(t).rpartition(".")[2] for t in (key_type, value_type))
     if key not in _KEYS or value not in _VALUES:
         raise TypeError(
             f"{function}: keys are of {', '.join(_KEYS)} and values of {', '.join(_VALUES)}, got {key} and {value}"

@@ -20,6 +20,10 @@ _ABSENT = {
         "get_default_qconfig prepare prepare_qat quantize_dynamic",
         _QUANTIZED,
     ),
+    "torch.distributed.rpc": (
+        "RRef TensorPipeRpcBackendOptions init_rpc remote rpc_async rpc_sync shutdown",
+        "collectives and send/recv of oneflow.distributed move tensors and objects between ranks",
+    ),
     "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _SYMBOLIC),
 }
 

@@ -17,5 +17,9 @@ def _overload_method(function: T) -> T:
     return function
 
 
+# The same of functions.
+_overload = _overload_method
+
+
 def __getattr__(name: str) -> Any:
     return getattr(oneflow.jit, name)
