@@ -9,7 +9,7 @@ use oneflow_core::Tensor;
 use oneflow_core::base::{Error, Result};
 use oneflow_global::global_of;
 use oneflow_graph::{Compiled, Config, Half, StackFn, Straighten, Traced, Tracer, Turn, compile};
-use oneflow_runtime::Session;
+use oneflow_runtime::{Session, offload};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -448,7 +448,8 @@ impl CompiledGraph {
     }
     /// The result of the memory planner, in bytes.
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let m = self.look(py, |c| c.memory.clone());
+        let (m, (offloaded, resident)) =
+            self.look(py, |c| (c.memory.clone(), offload::of_storages(c.session.variables())));
         let d = PyDict::new(py);
         d.set_item("peak", m.peak)?;
         d.set_item("lower_bound", m.bound)?;
@@ -457,6 +458,8 @@ impl CompiledGraph {
         d.set_item("in_place", m.n_in_place)?;
         d.set_item("order", m.order)?;
         d.set_item("holders", m.holders)?;
+        d.set_item("offloaded", offloaded)?;
+        d.set_item("offloaded_resident", resident)?;
         Ok(d)
     }
     /// The plan to look at: rows in order (name, origin, rows it reads, operands read and written, bytes) and the buffers of
@@ -607,6 +610,17 @@ fn _n_allocs() -> PyResult<u64> {
     run(|| Ok(oneflow_ep::provider(oneflow_core::base::DeviceType::CPU)?.n_allocs(0)))
 }
 
+/// Moves the memory of a tensor, of a global one this rank's shard, into a file of a folder; `window`: bytes of what lies in files
+/// that may stay in memory between the ops that need them.
+#[pyfunction]
+fn _move_to_file(t: &Bound<'_, PyAny>, folder: PathBuf, window: usize) -> PyResult<()> {
+    run(|| match shard_of(tensor(t)?).and_then(Tensor::storage) {
+        // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
+        Some(storage) => unsafe { offload::move_to_file(storage, &folder, window) },
+        None => Ok(()),
+    })
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_graph::register();
     m.add_class::<GraphTrace>()?;
@@ -617,5 +631,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_trace_calls, m)?)?;
     m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
     m.add_function(wrap_pyfunction!(_leave_out_leaf_hooks, m)?)?;
+    m.add_function(wrap_pyfunction!(_move_to_file, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)
 }

@@ -21,6 +21,7 @@ mod measure;
 pub mod memory;
 #[cfg(test)]
 mod model;
+pub mod offload;
 mod plan;
 mod pool;
 mod program;

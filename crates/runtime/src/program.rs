@@ -3,6 +3,7 @@
 
 use crate::actor::POLL;
 use crate::lower::{LaunchSpec, find, launches};
+use crate::offload::Hint;
 use crate::plan::{Buffer, Instr};
 use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
@@ -23,6 +24,8 @@ pub struct Program {
     /// Where a buffer stands in `bases`.
     places: HashMap<u32, u32>,
     device: Device,
+    /// What follows a launch, where variables lie in files.
+    hints: HashMap<usize, Vec<Hint>>,
 }
 
 struct Base {
@@ -60,8 +63,8 @@ impl Program {
     }
 
     fn make(instrs: &[Instr], buffers: &[Buffer], device: Device) -> Result<Program> {
-        let mut p =
-            Program { ready: Vec::new(), origins: Vec::new(), bases: Vec::new(), places: HashMap::new(), device };
+        let (bases, places, hints) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut p = Program { ready: Vec::new(), origins: Vec::new(), bases, places, device, hints };
         for i in instrs {
             p.origins.push(i.origin.clone());
             let talks = i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::COLLECTIVE)));
@@ -143,6 +146,15 @@ impl Program {
         self.device
     }
 
+    /// Says what follows the launches of an instruction.
+    pub fn set_hints(&mut self, hints: Vec<(usize, Hint)>) {
+        for (instr, hint) in hints {
+            if let Some(last) = self.ready.iter().rposition(|r| r.origin as usize == instr) {
+                self.hints.entry(last).or_default().push(hint);
+            }
+        }
+    }
+
     /// Whether a launch exchanges data with other ranks.
     pub fn talks(&self, launch: usize) -> bool {
         self.ready[launch].talks
@@ -198,7 +210,7 @@ impl Program {
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut asked = Instant::now();
-        for r in &self.ready[launches] {
+        for (at, r) in launches.clone().zip(&self.ready[launches]) {
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::runtime("the run was interrupted"));
             }
@@ -213,6 +225,9 @@ impl Program {
             // buffers, and the caller vouches for the buffers.
             if let Err(e) = unsafe { (r.kernel)(&l) } {
                 return Err(e.context(format_args!("{origin}: ")));
+            }
+            if !self.hints.is_empty() {
+                self.hints.get(&at).into_iter().flatten().for_each(Hint::give);
             }
         }
         // What a device still has to do comes before what is issued to its queue next.

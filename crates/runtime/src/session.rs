@@ -13,6 +13,7 @@
 
 use crate::actor::{Act, Body, Network, RunArgs};
 use crate::lower::find;
+use crate::offload;
 use crate::plan::*;
 use crate::program::Program;
 use crate::progress::Piece;
@@ -171,7 +172,8 @@ impl Session {
         self.cancel = Arc::new(AtomicBool::new(false));
         let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
         self.n_launches = 0;
-        for t in &self.plan.tasks {
+        let mut hints = offload::hints(&self.plan, &self.variables);
+        for (t, hints) in self.plan.tasks.iter().zip(&mut hints) {
             bodies.push(match &t.work {
                 Work::HostIn | Work::HostOut => None,
                 Work::Source { kind, config } => Some(sources::make(kind, config)?),
@@ -179,6 +181,7 @@ impl Session {
                     let device = compute_device(&self.plan, instrs);
                     let mut program = Program::new(instrs, &self.plan.buffers, device)?;
                     self.n_launches += program.len();
+                    program.set_hints(std::mem::take(hints));
                     let used: Vec<(usize, u32)> = program.used().collect();
                     for (place, buffer) in used {
                         if let Home::Arena { arena, offset } = self.plan.buffers[buffer as usize].home {

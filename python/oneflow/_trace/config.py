@@ -9,6 +9,7 @@ from oneflow import _settings
 from oneflow._base.refusals import without_effect
 from oneflow._schedules.generators import find
 from oneflow._schedules.table import PipelineTable
+from oneflow._trace import offload
 
 _STRAIGHTEN = ("Disable", "MemoryFirst", "SpeedFirst", "OverlapCpuGpu", "DelayShortGpu")
 
@@ -38,6 +39,8 @@ class GraphConfig:
         self._cudnn_search = True
         # Stage, least elements and level of `enable_zero`.
         self._zero: tuple[int, int, int] | None = None
+        # What `enable_offload` asks for.
+        self._offload: Any = None
         self._searches = False
         # What the search of `enable_auto_parallel` is about.
         self._search: dict[str, Any] = {
@@ -117,6 +120,54 @@ class GraphConfig:
         if not isinstance(shard_min_size, int) or shard_min_size < 0:
             raise ValueError(f"enable_zero(): shard_min_size must be a number of elements, got {shard_min_size!r}")
         self._zero = (stage, shard_min_size, shard_restore_level) if mode else None
+
+    def enable_offload(
+        self,
+        mode: bool = True,
+        *,
+        optimizer_states: bool = True,
+        parameters: bool = False,
+        to: Any = "disk",
+        window: int = 256 << 20,
+    ) -> None:
+        """Keep states of optimizers, or parameters, in files, and in memory only around the ops that need them.
+
+        Pages come from the disk before an op needs them and go back when the next need is far, beside the work of other
+        ops. Results have the same bits. Each parameter is then updated by itself. With :meth:`enable_zero` each rank
+        offloads its slices. ``memory()["offloaded"]`` and ``"offloaded_resident"`` say how many bytes lie in files, and
+        how many of them are in memory. Tensors of less than 64 KiB stay.
+
+        Args:
+            mode: whether to, from the next compilation on; what lies in files stays there.
+            optimizer_states: whether states are offloaded.
+            parameters: whether parameters and buffers are.
+            to: ``"disk"``, the system's folder for temporary files; or the path of a folder, which must not lie in
+                memory. The files have no names and go with the process.
+            window: bytes of what is offloaded that may stay in memory between the ops that need them; what is under way
+                from and to the disk comes beside it.
+
+        Raises:
+            ValueError: nothing is to be offloaded, there is no such folder, or ``window`` is negative.
+            NotImplementedError: ``to="host"``. The first call raises it for tensors that are on a GPU.
+
+        Example::
+
+            >>> class Step(oneflow.nn.Graph):
+            ...     def __init__(self):
+            ...         super().__init__()
+            ...         self.model = oneflow.nn.Linear(256, 256)
+            ...         self.add_optimizer(oneflow.optim.Adam(self.model.parameters()))
+            ...         self.config.enable_offload(to=".")
+            ...     def build(self, x):
+            ...         loss = self.model(x).square().mean()
+            ...         loss.backward()
+            ...         return loss
+            >>> step = Step()
+            >>> _ = step(oneflow.ones(2, 256))
+            >>> step.memory()["offloaded"]
+            524288
+        """
+        self._offload = offload.checked(mode, optimizer_states, parameters, to, window)
 
     def set_gradient_accumulation_steps(self, value: int) -> None:
         """Let one call take a mini-batch of ``value`` micro-batches.
@@ -348,7 +399,8 @@ class GraphConfig:
             "fuse_update": self._fuse_update,
             "fuse_add": self._fuse_add,
             "fuse_cast": self._fuse_cast,
-            "multi_tensor_update": self._multi_tensor,
+            # An update of all parameters needs all states at once.
+            "multi_tensor_update": self._multi_tensor and self._offload is None,
             "update_cast": self._update_cast,
             "precompute": self._precompute,
             "outputs_buffer_size": self._outputs,
@@ -380,6 +432,7 @@ class GraphConfig:
             "enable_fused_model_update_cast": self._update_cast,
             "allow_precompute": self._precompute,
             "enable_zero": self._zero,
+            "enable_offload": self._offload,
             "enable_auto_parallel": self._searches,
             "set_outputs_buffer_size": self._outputs,
             "enable_cudnn_conv_heuristic_search_algo": self._cudnn_search,

@@ -27,17 +27,23 @@ if TYPE_CHECKING:
 
 
 def slices(graph: Graph) -> Zero | None:
-    """Let each rank keep its slices of parameters and states, if the graph wants that.
+    """Let each rank keep its slices of parameters and states, and files what is offloaded, if the graph wants that.
 
     Ranks exchange parts here, so no lock may be held that ranks of one process share.
     """
-    if graph.config._zero is None:
-        return None
-    zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
-    zero.split_parameters()
-    for optimizer in graph._stepping():
-        optimizer.prepare()
-    zero.split_states()
+    zero, offload = None, graph.config._offload
+    if graph.config._zero is not None:
+        zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
+        zero.split_parameters()
+    if offload is not None:
+        offload.move(graph)
+    if zero is not None:
+        for optimizer in graph._stepping():
+            optimizer.prepare()
+        zero.split_states()
+        if offload is not None:
+            # What was split just now has other memory.
+            offload.move(graph)
     return zero
 
 

@@ -17,6 +17,7 @@ from oneflow import Tensor
 from oneflow._base import conventions
 from oneflow._base.global_layouts import distribute_like, gather_full
 from oneflow._oneflow import _profiler_on
+from oneflow._trace.offload import made_state
 from oneflow.autograd.grad_mode import enable_grad, no_grad
 from oneflow.profiler import record_function
 from oneflow.utils.hooks import RemovableHandle, register
@@ -451,6 +452,8 @@ def like(param: Tensor, value: complex | None = 0.0) -> Tensor:
     made = oneflow.empty_like(param) if value is None else oneflow.full_like(param, value)
     if param.is_global and made.sbp != param.sbp:
         made = made.to_global(param.placement, param.sbp)
+    if (told := made_state.get()) is not None:
+        told(made)
     return made
 
 

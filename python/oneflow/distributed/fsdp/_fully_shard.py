@@ -11,7 +11,7 @@ import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
 from oneflow.distributed.fsdp._params import ParamGroup, ShardedParam, Uses, device_of, device_type_of
-from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
+from oneflow.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
 from oneflow.distributed.fsdp._state import FSDPState, state_of
 from oneflow.distributed.tensor import Shard
 from oneflow.nn import Module
@@ -49,12 +49,13 @@ def fully_shard(
             default true, except for the root.
         shard_placement_fn: gives ``Shard(dim)`` for parameters that are split along another dimension.
         mp_policy: dtypes of computation and reduction.
-        offload_policy: where slices live; with a mesh of CPUs in host memory either way.
+        offload_policy: where slices live: with a mesh of CPUs in host memory either way. Slices of a mesh of GPUs stay
+            there; graphs offload to a disk (``nn.GraphConfig.enable_offload``).
         ignored_params: parameters that stay as they are, whose gradients nobody reduces.
 
     Raises:
         ValueError: a mesh of more dimensions, a module that was sharded before, or scalar parameters.
-        NotImplementedError: a size as ``reshard_after_forward``.
+        NotImplementedError: a size as ``reshard_after_forward``, or ``CPUOffloadPolicy`` with a mesh of GPUs.
 
     The first forward warns of parameters of the meta device to which nobody has written.
 
@@ -82,6 +83,11 @@ def fully_shard(
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
         raise NotImplementedError("fully_shard: reshard_after_forward is a bool; smaller groups are not supported")
     mesh = _mesh_of(mesh, modules)
+    if isinstance(offload_policy, CPUOffloadPolicy) and mesh.device_type != "cpu":
+        raise NotImplementedError(
+            f"fully_shard: CPUOffloadPolicy with a mesh of type {mesh.device_type!r} is not supported: slices and "
+            "states of optimizers stay on the GPU"
+        )
     policy = mp_policy or MixedPrecisionPolicy()
     ignored = {id(p) for p in ignored_params or ()}
     params = []

@@ -78,7 +78,7 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Whether slices live in host memory, where those on CPUs are anyway.
+    """Whether slices live in host memory, where those on CPUs are anyway; those of a mesh of GPUs cannot.
 
     Example::
 

@@ -18,7 +18,7 @@ from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
 from oneflow.distributed.fsdp import api
 from oneflow.distributed.fsdp._fully_shard import FSDPModule, fully_shard
 from oneflow.distributed.fsdp._params import device_of, device_type_of
-from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
+from oneflow.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy
 from oneflow.distributed.fsdp._state import state_of
 from oneflow.distributed.fsdp.api import (
     BackwardPrefetch,
@@ -140,6 +140,7 @@ class FullyShardedDataParallel(Module):
                 mesh=mesh,
                 reshard_after_forward=False if keeps else None,
                 mp_policy=policy,
+                offload_policy=CPUOffloadPolicy() if cpu_offload is not None and cpu_offload.offload_params else None,
                 ignored_params=ignored,
             )
             if strategy is ShardingStrategy.NO_SHARD:

@@ -1,0 +1,121 @@
+"""Parameters and optimizer states of a graph in files: what ``GraphConfig.enable_offload`` does before a trace.
+
+A tensor keeps its identity and gets other memory, pages of a file without a name; the runtime brings them and lets them
+go in the order of the program (``crates/runtime/src/offload.rs``). The program, and every bit, is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from oneflow import Tensor, _oneflow
+
+__all__ = ["Offload", "checked", "made_state"]
+
+#: Called with each state that an optimizer makes, if there is one.
+made_state: ContextVar[Callable[[Tensor], None] | None] = ContextVar("made_state", default=None)
+
+# Tensors of fewer bytes stay: there is little to gain, and a file takes whole pages.
+_LEAST = 64 << 10
+
+
+@dataclass(frozen=True)
+class Offload:
+    """What is offloaded, and to where.
+
+    Args:
+        optimizer_states: whether they are, and ``parameters``.
+        folder: the folder of the files; None is the system's for temporary ones.
+        window: bytes that may stay in memory between the ops that need them.
+    """
+
+    optimizer_states: bool
+    parameters: bool
+    folder: str | None
+    window: int
+
+    def move(self, graph: Any) -> None:
+        """Give the tensors of a graph their files; states that are missing are made there."""
+        if self.parameters:
+            for name, tensor in graph._parameters():
+                self._move(graph, name, tensor)
+        with self._new_states(graph):
+            for optimizer in graph._stepping():
+                optimizer.prepare()
+        if self.optimizer_states:
+            for i, optimizer in enumerate(graph._stepping()):
+                for state in optimizer.state.values():
+                    for key, value in state.items():
+                        if isinstance(value, Tensor):
+                            self._move(graph, f"optimizer_{i}: {key}", value)
+
+    def names(self, graph: Any) -> list[str]:
+        """The names of what is offloaded, as programs have them."""
+        found = [name for name, tensor in graph._parameters() if self.parameters and self._is_large(tensor)]
+        known = {id(tensor): name for name, tensor in graph._parameters()}
+        for i, optimizer in enumerate(graph._stepping() if self.optimizer_states else []):
+            for k, (param, state) in enumerate(optimizer.state.items()):
+                named = f"optimizer_{i}.{known.get(id(param), k)}"
+                found += [f"{named}.{key}" for key, t in state.items() if isinstance(t, Tensor) and self._is_large(t)]
+        return found
+
+    def _is_large(self, tensor: Tensor) -> bool:
+        local = tensor.to_local() if tensor.is_global else tensor
+        return local.numel() * local.element_size() >= _LEAST
+
+    def _move(self, graph: Any, name: str, tensor: Tensor) -> None:
+        if not self._is_large(tensor):
+            return
+        if tensor.device.type != "cpu":
+            raise NotImplementedError(
+                f"{graph._name}: enable_offload() moves tensors of the host to a disk, and {name} is on "
+                f"{tensor.device}: graphs copy no states between a GPU and the host"
+            )
+        try:
+            _oneflow._move_to_file(tensor, self.folder or tempfile.gettempdir(), self.window)
+        except RuntimeError as error:
+            raise RuntimeError(f"{graph._name}: {name}: {error}") from None
+
+    @contextlib.contextmanager
+    def _new_states(self, graph: Any) -> Iterator[None]:
+        """Inside, states of optimizers go to their files one by one as they are made."""
+        if not self.optimizer_states:
+            yield
+            return
+        before = made_state.set(lambda tensor: self._move(graph, "a state", tensor))
+        try:
+            yield
+        finally:
+            made_state.reset(before)
+
+
+def checked(mode: bool, optimizer_states: bool, parameters: bool, to: Any, window: int) -> Offload | None:
+    """The settings of ``enable_offload``.
+
+    Raises:
+        ValueError: nothing is to be offloaded, a folder is not there, or a window is negative.
+        TypeError: ``to`` is no path.
+    """
+    if not mode:
+        return None
+    if not (optimizer_states or parameters):
+        raise ValueError("enable_offload(): name what is offloaded: optimizer_states, parameters, or both")
+    if not isinstance(window, int) or isinstance(window, bool) or window < 0:
+        raise ValueError(f"enable_offload(): window must be a number of bytes, got {window!r}")
+    if to == "host":
+        raise NotImplementedError(
+            'enable_offload(): to="host" is not supported: tensors of the CPU are there already, and graphs copy no '
+            'states between a GPU and the host; to="disk" and folders are'
+        )
+    if not isinstance(to, (str, os.PathLike)):
+        raise TypeError(f'enable_offload(): to must be "disk" or the path of a folder, got {type(to).__name__}')
+    folder = None if to == "disk" else os.fspath(to)
+    if folder is not None and not os.path.isdir(folder):
+        raise ValueError(f"enable_offload(): there is no folder {folder!r}")
+    return Offload(bool(optimizer_states), bool(parameters), folder, window)

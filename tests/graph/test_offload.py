@@ -1,0 +1,159 @@
+"""GraphConfig.enable_offload: the bits of a graph without it, files in place of memory, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import oneflow as torch
+import pytest
+from oneflow import nn
+from oneflow.testing import run_ranks
+
+WIDTH, KIB = 192, 1024
+OPTIMIZERS: dict[str, Any] = {
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "amsgrad": lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
+    "momentum": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2, initial_accumulator_value=0.5),
+}
+
+
+class Step(nn.Graph):
+    def __init__(self, optimizer: str, offload: dict[str, Any] | None, place: Any = None, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(6)])
+        self.model = model if place is None else model.to_global(place, torch.sbp.broadcast)
+        self.optimizer = OPTIMIZERS[optimizer](self.model.parameters())
+        self.add_optimizer(self.optimizer)
+        if offload is not None:
+            self.config.enable_offload(**offload)
+        if options.get("recompute"):
+            for layer in self.model:
+                layer.to(nn.graph.GraphModule).activation_checkpointing = True
+        if options.get("amp"):
+            self.config.enable_amp(dtype=torch.bfloat16)
+        if options.get("zero"):
+            self.config.enable_zero(stage=options["zero"], shard_min_size=16)
+        self.clip = options.get("clip", False)
+        self.config.set_gradient_accumulation_steps(options.get("micro", 1))
+
+    def build(self, x: torch.Tensor) -> torch.Tensor:
+        loss = self.model(x).float().square().mean()
+        loss.backward()
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), 0.1)
+        return loss
+
+
+def batches(n: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(4, WIDTH, generator=generator) for _ in range(n)]
+
+
+def trained(step: Step, n_steps: int = 4) -> list[bytes]:
+    losses = [step(x).numpy().tobytes() for x in batches(n_steps)]
+    return losses + [p.detach().numpy().tobytes() for p in step.model.parameters()]
+
+
+@pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
+@pytest.mark.parametrize("parameters", [False, True])
+def test_every_bit_is_that_of_memory(tmp_path: Path, optimizer: str, parameters: bool) -> None:
+    offloaded = Step(optimizer, {"to": tmp_path, "parameters": parameters, "window": 300 * KIB})
+    assert trained(offloaded) == trained(Step(optimizer, None))
+    n_states = {"adamw": 2, "amsgrad": 3, "momentum": 1, "adagrad": 1}[optimizer]
+    assert offloaded.memory()["offloaded"] == 6 * WIDTH * WIDTH * 4 * (n_states + parameters)
+
+
+@pytest.mark.parametrize("options", [{"recompute": True}, {"amp": True}, {"clip": True}, {"micro": 2}], ids=str)
+def test_with_other_settings(tmp_path: Path, options: dict[str, Any]) -> None:
+    offload = {"to": tmp_path, "parameters": True, "window": 300 * KIB}
+    assert trained(Step("adamw", offload, **options)) == trained(Step("adamw", None, **options))
+
+
+def test_a_window_stays_in_memory(tmp_path: Path) -> None:
+    step = Step("adamw", {"to": tmp_path, "window": 2 * WIDTH * WIDTH * 4})
+    step(batches(1)[0])
+    for _ in range(200):
+        # The thread that writes ends some time after the step.
+        memory = step.memory()
+        if memory["offloaded_resident"] <= memory["offloaded"] / 2:
+            break
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    assert memory["offloaded"] == 12 * WIDTH * WIDTH * 4
+    assert memory["offloaded_resident"] <= memory["offloaded"] / 2
+    # Nobody finds the files, and somebody who reads a state reads its numbers.
+    assert list(tmp_path.iterdir()) == []
+    plain = Step("adamw", None)
+    plain(batches(1)[0])
+    for state, other in zip(step.optimizer.state.values(), plain.optimizer.state.values(), strict=True):
+        assert torch.equal(state["exp_avg_sq"], other["exp_avg_sq"])
+
+
+def test_states_that_are_loaded_go_to_files_too(tmp_path: Path) -> None:
+    plain = Step("adamw", None)
+    trained(plain, 2)
+    kept = pickle.loads(pickle.dumps((plain.model.state_dict(), plain.optimizer.state_dict())))
+    step = Step("adamw", {"to": tmp_path})
+    trained(step, 1)
+    step.model.load_state_dict(kept[0])
+    step.optimizer.load_state_dict(kept[1])
+    for x in batches(4)[2:]:
+        assert torch.equal(step(x), plain(x))
+    assert step.memory()["offloaded"] == 12 * WIDTH * WIDTH * 4
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_ranks_offload_their_slices(tmp_path: Path, zero: int) -> None:
+    def rank(offload: dict[str, Any] | None) -> tuple[list[float], int]:
+        place = torch.placement.all("cpu")
+        step = Step("adamw", offload, place, zero=zero)
+        losses = [step(x.to_global(place, torch.sbp.broadcast).to_global(sbp=torch.sbp.split(0))) for x in batches(3)]
+        return [loss.to_global(sbp=torch.sbp.broadcast).to_local().item() for loss in losses], step.memory()[
+            "offloaded"
+        ]
+
+    offload = {"to": tmp_path, "parameters": True, "window": 300 * KIB}
+    for (losses, _), (others, n) in zip(run_ranks(2, rank, None), run_ranks(2, rank, offload), strict=True):
+        assert losses == others
+        assert n == 6 * 3 * WIDTH * WIDTH * 4 // (2 if zero else 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"optimizer_states": False}, ValueError, "name what is offloaded"),
+        ({"to": "host"}, NotImplementedError, 'to="host"'),
+        ({"to": 3}, TypeError, "the path of a folder, got int"),
+        ({"to": "/no/such/folder"}, ValueError, "no folder '/no/such/folder'"),
+        ({"window": -1}, ValueError, "window must be a number of bytes"),
+    ],
+    ids=str,
+)
+def test_bad_settings(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        Step("adamw", options)
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no folder in memory")
+def test_a_folder_in_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Step.*tmpfs|tmpfs"):
+        Step("adamw", {"to": "/dev/shm"})(batches(1)[0])
+
+
+def test_memory_that_others_share_is_refused(tmp_path: Path) -> None:
+    step = Step("adamw", {"to": tmp_path, "parameters": True})
+    shared = step.model[0][0].weight.detach().numpy()
+    with pytest.raises(RuntimeError, match=r"model.0.0.weight: offload: the tensor shares its memory"):
+        step(batches(1)[0])
+    del shared
+
+
+def test_it_can_be_ended(tmp_path: Path) -> None:
+    step, plain = Step("adamw", {"to": tmp_path}), Step("adamw", None)
+    first, second = batches(2)
+    assert torch.equal(step(first), plain(first))
+    step.config.enable_offload(False)
+    assert torch.equal(step(second), plain(second))
