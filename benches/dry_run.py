@@ -148,7 +148,8 @@ def member() -> None:
             del graph, inputs
     if torch.distributed.get_rank() == 0:
         inside = cluster.inside
-        print(json.dumps([cluster.flops, cluster.memory_bandwidth, cluster.launch, inside.latency, inside.bandwidth]))
+        own = [cluster.flops, cluster.memory_bandwidth, cluster.launch, cluster.cores]
+        print(json.dumps([*own, inside.latency, inside.bandwidth]))
 
 
 def processes(n: int) -> None:
@@ -161,9 +162,11 @@ def processes(n: int) -> None:
     *runs, numbers = [json.loads(line) for line in ranks[0].communicate()[0].splitlines() if line.startswith("[")]
     for rank in ranks[1:]:
         rank.communicate()
-    flops, bandwidth, launch, latency, speed = numbers
+    flops, bandwidth, launch, cores, latency, speed = numbers
     link = torch.auto_parallel.Link(latency, speed)
-    cluster = torch.auto_parallel.Cluster("processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch)
+    cluster = torch.auto_parallel.Cluster(
+        "processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch, cores=cores
+    )
     print(
         f"{flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links {1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s"
     )

@@ -9,6 +9,8 @@ from typing import Any
 import oneflow as torch
 import pytest
 from oneflow import nn
+from oneflow.auto_parallel import Cluster, Link
+from oneflow.dryrun import dry_run
 from oneflow.testing import run_ranks
 
 WIDTH, KIB = 192, 1024
@@ -119,6 +121,26 @@ def test_ranks_offload_their_slices(tmp_path: Path, zero: int) -> None:
     for (losses, _), (others, n) in zip(run_ranks(2, rank, None), run_ranks(2, rank, offload), strict=True):
         assert losses == others
         assert n == 6 * 3 * WIDTH * WIDTH * 4 // (2 if zero else 1)
+
+
+def test_dry_run_shows_what_lies_on_a_disk() -> None:
+    link = Link(1e-6, 1e9)
+    cluster = Cluster("test", 1, 2, 1e12, 1e12, 1e9, link, link, disk=1e6)
+
+    def job(offload: dict[str, Any] | None) -> tuple[Any, ...]:
+        place = torch.placement.all("cpu")
+        x = torch.ones(8, WIDTH, placement=place, sbp=torch.sbp.split(0))
+        return Step("adamw", offload, place, zero=1), x
+
+    plain, found = (dry_run(job, o, cluster=cluster) for o in (None, {"window": 0}))
+    states = 6 * WIDTH * WIDTH * 4  # two of each parameter, half of both on each rank
+    assert plain.classes[0]["offloaded"] == 0 and found.classes[0]["offloaded"] == states
+    assert plain.classes[0]["memory"]["optimizer states"] - found.classes[0]["memory"]["optimizer states"] == states
+    # States come and go once a step, and nothing else here takes as long.
+    assert found.step_seconds - plain.step_seconds == pytest.approx(2 * states / 1e6, rel=0.01)
+    assert "on disk" in found.table() and "on disk" not in plain.table()
+    with pytest.raises(ValueError, match="offloads to a disk, and the cluster has none"):
+        dry_run(job, {}, cluster=Cluster("test", 1, 2, 1e12, 1e12, 1e9, link, link))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ use crate::gate::{self, run};
 use crate::graph::CompiledGraph;
 use oneflow_core::base::{Error, Result};
 use oneflow_simulate::{
-    Catalog, Cluster, Item, Job, Link, Memory, Move, Outcome, Program, Scenario, SpanKind, simulate,
+    Catalog, Cluster, Item, Job, Link, Memory, Move, Offloaded, Outcome, Program, Scenario, SpanKind, simulate,
 };
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -45,6 +45,8 @@ fn cluster(d: &Bound<'_, PyDict>) -> PyResult<Cluster> {
         memory: number(d, "memory")?,
         inside: link(d, "inside")?,
         between: link(d, "between")?,
+        cores: number(d, "cores")?,
+        disk: number(d, "disk")?,
     })
 }
 
@@ -66,6 +68,8 @@ fn scenario(d: &Bound<'_, PyDict>) -> PyResult<Scenario> {
 fn memory<'py>(py: Python<'py>, m: &Memory, limit: f64) -> PyResult<Bound<'py, PyDict>> {
     let d = PyDict::new(py);
     d.set_item("variables", m.variables.clone())?;
+    d.set_item("offloaded", m.offloaded)?;
+    d.set_item("window", m.window)?;
     d.set_item("inputs", m.inputs)?;
     d.set_item("outputs", m.outputs)?;
     d.set_item("registers", m.registers)?;
@@ -124,21 +128,24 @@ pub struct Simulation {
 
 #[pymethods]
 impl Simulation {
-    /// Prices compiled graphs; `seconds`: measured times of instructions by their signatures.
+    /// Prices compiled graphs; `seconds`: measured times of instructions by their signatures; `offloaded`: the names of what lies
+    /// on a disk, and the bytes of it that stay.
     #[new]
     fn new(
         py: Python<'_>,
         graphs: Vec<PyRef<'_, CompiledGraph>>,
         cluster_: &Bound<'_, PyDict>,
         seconds: HashMap<String, f64>,
+        offloaded: (Vec<String>, u64),
     ) -> PyResult<Simulation> {
         let cluster = cluster(cluster_)?;
+        let offloaded = Offloaded { names: offloaded.0.into_iter().collect(), window: offloaded.1 };
         let (mut catalog, mut programs, mut model_flops) = (Catalog::default(), Vec::new(), Vec::new());
         for g in graphs {
             let (plan, flops) = g.plan_and_flops(py)?;
             programs.push(run(|| {
                 cluster.check()?;
-                gate::detach(py, || catalog.price(Arc::new(plan), &cluster, &seconds))
+                gate::detach(py, || catalog.price(Arc::new(plan), &cluster, &seconds, &offloaded))
             })?);
             model_flops.push(flops);
         }

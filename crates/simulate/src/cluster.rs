@@ -26,6 +26,10 @@ pub struct Cluster {
     /// Between devices of one host, and of different hosts.
     pub inside: Link,
     pub between: Link,
+    /// Cores of a host, which its ranks share; 0 where each device works by itself.
+    pub cores: f64,
+    /// Bytes a second between a device's memory and the disk; 0 where there is none.
+    pub disk: f64,
 }
 
 impl Cluster {
@@ -41,7 +45,12 @@ impl Cluster {
             ("hosts", self.hosts as f64),
             ("devices_per_host", self.devices_per_host as f64),
         ];
-        let zero_too = [("launch", self.launch), ("inside.latency", self.inside.latency)];
+        let zero_too = [
+            ("launch", self.launch),
+            ("inside.latency", self.inside.latency),
+            ("cores", self.cores),
+            ("disk", self.disk),
+        ];
         let bad = |what: &str, x: f64| Error::value(format!("cluster: {what} is {x}"));
         if let Some((what, x)) = positive.iter().find(|(_, x)| !x.is_finite() || *x <= 0.0) {
             return Err(bad(what, *x));
@@ -80,7 +89,17 @@ impl Cluster {
                 found.extend(["out", "in"].map(|way| (format!("{name} {of} {i} {way}"), link.bandwidth)));
             }
         }
+        if self.cores > 0.0 {
+            found.extend((0..self.hosts).map(|i| (format!("cores of host {i} all"), self.cores)));
+        }
         found
+    }
+
+    /// The number of the resource that the work of a rank shares with that of other ranks of its host.
+    pub(crate) fn cores_of(&self, rank: u32) -> Option<u32> {
+        let links = |link: Link| 2 * if link.shared { self.hosts } else { self.n_devices() };
+        let first = links(self.inside) + links(self.between);
+        (self.cores > 0.0).then(|| (first + self.host(rank)) as u32)
     }
 
     /// The number of the resource through which what a rank sends leaves it, or what it receives comes in.
@@ -108,6 +127,8 @@ pub(crate) mod tests {
             memory: 1e9,
             inside: link,
             between: link,
+            cores: 0.0,
+            disk: 0.0,
         }
     }
 

@@ -109,6 +109,14 @@ impl Ord for Entry {
 enum Owner {
     Meeting(MeetingKey),
     Message(MessageKey),
+    /// Own work on cores that ranks share: the items from its stream's present one up to `end`, alone so many seconds.
+    Work {
+        rank: u32,
+        stream: u32,
+        start: f64,
+        end: usize,
+        seconds: f64,
+    },
 }
 
 struct Transfer {
@@ -279,39 +287,56 @@ impl<'a> Sim<'a> {
         };
         // Work of its own, up to the next item that talks.
         let slower = self.ranks[rank as usize].slower;
-        let (mut end, mut at) = (item, self.now);
-        let (counts, watched) = (self.ranks[rank as usize].counts(), self.watched[rank as usize]);
+        let (mut end, mut seconds) = (item, 0.0);
         while let Some(x) = items.get(end)
             && (end == item || matches!(x, Item::Compute { .. }))
         {
-            let seconds = x.seconds() * slower;
-            // A collective beside the compute stream packs its operands there.
-            let beside = stream > 0 && !matches!(x, Item::Compute { .. });
-            if counts && watched && seconds > 0.0 {
-                let (task, item) = (task as u32, end as u32);
-                self.spans.push(Span {
-                    rank,
-                    stream,
-                    start: at,
-                    end: at + seconds,
-                    kind: if beside { SpanKind::Communication } else { SpanKind::Compute },
-                    task,
-                    item,
-                });
-            }
-            at += seconds;
+            seconds += x.seconds() * slower;
             end += 1;
             if !matches!(x, Item::Compute { .. }) {
                 break;
             }
         }
         let talks = !matches!(first, Item::Compute { .. });
-        let r = &mut self.ranks[rank as usize];
-        r.work(self.now, at, stream > 0 && talks);
-        let s = &mut r.streams[stream as usize];
-        (s.item, s.talks) = (if talks { item } else { end }, talks);
-        self.push(at, Event::Done { rank, stream });
+        self.ranks[rank as usize].streams[stream as usize].talks = talks;
+        if let Some(cores) = self.job.cluster.cores_of(rank).filter(|_| seconds > 0.0) {
+            let owner = Owner::Work { rank, stream, start: self.now, end, seconds };
+            let mut ends = Vec::new();
+            let flow = self.flows.start_limited(self.now, seconds, vec![(cores, 1.0)], 1.0, &mut ends);
+            self.owners.insert(flow, owner);
+            self.foretell(ends);
+            return Ok(());
+        }
+        self.worked(rank, stream, self.now, seconds, end, 1.0);
+        self.push(self.now + seconds, Event::Done { rank, stream });
         Ok(())
+    }
+
+    /// Notes work of a stream up to item `end`, which began at `start` and took `stretch` times the seconds that it takes alone.
+    fn worked(&mut self, rank: u32, stream: u32, start: f64, seconds: f64, end: usize, stretch: f64) {
+        let StreamState { task: Some(task), item, talks, .. } = self.ranks[rank as usize].streams[stream as usize]
+        else {
+            return;
+        };
+        if self.ranks[rank as usize].counts() && self.watched[rank as usize] {
+            let (mut at, slower) = (start, self.ranks[rank as usize].slower * stretch);
+            for (k, x) in self.program(rank).items[task].iter().enumerate().take(end).skip(item) {
+                let took = x.seconds() * slower;
+                // A collective beside the compute stream packs its operands there.
+                let beside = stream > 0 && !matches!(x, Item::Compute { .. });
+                let kind = if beside { SpanKind::Communication } else { SpanKind::Compute };
+                if took > 0.0 {
+                    let (task, item) = (task as u32, k as u32);
+                    self.spans.push(Span { rank, stream, start: at, end: at + took, kind, task, item });
+                }
+                at += took;
+            }
+        }
+        let r = &mut self.ranks[rank as usize];
+        r.work(start, start + seconds * stretch, stream > 0 && talks);
+        if !talks {
+            r.streams[stream as usize].item = end;
+        }
     }
 
     fn done(&mut self, rank: u32, stream: u32) -> Result<()> {
@@ -477,6 +502,10 @@ impl<'a> Sim<'a> {
 
     fn arrived(&mut self, owner: Owner) -> Result<()> {
         match owner {
+            Owner::Work { rank, stream, start, end, seconds } => {
+                self.worked(rank, stream, start, seconds, end, (self.now - start) / seconds);
+                self.done(rank, stream)
+            }
             Owner::Meeting(key) => {
                 let Some(m) = self.meetings.remove(&key) else { return Ok(()) };
                 for came in m.came {

@@ -6,6 +6,8 @@ struct Flow {
     remaining: f64,
     rate: f64,
     at: f64,
+    /// The most that its rate is, whatever the links have.
+    most: f64,
     /// Links, and how many ranks of the flow use each.
     links: Vec<(u32, f64)>,
     /// Changes of the rate: an end that was foretold before the last one does not count.
@@ -43,7 +45,19 @@ impl Flows {
 
     /// Starts a flow; `ends` receives when it and those it slows down will end.
     pub fn start(&mut self, now: f64, bytes: f64, links: Vec<(u32, f64)>, ends: &mut Vec<End>) -> u32 {
-        let flow = Flow { remaining: bytes, rate: 0.0, at: now, links, version: 0, alive: true };
+        self.start_limited(now, bytes, links, f64::INFINITY, ends)
+    }
+
+    /// As `start`, of a flow that is never faster than `most`.
+    pub fn start_limited(
+        &mut self,
+        now: f64,
+        bytes: f64,
+        links: Vec<(u32, f64)>,
+        most: f64,
+        ends: &mut Vec<End>,
+    ) -> u32 {
+        let flow = Flow { remaining: bytes, rate: 0.0, at: now, most, links, version: 0, alive: true };
         let id = match self.free.pop() {
             Some(id) => {
                 let version = self.flows[id as usize].version + 1;
@@ -97,7 +111,7 @@ impl Flows {
         for t in touched {
             let f = &self.flows[t as usize];
             let share = |(l, _): &(u32, f64)| self.links[*l as usize].bandwidth / self.links[*l as usize].load;
-            let rate = f.links.iter().map(share).fold(f64::INFINITY, f64::min);
+            let rate = f.links.iter().map(share).fold(f.most, f64::min);
             let f = &mut self.flows[t as usize];
             if rate == f.rate {
                 continue;

@@ -15,6 +15,6 @@ mod ranks;
 
 pub use cluster::{Cluster, Link};
 pub use engine::{Job, Scenario, simulate};
-pub use memory::Memory;
+pub use memory::{Memory, Offloaded};
 pub use outcome::{Outcome, Rank, Span, SpanKind, Stuck};
 pub use program::{Catalog, Collective, Groups, Item, Move, Program};

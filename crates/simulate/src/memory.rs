@@ -2,13 +2,16 @@
 
 use oneflow_base::{Device, Result};
 use oneflow_runtime::{Home, Plan, Task, Work, price};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of one rank.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Outlives runs, by name.
     pub variables: Vec<(String, u64)>,
+    /// Further variables lie on a disk: their bytes, and how many of them stay in memory.
+    pub offloaded: u64,
+    pub window: u64,
     pub inputs: u64,
     pub outputs: u64,
     /// Registers of sources and between actors, with all their slots.
@@ -26,6 +29,15 @@ pub struct Memory {
     /// Bytes alive in the arena and for communication during each instruction.
     pub curve: Vec<u64>,
     origins: Vec<String>,
+}
+
+/// Variables that lie on a disk between the instructions that need them.
+#[derive(Clone, Debug, Default)]
+pub struct Offloaded {
+    /// By the names that plans have for them.
+    pub names: HashSet<String>,
+    /// Bytes of them that stay in memory.
+    pub window: u64,
 }
 
 impl Memory {
@@ -98,7 +110,17 @@ impl Memory {
 
     /// Bytes that are there during the whole step, the arena aside.
     pub fn fixed(&self) -> u64 {
-        self.variables.iter().map(|v| v.1).sum::<u64>() + self.inputs + self.outputs + self.registers
+        let variables = self.variables.iter().map(|v| v.1).sum::<u64>();
+        variables + self.window + self.inputs + self.outputs + self.registers
+    }
+
+    /// Takes what lies on a disk out of what the rank holds.
+    pub(crate) fn offload(&mut self, what: &Offloaded) {
+        let (gone, stay) = self.variables.drain(..).partition(|v| what.names.contains(&v.0));
+        let gone: Vec<(String, u64)> = gone;
+        self.variables = stay;
+        self.offloaded = gone.iter().map(|v| v.1).sum();
+        self.window = what.window.min(self.offloaded);
     }
 
     /// The most that the rank holds.

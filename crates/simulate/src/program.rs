@@ -1,7 +1,7 @@
 //! A plan with prices: what each of its instructions takes on the described device, and what it sends to whom.
 
 use crate::cluster::Cluster;
-use crate::memory::Memory;
+use crate::memory::{Memory, Offloaded};
 use oneflow_base::{Arg, Device, Error, Result, Sbp};
 use oneflow_core::{Call, OpDef, Tensor, op_by_name};
 use oneflow_global::boxing::{AxisMove, CrossMove, Wire, wire};
@@ -175,8 +175,21 @@ impl Catalog {
     /// Prices a plan. `seconds`: measured times of instructions, by `Instr::signature`; the others take what their ops' costs say.
     ///
     /// # Errors
-    /// ValueError: an instruction breaks the rules of its op.
-    pub fn price(&mut self, plan: Arc<Plan>, cluster: &Cluster, seconds: &HashMap<String, f64>) -> Result<Program> {
+    /// ValueError: an instruction breaks the rules of its op, or variables are offloaded and the cluster has no disk.
+    pub fn price(
+        &mut self,
+        plan: Arc<Plan>,
+        cluster: &Cluster,
+        seconds: &HashMap<String, f64>,
+        offloaded: &Offloaded,
+    ) -> Result<Program> {
+        let on_disk = on_disk(&plan, offloaded);
+        if cluster.disk <= 0.0 && on_disk.contains(&true) {
+            return Err(Error::value(
+                "the job offloads to a disk, and the cluster has none: describe the bytes a second of a device to and from it \
+                 (disk)",
+            ));
+        }
         let mut found = Program {
             items: Vec::with_capacity(plan.tasks.len()),
             flops: 0.0,
@@ -197,7 +210,8 @@ impl Catalog {
                 found.product_flops += if p.cost.products { p.cost.flops } else { 0.0 };
                 let peak = cluster.launch + (p.cost.flops / cluster.flops).max(p.cost.bytes / cluster.memory_bandwidth);
                 let known = if seconds.is_empty() { None } else { seconds.get(&i.signature()) };
-                let seconds = known.copied().unwrap_or(peak);
+                let seconds =
+                    known.copied().unwrap_or(peak).max(from_disk(i, &on_disk, &plan, p.updates) / cluster.disk);
                 let talk = if p.collective { self.talk(i)? } else { None };
                 scratch.push(match &talk {
                     Some(Wire::Axis(m)) => m.scratch(0),
@@ -219,6 +233,7 @@ impl Catalog {
             found.items.push(items);
         }
         found.memory = Memory::of(&plan, &scratch)?;
+        found.memory.offload(offloaded);
         Ok(found)
     }
 
@@ -267,4 +282,27 @@ impl Catalog {
         let make = || Arc::new(Move::new(m.number, m.messages().into_iter().map(|m| (m.source, m.target, m.bytes))));
         self.moves.entry(key).or_insert_with(make).clone()
     }
+}
+
+/// By buffer of a plan, whether it lies on a disk.
+fn on_disk(plan: &Plan, offloaded: &Offloaded) -> Vec<bool> {
+    let mut found = vec![false; plan.buffers.len()];
+    for v in plan.variables.iter().filter(|v| offloaded.names.contains(&v.name)) {
+        found[v.buffer as usize] = true;
+    }
+    found
+}
+
+/// Bytes that come from a disk for an instruction, and go back if it writes them.
+fn from_disk(i: &Instr, on_disk: &[bool], plan: &Plan, updates: bool) -> f64 {
+    let mut seen: Vec<(u32, bool)> = Vec::new();
+    for (o, written) in i.ins.iter().map(|o| (o, updates)).chain(i.outs.iter().map(|o| (o, true))) {
+        match seen.iter_mut().find(|s| s.0 == o.buffer) {
+            Some(known) => known.1 |= written,
+            None if on_disk[o.buffer as usize] => seen.push((o.buffer, written)),
+            None => {}
+        }
+    }
+    let bytes = |(buffer, written): &(u32, bool)| plan.buffers[*buffer as usize].bytes * if *written { 2 } else { 1 };
+    seen.iter().map(bytes).sum::<u64>() as f64
 }

@@ -18,6 +18,8 @@ fn cluster(shared: bool, latency: f64) -> Cluster {
         memory: 1e9,
         inside: link,
         between: link,
+        cores: 0.0,
+        disk: 0.0,
     }
 }
 
@@ -79,6 +81,32 @@ fn a_ring_leaves_each_host_once() {
     let rows = [[0, 2], [1, 3], [0, 2], [1, 3]].map(|own| vec![ring(&own, "pair")]);
     assert_eq!(run(&links(true), rows.clone().into(), Scenario::default()).step, 16.0);
     assert_eq!(run(&links(false), rows.into(), Scenario::default()).step, 8.0);
+}
+
+#[test]
+fn ranks_of_a_host_share_its_cores() {
+    let shared = |cores| Cluster { cores, ..cluster(false, 0.0) };
+    let mut catalog = Catalog::default();
+    let mut row = |seconds| vec![work(seconds), collective(&mut catalog, "sum", &[0, 1, 2], 2.0, 6), work(1.0)];
+    let rows = vec![row(2.0), row(2.0), row(5.0)];
+    // Alone each rank works at once, and the last comes after five seconds.
+    for cores in [0.0, 3.0, 4.0] {
+        assert_eq!(run(&shared(cores), rows.clone(), Scenario::default()).step, 12.0);
+    }
+    // On one core two ranks have worked after 6 seconds, the last after 9; what follows takes 3 on it.
+    let scenario = Scenario { steps: 1, watch: vec![0, 2], ..Scenario::default() };
+    let found = run(&shared(1.0), rows.clone(), scenario);
+    assert_eq!(found.step, 9.0 + 6.0 + 3.0);
+    assert_eq!((found.ranks[0].compute, found.ranks[0].wait_collective), (6.0 + 3.0, 3.0));
+    let first: Vec<_> = found.spans.iter().filter(|s| s.start == 0.0).map(|s| (s.rank, s.end)).collect();
+    assert_eq!(first, [(0, 6.0), (2, 9.0)]);
+    // Two cores: three ranks have two thirds each until 3, when two have worked, and the last has its own from there.
+    assert_eq!(run(&shared(2.0), rows, Scenario::default()).first_step, 6.0 + 6.0 + 1.5);
+    // Ranks of other hosts have cores of their own.
+    let apart = Cluster { hosts: 2, devices_per_host: 2, ..shared(1.0) };
+    let all = |n| (0..n).map(|_| vec![work(3.0)]).collect::<Vec<_>>();
+    assert_eq!(run(&apart, all(4), Scenario::default()).step, 6.0);
+    assert_eq!(run(&shared(1.0), all(4), Scenario::default()).step, 12.0);
 }
 
 #[test]

@@ -11,6 +11,8 @@ from typing import Any
 __all__ = ["Cluster", "Link"]
 
 _FOLDER = Path(__file__).parent / "clusters"
+# What a description of a device may have besides what it needs.
+_OTHERS = ("launch", "peak_flops", "disk")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Cluster:
         inside: the link between devices of one host; ``between`` is the link between devices of two hosts.
         launch: seconds that any op takes at least.
         peak_flops: operations a second that utilisation is measured against; ``flops`` by default.
+        cores: of hosts whose devices are processes, the cores that they share; 0 where each device works by itself.
+        disk: bytes a second between the memory of a device and a disk; 0 where nothing can be offloaded.
 
     Raises:
         ValueError: a number is not positive.
@@ -62,6 +66,8 @@ class Cluster:
     between: Link
     launch: float = 0.0
     peak_flops: float = 0.0
+    cores: int = 0
+    disk: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("hosts", "devices_per_host"):
@@ -69,7 +75,7 @@ class Cluster:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a positive integer, got {value!r}")
         numbers = {key: getattr(self, key) for key in ("flops", "memory_bandwidth", "memory")}
-        for key in ("launch", "peak_flops"):
+        for key in ("launch", "peak_flops", "cores", "disk"):
             value = getattr(self, key)
             if not _is_number(value) or value < 0:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a number of at least 0, got {value!r}")
@@ -134,19 +140,19 @@ class Cluster:
         Raises:
             ValueError: an entry is missing or unknown.
         """
-        known = {"name", "hosts", "devices_per_host", "device", "inside", "between"}
+        known = {"name", "hosts", "devices_per_host", "cores", "device", "inside", "between"}
         unknown = sorted(set(text) - known)
         if unknown:
             raise ValueError(f"cluster {name!r}: unknown entry {unknown[0]!r}")
         device, inside = _table(name, text, "device"), _table(name, text, "inside")
         between = _table(name, text, "between") if "between" in text else inside
-        fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"), ("launch", "peak_flops"))
+        fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"), _OTHERS)
         fields |= {
             where: Link(**_fields(name, where, table, ("latency", "bandwidth"), ("shared",)))
             for where, table in (("inside", inside), ("between", between))
         }
         sizes = (text.get("hosts", 1), text.get("devices_per_host", 1))
-        return cls(text.get("name", name), *sizes, **fields)
+        return cls(text.get("name", name), *sizes, cores=text.get("cores", 0), **fields)
 
 
 def _table(name: str, text: dict[str, Any], key: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import oneflow
@@ -19,8 +19,8 @@ __all__ = ["calibrate", "measure"]
 def calibrate(name: str = "here") -> Cluster:
     """Return a description of this machine with a device for each rank of the job. A collective call of all its ranks.
 
-    Products and copies are timed on all ranks at once, then all-reduces of two sizes, whose times give the latency
-    and the bandwidth of the links. All ranks return the same numbers.
+    Products and copies are timed on as many ranks at once as there are cores, then all-reduces of two sizes on all,
+    whose times give the latency and the bandwidth of the links. All ranks return the same numbers.
 
     Example::
 
@@ -28,11 +28,11 @@ def calibrate(name: str = "here") -> Cluster:
         1
     """
     n = oneflow.distributed.get_world_size()
-    a = oneflow.randn(512, 512)
-    flops = 2.0 * 512**3 / _seconds(lambda: a @ a, n)
-    big, small = oneflow.ones(1 << 22), oneflow.ones(16)
-    bandwidth = 2.0 * 4 * (1 << 22) / _seconds(lambda: big.clone(), n)
-    launch = _seconds(lambda: small + small, n)
+    a, big, small = oneflow.randn(512, 512), oneflow.ones(1 << 22), oneflow.ones(16)
+    for _ in _turns(n):
+        flops = 2.0 * 512**3 / _seconds(lambda: a @ a)
+        bandwidth = 2.0 * 4 * (1 << 22) / _seconds(lambda: big.clone())
+        launch = _seconds(lambda: small + small)
     inside = Link(1e-6, 1e10)
     if n > 1:
         inside = _link(n)
@@ -42,14 +42,14 @@ def calibrate(name: str = "here") -> Cluster:
         oneflow.distributed.broadcast(numbers, 0)
     flops, bandwidth, launch, latency, speed = numbers.tolist()
     link = Link(latency, speed)
-    return Cluster(name, 1, n, flops, bandwidth, memory, link, link, launch=launch)
+    return Cluster(name, 1, n, flops, bandwidth, memory, link, link, launch=launch, cores=_n_cores())
 
 
 def measure(graph: Any, *args: Any, runs: int = 5, **kwargs: Any) -> dict[str, float]:
     """Return measured seconds of a graph's instructions, for ``dry_run(seconds=)``. Nothing of the graph runs.
 
     The graph is compiled for these inputs, and each of its instructions is timed by itself in memory of its own. What
-    talks with other ranks is left out. On several ranks all measure at the same time, as they would run.
+    talks with other ranks is left out. On several ranks as many measure at the same time as there are cores.
 
     Args:
         graph: an ``nn.Graph``.
@@ -69,16 +69,32 @@ def measure(graph: Any, *args: Any, runs: int = 5, **kwargs: Any) -> dict[str, f
     tensors: list[Any] = []
     flatten_call(args, kwargs, tensors)
     program = graph._program(args, kwargs, [])
-    if oneflow.distributed.get_world_size() > 1:
-        oneflow.distributed.barrier()
-    return _oneflow._measure_instructions(program.compiled, runs)
+    found: dict[str, float] = {}
+    for _ in _turns(oneflow.distributed.get_world_size()):
+        found = _oneflow._measure_instructions(program.compiled, runs)
+    return found
 
 
-def _seconds(call: Callable[[], Any], n: int, times: int = 15) -> float:
-    """The median time of a call, on all ranks at once."""
+def _n_cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def _turns(n: int) -> Iterator[None]:
+    """Yield once, on as many of the ``n`` ranks at the same time as there are cores; the others wait for their turn."""
+    here = oneflow.distributed.get_rank() if n > 1 else 0
+    at_once = _n_cores()
+    for first in range(0, n, at_once):
+        if n > 1:
+            oneflow.distributed.barrier()
+        if first <= here < first + at_once:
+            yield
+
+
+def _seconds(call: Callable[[], Any], times: int = 15) -> float:
+    """The median time of a call."""
     call()
-    if n > 1:
-        oneflow.distributed.barrier()
     found = []
     for _ in range(times):
         start = time.perf_counter()
@@ -96,7 +112,8 @@ def _link(n: int) -> Link:
         def call(data: Any = data) -> None:
             oneflow.distributed.all_reduce(data)
 
-        times[size] = _seconds(call, n)
+        oneflow.distributed.barrier()
+        times[size] = _seconds(call)
     rounds, share = 2.0 * (n - 1), 2.0 * 4 * (n - 1) / n
     bandwidth = share * ((1 << 20) - (1 << 10)) / max(times[1 << 20] - times[1 << 10], 1e-9)
     latency = max(times[1 << 10] - share * (1 << 10) / bandwidth, 0.0) / rounds

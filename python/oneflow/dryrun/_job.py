@@ -120,6 +120,8 @@ class Plans:
                 self.tracing += sum(took)
                 self.compiled.append(program.compiled)
         self.name = graph._name
+        offload = graph.config._offload
+        self.offloaded = ([], 0) if offload is None else (offload.names(graph), offload.window)
         self.kinds = {name: "buffers" for name, _ in graph._parameters()}
         for name, module in graph._modules.items():
             self.kinds.update((f"{name}.{child}", "parameters") for child, _ in module.named_parameters())
@@ -128,7 +130,7 @@ class Plans:
     def run(self, cluster: Cluster, options: dict[str, Any], seconds: dict[str, float]) -> Report:
         """Simulate the plans on a cluster."""
         start = time.perf_counter()
-        simulation = _oneflow._Simulation(self.compiled, cluster_numbers(cluster), seconds)
+        simulation = _oneflow._Simulation(self.compiled, cluster_numbers(cluster), seconds, self.offloaded)
         of_rank = [0] * self.n
         for k, ranks in enumerate(self.classes):
             for rank in ranks:

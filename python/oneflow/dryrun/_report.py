@@ -26,8 +26,9 @@ class Report:
             hides that) and of ``hidden`` communication,
             ``wait_collective`` and ``wait_message`` (for ranks that have not come), ``bubble`` (waits between its first
             and its last work), ``start`` and ``end``, and the bytes that it has ``sent``.
-        classes: for each class its ``ranks``, its ``memory`` in bytes by what holds it, the ``peak``, the instruction
-            at which most is alive (``peak_at``), the largest that are alive then (``holders``), and its operations.
+        classes: for each class its ``ranks``, its ``memory`` in bytes by what holds it, the bytes that lie on a disk
+            (``offloaded``), the ``peak``, the instruction at which most is alive (``peak_at``), the largest that are
+            alive then (``holders``), and its operations.
         links: the bytes that passed each used link in the step.
         spans: of one rank of each class: rank, stream, start, end, kind and the line that each comes from.
         out_of_memory: a sentence for each class that does not fit, with its ranks and the layer.
@@ -176,11 +177,13 @@ class Report:
 
     def _head(self) -> str:
         fits = "" if self.fits else ", DOES NOT RUN"
+        offloaded = max((c["offloaded"] for c in self.classes), default=0)
+        on_disk = f", {size(offloaded)} on disk" if offloaded else ""
         return (
             f"{self.name} on {self.cluster}, {self.n_ranks} of {self.n_devices} devices: "
             f"{1e3 * self.step_seconds:,.3f} ms a step, MFU {100 * self.mfu:.1f} %, "
             f"exposed communication {100 * self.exposed_communication:.1f} %, bubble {100 * self.bubble:.1f} %, "
-            f"peak {size(self.peak)} of {size(self.memory)}{fits}"
+            f"peak {size(self.peak)} of {size(self.memory)}{on_disk}{fits}"
         )
 
     def _time_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -233,8 +236,8 @@ def _class(members: list[int], p: dict[str, Any], kinds: dict[str, str]) -> dict
     held["communication"] += p["communication"]
     # Inputs, results, registers of readers, and gaps between what lies in the arena.
     gaps = p["arena"] - p["gradients"] - p["activations"]
-    held["others"] += p["inputs"] + p["outputs"] + p["registers"] + gaps
-    keys = ("peak", "peak_at", "holders", "curve", "flops", "model_flops", "instructions")
+    held["others"] += p["inputs"] + p["outputs"] + p["registers"] + p["window"] + gaps
+    keys = ("offloaded", "peak", "peak_at", "holders", "curve", "flops", "model_flops", "instructions")
     return {"ranks": members, "memory": held, **{key: p[key] for key in keys}}
 
 

@@ -14,6 +14,7 @@ __all__ = ["as_rank", "cluster_numbers", "cluster_of", "described"]
 
 # Tensors from this size on hold no memory. Smaller ones have values: learning rates, masks, counters.
 _RESERVED_FROM = 64 << 10
+_NUMBERS = ("flops", "memory_bandwidth", "memory", "launch", "cores", "disk")
 
 
 def cluster_of(cluster: Cluster | str | Path) -> Cluster:
@@ -24,7 +25,7 @@ def cluster_of(cluster: Cluster | str | Path) -> Cluster:
 def cluster_numbers(cluster: Cluster) -> dict[str, Any]:
     """The description as the simulator takes it."""
     numbers = {key: getattr(cluster, key) for key in ("hosts", "devices_per_host")}
-    numbers.update((key, float(getattr(cluster, key))) for key in ("flops", "memory_bandwidth", "memory", "launch"))
+    numbers.update((key, float(getattr(cluster, key))) for key in _NUMBERS)
     for key in ("inside", "between"):
         link = getattr(cluster, key)
         numbers[key] = (float(link.latency), float(link.bandwidth), link.shared)
