@@ -111,8 +111,6 @@ class Settings:
             )
         if self.train.graph and self.train.bias_rate:
             raise ValueError("train.bias_rate: in a graph the load of experts is not seen; set model.balance")
-        if self.train.graph and self.layout.cp > 1 and self.layout.context == "ring":
-            raise ValueError("train.graph: a ring is not traced; set layout.context to 'allgather' or 'ulysses'")
         if self.layout.pp > 1 and not self.train.graph:
             raise ValueError("layout.pp needs train.graph = true")
         if self.layout.micro_batches > 1 and self.layout.pp == 1:

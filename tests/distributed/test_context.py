@@ -7,7 +7,7 @@ from typing import Any
 import oneflow as torch
 import oneflow.nn.functional as F
 import pytest
-from oneflow import distributed
+from oneflow import distributed, nn
 from oneflow.distributed.context import balanced_spans, even_spans, order_of, ring_attention, ulysses_attention
 from oneflow.testing import run_ranks
 
@@ -37,8 +37,35 @@ def whole(time: int, seen: int, kv_heads: int, mask: str | None, causal: bool) -
     return [y.detach(), *(x.grad for x in leaves)]
 
 
+def in_a_graph(method: str, own: list[torch.Tensor], mask: Any, causal: bool, held: Any, weight: Any) -> list[Any]:
+    """The result of an ``nn.Graph`` and, as what a step of gradient descent changes, the gradients."""
+    before = [x.detach().clone() for x in own]
+
+    class Step(nn.Graph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = nn.ParameterList([nn.Parameter(x.detach().clone()) for x in own])
+            self.add_optimizer(torch.optim.SGD(self.model.parameters(), lr=1.0))
+
+        def build(self, weight: torch.Tensor) -> torch.Tensor:
+            y = ring_attention(*self.model, mask, causal, spans=held, method=method, enable_gqa=True)
+            (y * weight).sum().backward()
+            return y
+
+    step = Step()
+    y = step(weight)
+    return [y, *(a - b.detach() for a, b in zip(before, step.model, strict=True))]
+
+
 def rank(
-    method: str, balanced: bool, time: int, seen: int, kv_heads: int, mask: str | None, causal: bool
+    method: str,
+    balanced: bool,
+    time: int,
+    seen: int,
+    kv_heads: int,
+    mask: str | None,
+    causal: bool,
+    traced: bool = False,
 ) -> tuple[float, dict[str, int]]:
     """The greatest distance from this rank's part of the whole, and what it sent."""
     n, me = distributed.get_world_size(), distributed.get_rank()
@@ -54,6 +81,13 @@ def rank(
     ins, weight = operands(time, seen, kv_heads, mask)
     own = [part(ins[0], asked, 2).requires_grad_(), *(part(x, held, 2).requires_grad_() for x in ins[1:3])]
     own_mask = ins[3]
+    if traced:
+        own_mask = None if own_mask is None else columns(part(own_mask, asked, own_mask.dim() - 2))
+        y, *grads = in_a_graph(method, own, own_mask, causal, held, part(weight, asked, 2))
+        expected = whole(time, seen, kv_heads, mask, causal)
+        wanted = [part(expected[0], asked, 2), part(expected[1], asked, 2), *(part(x, held, 2) for x in expected[2:4])]
+        differences = [(a - b).abs().max().item() for a, b in zip([y, *grads], wanted, strict=True) if a.numel()]
+        return max(differences, default=0.0), {}
     if method == "ulysses":
         if own_mask is not None and own_mask.dim() == 4:
             own_mask = own_mask.chunk(n, 1)[me]
@@ -92,6 +126,14 @@ CASES: list[tuple[bool, int, int, int, str | None, bool]] = [
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_parts_are_those_of_the_whole(n: int, case: Any, method: str) -> None:
     for difference, _ in run_ranks(n, rank, method, *case):
+        assert difference < 1e-13
+
+
+@pytest.mark.parametrize("method", ["ring", "allgather"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_graphs_trace_it(n: int, case: Any, method: str) -> None:
+    for difference, _ in run_ranks(n, rank, method, *case, True):
         assert difference < 1e-13
 
 

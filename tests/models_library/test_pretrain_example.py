@@ -99,7 +99,6 @@ REFUSED = [
     ({"model__widht": 8}, "widht"),
     ({"layout__zero": 2}, "layout.zero needs train.graph = true"),
     ({"layout__dp": 3}, "train.batch_size=4 does not divide by dp * ep = 3"),
-    ({"layout__cp": 2, "train__graph": True}, "a ring is not traced; set layout.context to 'allgather' or 'ulysses'"),
     ({"model__kind": "moe_llama", "train__graph": True}, "which a graph does not trace"),
     ({"data__path": "nowhere"}, "nowhere"),
 ]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow, distributed
+from oneflow import Tensor, _oneflow, distributed, sbp
 from oneflow.autograd.function import Function, once_differentiable
+from oneflow.distributed.tensor import _layouts
 
-__all__ = ["Ring", "RingAttention"]
+__all__ = ["Ring", "RingAttention", "TracedRing"]
 
 _C = _oneflow._C
 # Messages of a block and of gradients, apart from what a user's program sends.
@@ -126,6 +127,63 @@ class Ring:
         if sent is not None:
             works.append(distributed.isend(sent, group=self.group, tag=tag, group_dst=to % self.size))
         return works
+
+
+class TracedRing(Ring):
+    """The same inside ``nn.Graph``, whose trace knows moves of global tensors and no messages.
+
+    Blocks are the parts of one tensor that is split along the sequence. A hop is its move to a placement of the same
+    ranks in which each stands one further, so that the part of a rank goes to the next.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        each, more = divmod(sum(self.lengths), self.size)
+        if self.lengths != [each + (rank < more) for rank in range(self.size)]:
+            raise NotImplementedError(
+                "ring_attention: inside nn.Graph ranks hold positions as even_spans and balanced_spans share them out, "
+                f"got {self.lengths}"
+            )
+        self._ranks = list(range(self.size)) if self.group is None else distributed.get_process_group_ranks(self.group)
+
+    def blocks(self, key: Tensor, value: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Each rank's keys and values, this rank's first, then those of the ranks before it."""
+        row, lengths = _row(key, value), self.lengths
+        block = self._global(_rows(key, value), 0, row)
+        if self.gather:
+            whole = _layouts.local_part(block.to_global(sbp=[sbp.broadcast])).split(lengths)
+        for step in range(self.size):
+            holder = (self.rank - step) % self.size
+            own = whole[holder] if self.gather else _layouts.local_part(block)
+            if step + 1 < self.size and not self.gather:
+                block = block.to_global(placement=self._hops(step + 1), sbp=[sbp.split(0)])
+            yield holder, *_of_rows(own, key, value)
+
+    def give_back(self, step: int, grads: tuple[Tensor, Tensor] | None, key: Tensor, value: Tensor) -> Any:
+        """Send gradients of the block of a step to its holder, and receive those of this rank's own block."""
+        row, holder = _row(key, value), (self.rank - step) % self.size
+        sent = key.new_zeros((self.lengths[holder], row)) if grads is None else _rows(*grads)
+        came = self._global(sent, step, row).to_global(placement=self._hops(0), sbp=[sbp.split(0)])
+        return _of_rows(_layouts.local_part(came), key, value)
+
+    def _hops(self, step: int) -> Any:
+        """The ranks by the parts that they hold after so many hops."""
+        return oneflow.placement("cpu", [self._ranks[(part + step) % self.size] for part in range(self.size)])
+
+    def _global(self, rows: Tensor, step: int, row: int) -> Tensor:
+        return _layouts.assemble(rows, self._hops(step), [sbp.split(0)], [sum(self.lengths), row])
+
+
+def _rows(key: Tensor, value: Tensor) -> Tensor:
+    """(positions, elements of one in keys and values)."""
+    return oneflow.cat([x.permute(2, 0, 1, 3).flatten(1) for x in (key, value)], 1)
+
+
+def _of_rows(rows: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    parts = rows.split([x.shape[0] * x.shape[1] * x.shape[3] for x in (key, value)], 1)
+    shapes = [(rows.shape[0], x.shape[0], x.shape[1], x.shape[3]) for x in (key, value)]
+    first, second = (p.reshape(shape).permute(1, 2, 0, 3) for p, shape in zip(parts, shapes, strict=True))
+    return first.contiguous(), second.contiguous()
 
 
 def _placed(runs: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

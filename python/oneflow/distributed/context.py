@@ -14,6 +14,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, distributed
+from oneflow._base.untraced import untraced
 from oneflow.distributed import _functional_collectives as functional
 from oneflow.distributed import _ring
 
@@ -113,7 +114,8 @@ def ring_attention(
 
     Raises:
         ValueError: parts that are not of four dimensions or do not fit together or the spans.
-        NotImplementedError: inside ``nn.Graph``, or a gradient of the gradient.
+        NotImplementedError: a gradient of the gradient; inside ``nn.Graph``, ranks that hold other numbers of positions
+            than :func:`even_spans`.
 
     Example::
 
@@ -126,11 +128,6 @@ def ring_attention(
     """
     if method not in ("ring", "allgather"):
         raise ValueError(f"ring_attention: method must be 'ring' or 'allgather', got {method!r}")
-    if oneflow._oneflow._is_tracing():
-        raise NotImplementedError(
-            "ring_attention: messages between ranks are not traced; inside nn.Graph lay global tensors out with "
-            "ParallelLayout(cp=..., context='allgather') or 'ulysses'"
-        )
     _check("ring_attention", query, key, value, attn_mask, is_causal, enable_gqa)
     lengths = _held(key, spans, group)
     if is_causal and query.shape[2] != key.shape[2]:
@@ -141,7 +138,8 @@ def ring_attention(
     if attn_mask is not None:
         attn_mask = _as_four(attn_mask, sum(lengths))
     runs = [[run] for run in _runs(lengths)] if spans is None else spans
-    ring = _ring.Ring(runs, is_causal, query.shape[2], method == "allgather", group)
+    kind = _ring.TracedRing if oneflow._oneflow._is_tracing() else _ring.Ring
+    ring = kind(runs, is_causal, query.shape[2], method == "allgather", group)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     return _ring.RingAttention.apply(query, key, value, attn_mask, factor, ring)
 
@@ -257,7 +255,8 @@ def _held(x: Tensor, spans: Spans | None, group: Any) -> list[int]:
 def _lengths(own: int, group: Any) -> list[int]:
     """How many positions each rank holds."""
     found: list[Any] = [None] * distributed.get_world_size(group)
-    distributed.all_gather_object(found, own, group)
+    with untraced():
+        distributed.all_gather_object(found, own, group)
     return found
 
 

@@ -45,7 +45,7 @@ class ParallelLayout:
             less memory for activations, as many bytes sent.
         cp: the number of ranks that share a sequence; each runs the whole model on its part.
         context: how they attend: "ring" sends keys and values around, "allgather" gathers them, "ulysses" trades parts
-            of the sequence for parts of the heads, whose number ``cp`` divides. In an ``nn.Graph`` the last two.
+            of the sequence for parts of the heads, whose number ``cp`` divides.
         vocabulary_parallel: split the table of tokens, the head and the loss of a language model over the ``tp`` ranks.
         ep: the number of ranks that share the experts of mixtures, each with some of them; it divides the batch as
             ``dp`` does, and other weights are whole on each.

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import oneflow as torch
-import oneflow.nn.functional as F
 from oneflow import Tensor, nn
 from oneflow.distributed import context
 from oneflow.distributed.tensor import _layouts
 from oneflow.models._parallel.axes import Axes
-from oneflow.models._parallel.heads import local_copy, own_mask
+from oneflow.models._parallel.heads import own_mask
 from oneflow.models._parallel.sequence import split_entries
 from oneflow.models.generation import Generator
 from oneflow.models.layers import Attention, RotaryTables
@@ -126,11 +125,6 @@ class _Attend:
             # The same as changes of layout. What is dropped follows from the place of a weight in the whole.
             q, k, v = (axes.changed(x, "cp", torch.sbp.split(1)) for x in (query, key, value))
             return axes.changed(self.whole(q, k, v, mask, is_causal), "cp", along)
-        if torch._oneflow._is_tracing() and self.method == "ring":
-            raise NotImplementedError(
-                "context='ring' sends messages while it runs, which nn.Graph does not trace; "
-                "take 'allgather' or 'ulysses'"
-            )
         return self._own_rows(query, key, value, mask, is_causal)
 
     def _own_heads(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
@@ -164,17 +158,8 @@ class _Attend:
             "scale": 1.0 / math.sqrt(query.shape[-1]) if self.module.scale is None else self.module.scale,
             "enable_gqa": query.shape[1] != key.shape[1],
         }
-        own = _layouts.to_local(query)
-        if torch._oneflow._is_tracing():
-            if is_causal:
-                places = torch.tensor(context.order_of(spans), device=own.device)
-                rows = torch.tensor(context.order_of([spans[axes.here("cp")]]), device=own.device)
-                seen = rows[:, None] >= places[None, :]
-            k, v = (local_copy(axes.changed(x, "cp", torch.sbp.broadcast)) for x in (key, value))
-            y = F.scaled_dot_product_attention(own, k, v, seen, **options)
-        else:
-            k, v = _layouts.to_local(key), _layouts.to_local(value)
-            y = context.ring_attention(
-                own, k, v, seen, is_causal, spans=spans, method=self.method, group=axes.group("cp"), **options
-            )
+        own, k, v = map(_layouts.to_local, (query, key, value))
+        y = context.ring_attention(
+            own, k, v, seen, is_causal, spans=spans, method=self.method, group=axes.group("cp"), **options
+        )
         return axes.enter(y, list(query.sbp), [*query.shape[:3], value.shape[3]])
