@@ -279,11 +279,13 @@ pub(crate) struct Run {
     pub backward: Range<usize>,
 }
 
-/// Between blocks of a run: the block's own value that a node reads in place of the one outside of the run, and how often.
+/// Between blocks of a run: the block's own value that a node reads in place of the one outside of the run, how often, and whether
+/// it is the last block that reads the one outside (else the first).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seam {
     pub own: ValueId,
     pub times: f64,
+    pub at_last: bool,
 }
 
 impl Folds {

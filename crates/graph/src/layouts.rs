@@ -5,7 +5,7 @@
 //! layouts; a plan may say otherwise for single calls (pins). An update brings everything of a parameter to its layout. Counts
 //! time, bytes on the wire and memory; searches nothing (`solve` does), and knows nothing of overlap.
 
-use crate::ir::{Graph, Kind, Node, ValueId};
+use crate::ir::{Graph, Kind, Node, Seam, ValueId};
 use oneflow_base::{NdSbp, NdSbpId, Result, Sbp};
 use oneflow_core::{Call, Outs, Tensor, Ty};
 use oneflow_global::boxing::{Transfer, cheapest_path};
@@ -57,6 +57,18 @@ pub struct Estimate {
     /// The share of each node in the seconds of one micro-batch, and of each parameter in those of the update.
     pub by_node: Vec<f64>,
     pub by_parameter: HashMap<ValueId, f64>,
+    /// Changes of layout where blocks meet, which nodes that stand for several have on average.
+    pub at_seams: Vec<AtSeam>,
+}
+
+/// A change of layout for what a block reads of the one before or behind it (`is_outer`: of what is outside of the run).
+#[derive(Clone, Copy, Debug)]
+pub struct AtSeam {
+    pub node: usize,
+    pub seconds: f64,
+    pub is_outer: bool,
+    /// The last block of a run reads what is outside, else the first.
+    pub at_last: bool,
 }
 
 /// What is laid out: variables and inputs by value (those that are not named are replicated), calls by their nodes (the rule
@@ -221,9 +233,9 @@ pub(crate) struct Walk<'a> {
     chosen: Option<HashMap<usize, Pin>>,
     /// The layouts that calls are to have, and those of them that the rule did not choose.
     wanted: Option<Wanted<'a>>,
-    /// Where blocks that stand for several meet themselves: the node, the block's own value, the layout that is needed, how often,
-    /// and whether the first block changes a layout there too.
-    seams: Vec<(usize, ValueId, NdSbp, f64, bool)>,
+    /// Where blocks that stand for several meet themselves: the node, the layout that is needed, and whether the first block
+    /// changes a layout there too.
+    seams: Vec<(usize, Seam, NdSbp, bool)>,
     /// How often the memory of a move is there: not for those in the place of others, several times where one stands for several.
     copies: HashMap<usize, f64>,
     /// Values that an update wrote: they live where the old ones did.
@@ -354,9 +366,12 @@ impl<'a> Walk<'a> {
             if let (Some(v), Some(from)) = (v, &now[i]) {
                 let seam = self.g.folds.seam(at, i);
                 let again = seam.map_or(0.0, |s| s.times);
-                self.change(at, *v, from, &chosen.ins[i], self.micro_batches * (times - again))?;
+                let seconds = self.change(at, *v, from, &chosen.ins[i], self.micro_batches * (times - again))?;
                 let to = &chosen.ins[i];
-                self.seams.extend(seam.map(|s| (at, s.own, to.clone(), s.times, from != to)));
+                if let Some(seam) = seam {
+                    self.found.at_seams.push(AtSeam { node: at, seconds, is_outer: true, at_last: seam.at_last });
+                    self.seams.push((at, seam, to.clone(), from != to));
+                }
             }
         }
         self.found.compute_seconds += self.micro_batches * times * work;
@@ -431,9 +446,9 @@ impl<'a> Walk<'a> {
                 match &slice {
                     Some(_) if stage == 1 && !outlives => self.change(at, v, &from, &whole, all)?,
                     Some(_) if !outlives => self.change(at, v, &from, &to, all * times)?,
-                    Some(_) => {}
+                    Some(_) => 0.0,
                     None => self.change(at, v, &from, &to, all)?,
-                }
+                };
                 bytes += self.local(v, &to);
             }
             if slice.is_some() {
@@ -474,10 +489,10 @@ impl<'a> Walk<'a> {
         whole / axes.map(|(n, _)| *n as f64).product::<f64>()
     }
 
-    /// A change of layout that happens this many times a step.
-    fn change(&mut self, node: usize, value: ValueId, from: &NdSbp, to: &NdSbp, times: f64) -> Result<()> {
+    /// A change of layout that happens this many times a step; returns the seconds of one.
+    fn change(&mut self, node: usize, value: ValueId, from: &NdSbp, to: &NdSbp, times: f64) -> Result<f64> {
         if from == to {
-            return Ok(());
+            return Ok(0.0);
         }
         let whole = whole_bytes(self.g, value);
         let (by_axis, seconds) = self.mesh.moved(from, to, whole)?;
@@ -488,19 +503,26 @@ impl<'a> Walk<'a> {
             self.found.by_node[node] += seconds * times / (self.micro_batches * self.g.folds.times(node));
         }
         let bytes = times * by_axis.iter().sum::<f64>();
-        let (from, to, seconds) = (from.clone(), to.clone(), times * seconds);
-        self.found.moves.push(Move { node, value, from, to, bytes, seconds });
-        Ok(())
+        self.found.moves.push(Move {
+            node,
+            value,
+            from: from.clone(),
+            to: to.clone(),
+            bytes,
+            seconds: times * seconds,
+        });
+        Ok(seconds)
     }
 
     /// Blocks that stand for several come behind each other.
     fn seams(&mut self) -> Result<()> {
-        for (at, own, to, times, moves) in std::mem::take(&mut self.seams) {
+        for (at, Seam { own, times, at_last }, to, moves) in std::mem::take(&mut self.seams) {
             let from = self.layout(own);
             if moves && from != to {
                 self.copies.insert(self.found.moves.len(), 0.0);
             }
-            self.change(at, own, &from, &to, self.micro_batches * times)?;
+            let seconds = self.change(at, own, &from, &to, self.micro_batches * times)?;
+            self.found.at_seams.push(AtSeam { node: at, seconds, is_outer: false, at_last });
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub use passes::order::Straighten;
 pub use passes::pipeline::{Half, Turn};
 pub use passes::{PASSES, Pass, Stage};
 pub use repeats::fold;
-pub use solve::{Group, Pipeline, Solution, StageCut, cut_stages, price_stages, solve};
+pub use solve::{Group, Pipeline, Shape, Solution, StageCut, cut_stages, price_stages, solve};
 pub use split::Parts;
 pub use trace::{Cut, StackFn, Traced, Tracer, is_lazy, is_tracing, run_again, trace_calls};
 pub use units::{Flow, Unit, Units, units};

@@ -234,10 +234,10 @@ impl<'a> Whole<'a> {
                         // What the next block makes is of another run, or none, for the last one.
                         let home = self.homes[&v];
                         let own = self.value(Home { unit: home.unit - run.period, ..home });
-                        seams.insert((numbers[at], slot), Seam { own, times });
+                        seams.insert((numbers[at], slot), Seam { own, times, at_last: true });
                         n.ins[slot] = Some(last);
                     } else if block(next) == Some(0) {
-                        seams.insert((numbers[at], slot), Seam { own: next, times });
+                        seams.insert((numbers[at], slot), Seam { own: next, times, at_last: false });
                     }
                 }
             }

@@ -6,7 +6,7 @@
 //! of units read has to be on one stage (`together`). Cuts nothing (`solve/stages.rs` does).
 
 use crate::ir::{Graph, Node, ValueId};
-use crate::layouts::{Laid, Mesh, lists, walked};
+use crate::layouts::{AtSeam, Laid, Mesh, lists, walked};
 use crate::passes::fold::is_pure;
 use oneflow_base::Result;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -95,7 +95,7 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
     }
 
     // What a later unit reads: outside of all units ops need their operands on one stage.
-    let mut flows: BTreeMap<(ValueId, usize), (Flow, Option<usize>)> = BTreeMap::new();
+    let mut flows: BTreeMap<(ValueId, usize), (Flow, Option<Again>)> = BTreeMap::new();
     for (at, (n, place)) in g.nodes.iter().zip(&places).enumerate().filter(|(_, (_, p))| !p.backward) {
         for (slot, v) in n.ins.iter().enumerate().filter_map(|(i, v)| v.as_ref().map(|v| (i, v))) {
             let Some(from) = made.get(v).map(|i| places[*i].unit).filter(|from| *from < place.unit) else { continue };
@@ -103,7 +103,8 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
                 found.together.push((from, place.unit));
             }
             let (bytes, returns) = (w.kept(g.root(*v)), g.meta(*v).dtype.is_float());
-            let again = g.folds.seam(at, slot).and_then(|s| made.get(&s.own)).map(|i| places[*i].unit);
+            let own = g.folds.seam(at, slot).map(|s| s.own);
+            let again = own.and_then(|v| Some((places[*made.get(&v)?].unit, w.kept(g.root(v)))));
             flows.entry((g.root(*v), place.unit)).or_insert((Flow { from, to: place.unit, bytes, returns }, again));
         }
     }
@@ -150,7 +151,38 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
             ends.get(&at).into_iter().flatten().filter(|v| is_own(v) && made.contains_key(v) && !w.is_update(**v));
         now -= gone.map(|v| w.kept(*v)).sum::<f64>();
     }
-    Ok(unfolded(g, found, flows.into_values()))
+    let extra: Vec<Extra> = w.found.at_seams.iter().map(|seam| Extra::of(seam, &places, &waited_for)).collect();
+    Ok(unfolded(g, found, &extra, flows.into_values()))
+}
+
+/// What the copies of a block read of the copy before them, in place of what the first one reads: the unit that makes it, and bytes.
+type Again = (usize, f64);
+
+/// A change of layout where blocks meet, which a unit that stands for several has on average.
+struct Extra {
+    unit: usize,
+    backward: bool,
+    weights: bool,
+    seam: AtSeam,
+}
+
+impl Extra {
+    fn of(seam: &AtSeam, places: &[Place], waited_for: &[bool]) -> Extra {
+        let Place { unit, backward, .. } = places[seam.node];
+        Extra { unit, backward, weights: backward && !waited_for[seam.node], seam: *seam }
+    }
+
+    /// What copy `k` of `times` takes more than the average.
+    fn add(&self, unit: &mut Unit, k: usize, times: usize) {
+        let n = times as f64;
+        let is_end = k == if self.seam.at_last { times - 1 } else { 0 };
+        let share = if self.seam.is_outer { 1.0 / n } else { (n - 1.0) / n };
+        let more = (f64::from(u8::from(is_end == self.seam.is_outer)) - share) * self.seam.seconds;
+        *if self.backward { &mut unit.backward } else { &mut unit.forward } += more;
+        if self.weights {
+            unit.weights += more;
+        }
+    }
 }
 
 /// Whether the backward of an earlier unit waits for a node of a backward.
@@ -177,7 +209,7 @@ fn once(g: &Graph) -> HashSet<ValueId> {
 }
 
 /// The units of the whole graph, with what they read: each flow with the unit that the copies of a block read in its place.
-fn unfolded(g: &Graph, mut found: Units, flows: impl Iterator<Item = (Flow, Option<usize>)>) -> Units {
+fn unfolded(g: &Graph, mut found: Units, extra: &[Extra], flows: impl Iterator<Item = (Flow, Option<Again>)>) -> Units {
     if g.folds.is_empty() {
         found.flows = flows.map(|(flow, _)| flow).collect();
         return found;
@@ -190,11 +222,13 @@ fn unfolded(g: &Graph, mut found: Units, flows: impl Iterator<Item = (Flow, Opti
     while unit < folded.len() {
         let run = g.folds.runs.iter().position(|r| r.first_unit == unit);
         let (n, times) = run.map_or((1, 1), |k| (g.folds.runs[k].n_units, g.folds.runs[k].times));
-        for _ in 0..times {
+        for k in 0..times {
             for own in unit..unit + n {
                 copies[own].push(found.units.len());
                 run_of[own] = run;
-                found.units.push(folded[own].clone());
+                let mut copy = folded[own].clone();
+                extra.iter().filter(|e| e.unit == own && run.is_some()).for_each(|e| e.add(&mut copy, k, times));
+                found.units.push(copy);
             }
         }
         unit += n;
@@ -203,12 +237,12 @@ fn unfolded(g: &Graph, mut found: Units, flows: impl Iterator<Item = (Flow, Opti
         let (from, to) = (&copies[flow.from], &copies[flow.to]);
         let is_inner = run_of[flow.from].is_some() && run_of[flow.from] == run_of[flow.to];
         for (k, unit) in to.iter().enumerate() {
-            let source = match again {
-                _ if is_inner => from[k],
-                Some(own) if k > 0 => copies[own][k - 1],
-                _ => from[from.len() - 1],
+            let (from, bytes) = match again {
+                _ if is_inner => (from[k], flow.bytes),
+                Some((own, bytes)) if k > 0 => (copies[own][k - 1], bytes),
+                _ => (from[from.len() - 1], flow.bytes),
             };
-            found.flows.push(Flow { from: source, to: *unit, ..flow });
+            found.flows.push(Flow { from, to: *unit, bytes, ..flow });
         }
     }
     let wide = |(a, b): &(usize, usize)| (copies[*a][0], copies[*b][copies[*b].len() - 1]);

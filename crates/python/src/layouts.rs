@@ -4,8 +4,8 @@ use crate::gate::run;
 use oneflow_core::base::{NdSbp, Sbp};
 use oneflow_global::pinned::{self, Pin};
 use oneflow_graph::{
-    Graph, Group, Laid, Mesh, Pipeline, StageCut, Zero, cut_stages, estimate, fold, price_stages, solve, unfolded,
-    units,
+    Graph, Group, Laid, Mesh, Pipeline, Shape, StageCut, Zero, cut_stages, estimate, fold, price_stages, solve,
+    unfolded, units,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -257,7 +257,8 @@ impl Layouts {
         Ok(run(|| units(&g, &mesh, &Laid::default()))?.homes)
     }
     /// Where a pipeline of so many stages is cut, and what its stages cost: the fastest whose stages hold no more than `memory`,
-    /// else the one with the smallest peak. With `starts` the cut at these units. None where no cut is possible.
+    /// else the one with the smallest peak. With `starts` the cut at these units. None where no cut is possible. `pipeline`: stages,
+    /// ranks, whether each rank has two stages in the form of a V, latency, bandwidth, bytes of memory.
     #[pyo3(signature = (layouts, mesh, pins, zero, micro_batches, pipeline, starts=None))]
     fn stages<'py>(
         &self,
@@ -267,13 +268,14 @@ impl Layouts {
         pins: HashMap<usize, Words>,
         zero: Option<(u8, i64)>,
         micro_batches: u32,
-        pipeline: (usize, f64, f64, f64),
+        pipeline: (usize, usize, bool, f64, f64, f64),
         starts: Option<Vec<usize>>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let mesh = mesh.mesh()?;
         let laid = laid(&layouts, &mesh, &pins, zero, micro_batches)?;
-        let (n_stages, latency, bandwidth, memory) = pipeline;
-        let of = Pipeline { n_stages, micro_batches: micro_batches.max(1), latency, bandwidth, memory };
+        let (n_stages, n_ranks, is_v, latency, bandwidth, memory) = pipeline;
+        let (shape, micro_batches) = (if is_v { Shape::V } else { Shape::Loop }, micro_batches.max(1));
+        let of = Pipeline { n_stages, n_ranks: n_ranks.max(1), shape, micro_batches, latency, bandwidth, memory };
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = run(|| units(&g, &mesh, &laid))?;
         let found = match starts {

@@ -29,7 +29,7 @@ _STAGE_HEADS = (
     "next best",
     "adds",
 )
-_SCHEDULE_HEADS = ("schedule", "ms a step", "adds", "peak MB", "")
+_SCHEDULE_HEADS = ("schedule", "stages a device", "ms a step", "adds", "peak MB", "")
 _OTHER_HEADS = ("mesh", "stages", "ZeRO", "blocks run again", "micro-batches", "ms a step", "over the limit: peak MB")
 
 
@@ -57,11 +57,14 @@ class Plan:
         micro_batches: their number; None leaves that of the graph.
         input_sizes: of the inputs that the plan was made for; calls of other sizes are laid out by the rule.
         stages: of a pipeline, the names of the modules of each stage, which follow each other; modules may be moved
-            from one to the next. Stage ``k`` has the devices behind those of stage ``k - 1``.
+            from one to the next. Stage ``k`` has the devices behind those of stage ``k - 1``, unless ``rows`` says
+            otherwise.
+        rows: where devices have several stages, by stage which group of devices has it, counted from 0.
         stage_costs: by stage: seconds of a micro-batch, of them those of messages, seconds of the update, peak; and
             whether one module more or less is the next best, with the seconds that it would add.
         homes: the modules with which parameters and buffers lie, and ``input_homes`` those of the inputs.
-        schedule: that of the stages; and ``schedules`` what was tried for them: seconds of a step, and peak.
+        schedule: that of the stages; and ``schedules`` what was tried for them: seconds of a step, peak, and the stages
+            of a device.
 
     Example::
 
@@ -93,6 +96,7 @@ class Plan:
     input_homes: list[str] = field(default_factory=list)
     schedule: str = "1F1B"
     schedules: list[Any] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
 
     def table(self) -> str:
         """Return the plan as text: layouts with their reasons, calls, the costliest moves, what else was tried.
@@ -186,6 +190,9 @@ class Plan:
             raise ValueError(f"parameters or inputs lie with {unknown or plan.input_homes}, which no stage has")
         if plan.stages:
             plan.schedule = find(plan.schedule)
+        counts = [plan.rows.count(row) for row in range(len(set(plan.rows)))]
+        if plan.rows and (len(plan.rows) != len(plan.stages) or not counts[0] or len(set(counts)) != 1):
+            raise ValueError(f"rows {plan.rows} of {len(plan.stages)} stages: each group of devices has equally many")
         if plan.zero not in (0, 1, 2, 3):
             raise ValueError(f"stage {plan.zero!r} of ZeRO")
         return plan
@@ -199,10 +206,11 @@ class Plan:
             RuntimeError: the job has fewer ranks.
         """
         size = _product(self.mesh)
-        n = size * max(1, len(self.stages))
+        rows = self.rows or list(range(max(1, len(self.stages))))
+        n = size * (max(rows) + 1)
         if oneflow.distributed.get_world_size() < n:
             raise RuntimeError(f"the plan is for {n} ranks, and the job has {oneflow.distributed.get_world_size()}")
-        ranks = oneflow.arange(stage * size, (stage + 1) * size).reshape(self.mesh).tolist()
+        ranks = oneflow.arange(rows[stage] * size, (rows[stage] + 1) * size).reshape(self.mesh).tolist()
         return oneflow.placement(device_type, ranks)
 
     def stage_of(self, name: str) -> int:
@@ -331,10 +339,12 @@ class Plan:
 
     def _schedule_rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
-        for name, seconds, peak in self.schedules:
-            note = "chosen" if name == self.schedule else "over the limit" if peak > self.memory else ""
-            adds = "-" if name == self.schedule else f"{1e3 * (seconds - self.seconds):.3f} ms"
-            rows.append((name, f"{1e3 * seconds:.3f}", adds, f"{peak / 1e6:,.1f}", note))
+        own = len(self.stages) // len(set(self.rows)) if self.rows else 1
+        for name, seconds, peak, n in self.schedules:
+            chosen = (name, n) == (self.schedule, own)
+            note = "chosen" if chosen else "over the limit" if peak > self.memory else ""
+            adds = "-" if chosen else f"{1e3 * (seconds - self.seconds):.3f} ms"
+            rows.append((name, str(n), f"{1e3 * seconds:.3f}", adds, f"{peak / 1e6:,.1f}", note))
         return rows
 
     def _move_rows(self, most: int) -> list[tuple[str, ...]]:

@@ -264,21 +264,24 @@ class Problem:
         calls: Calls | None = None,
         zero: int = 0,
         starts: list[int] | None = None,
+        shape: tuple[int, bool] = (1, False),
     ) -> dict[str, Any] | None:
         """Return where a pipeline of stages over meshes of this size is cut, and its costs; None if no cut is possible.
 
         Args:
-            n_stages: their number.
+            n_stages: their number, of all ranks of the pipeline.
             mesh: of the devices of one stage.
             memory: bytes that a device may hold; where no cut fits, that with the smallest peak is returned.
             starts: the numbers of the first units of stages, for the cost of a given cut.
+            shape: the stages of each rank, and whether they have the form of a V (else ranks take turns).
         """
         size = 1
         for n in mesh:
             size *= n
-        inside = n_stages * size <= cluster.devices_per_host
+        n_ranks = n_stages // shape[0]
+        inside = n_ranks * size <= cluster.devices_per_host
         link = cluster.inside if inside else cluster.between
-        pipeline = (n_stages, float(link.latency), float(link.bandwidth), float(memory))
+        pipeline = (n_stages, n_ranks, shape[1], float(link.latency), float(link.bandwidth), float(memory))
         slices = (zero, ZERO_LEAST) if zero else None
         hardware = _hardware(mesh, cluster)
         layouts = self._by_value(state)

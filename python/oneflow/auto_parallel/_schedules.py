@@ -1,7 +1,8 @@
 """The schedule under which the stages of a plan run: what a step takes and holds under each, by its table.
 
-A cut is searched for one forward for one backward (``graph/src/solve/stages.rs``); here other schedules with one stage
-a rank get the same stages. Moves no cut.
+A cut of one stage a rank is searched for one forward for one backward (``graph/src/solve/stages.rs``), and other
+schedules get the same stages. Schedules with several stages a rank have cuts of their own, one for each
+:class:`Shape`. Moves no cut.
 """
 
 from __future__ import annotations
@@ -14,17 +15,42 @@ from typing import Any
 from oneflow._schedules.generators import find, make_table
 from oneflow._schedules.table import PipelineTable
 
-__all__ = ["SCHEDULES", "Scheduled", "known_schedules", "least", "scheduled"]
+__all__ = ["SCHEDULES", "SHAPES", "Scheduled", "Shape", "known_schedules", "least", "scheduled", "shapes_of"]
 
-#: The schedules that are tried by default; the first is that of the search.
-SCHEDULES = ("1F1B", "ZB-H1", "GPipe")
+
+@dataclass(frozen=True)
+class Shape:
+    """How many stages each rank of a pipeline has, and whether they have the form of a V (else ranks take turns)."""
+
+    stages_per_rank: int = 1
+    is_v: bool = False
+
+    def rows(self, n_stages: int) -> list[int]:
+        """Return by stage the rank that has it."""
+        n = n_stages // self.stages_per_rank
+        return [2 * n - 1 - s if self.is_v and s >= n else s % n for s in range(n_stages)]
+
+
+_ONE, _TWO, _V = Shape(), Shape(2), Shape(2, True)
+#: By schedule, the shapes that are tried; that of the search over cuts comes first.
+SHAPES = {
+    "1F1B": [_ONE],
+    "ZB-H1": [_ONE],
+    "GPipe": [_ONE],
+    "Interleaved1F1B": [_TWO, Shape(4)],
+    "InterleavedZeroBubble": [_TWO],
+    "ZB-V": [_V],
+    "DualPipeV": [_V],
+}
+#: The schedules that are tried by default.
+SCHEDULES = tuple(SHAPES)
 # A tick in seconds.
 _TICK = 1e-9
 
 
 @dataclass
 class Scheduled:
-    """A schedule with the seconds of a step, and for each stage the bytes at its peak."""
+    """A schedule with the seconds of a step, and for each rank of the pipeline the bytes at its peak."""
 
     name: str
     seconds: float
@@ -35,51 +61,70 @@ def known_schedules(names: Iterable[str] | None) -> list[str]:
     """Return the schedules to try by their usual names.
 
     Raises:
-        ValueError: there is none of a name, or it has several stages a rank.
+        ValueError: there is none of a name, or it is not searched.
     """
     if names is None:
         return list(SCHEDULES)
     found = list(dict.fromkeys(find(name) for name in ([names] if isinstance(names, str) else names)))
-    if not found or any(name not in SCHEDULES for name in found):
-        raise ValueError(
-            f"auto_parallel.plan(): schedules with one stage a rank are searched, {', '.join(SCHEDULES)}; got {found}"
-        )
+    if not found or any(name not in SHAPES for name in found):
+        raise ValueError(f"auto_parallel.plan(): schedules that are searched are {', '.join(SCHEDULES)}; got {found}")
     return found
 
 
-def scheduled(cut: dict[str, Any], micro_batches: int, name: str) -> Scheduled:
-    """Return what the stages of a cut cost under a schedule.
+def shapes_of(schedules: Iterable[str]) -> list[Shape]:
+    """Return the shapes of these schedules, that of one stage a rank first."""
+    found = {shape for name in schedules for shape in SHAPES[name]}
+    return sorted(found, key=lambda shape: (shape.stages_per_rank, shape.is_v))
+
+
+def scheduled(
+    cut: dict[str, Any], micro_batches: int, name: str, shape: Shape = _ONE, usual: dict[str, Any] | None = None
+) -> Scheduled | None:
+    """Return what the stages of a cut cost under a schedule; None where there is no table for so many micro-batches.
 
     Args:
-        cut: from ``Problem.stages``.
+        cut: from ``Problem.stages``, for this shape.
         micro_batches: of a step.
-        name: one of ``SCHEDULES``.
+        name: one of ``SCHEDULES`` that has the shape.
+        shape: how many stages each rank has, and in which form.
+        usual: with several stages a rank, the cut of one stage a rank; step times are compared with its own.
     """
     if name == SCHEDULES[0]:
         return Scheduled(name, cut["total"], cut["peaks"])
-    n = len(cut["starts"])
-    table, usual = _table(name, n, micro_batches), _table(SCHEDULES[0], n, micro_batches)
-    return Scheduled(name, cut["total"] + _step(table, cut) - _step(usual, cut), _peaks(table, cut))
+    base = usual or cut
+    n = len(cut["starts"]) // shape.stages_per_rank
+    table = _table(name, n, micro_batches, shape.stages_per_rank)
+    if table is None:
+        return None
+    # The formula that stages are cut with knows no order of forwards and backwards.
+    before = _table(SCHEDULES[0], len(base["starts"]), micro_batches, 1)
+    assert before is not None
+    return Scheduled(name, base["total"] + _step(table, cut) - _step(before, base), _peaks(table, cut))
 
 
-def least(cut: dict[str, Any], micro_batches: int) -> float:
-    """Return seconds that no schedule goes below: those of the busiest stage."""
-    return max(micro_batches * sum(own) + update for own, update in zip(cut["halves"], cut["updates"], strict=True))
+def least(cut: dict[str, Any], micro_batches: int, shape: Shape = _ONE) -> float:
+    """Return seconds that no schedule goes below: those of the busiest rank."""
+    own = [0.0] * (len(cut["starts"]) // shape.stages_per_rank)
+    for row, halves, update in zip(shape.rows(len(cut["starts"])), cut["halves"], cut["updates"], strict=True):
+        own[row] += micro_batches * sum(halves) + update
+    return max(own)
 
 
 def _step(table: PipelineTable, cut: dict[str, Any]) -> float:
     """Seconds from the first forward to the last update."""
     lasts = {kind: [round(own[k] / _TICK) for own in cut["halves"]] for k, kind in enumerate(("F", "B", "W"))}
-    rows = zip(table.timed(lasts), cut["updates"], strict=True)
-    return max(row[-1].end * _TICK + update for row, update in rows)
+    updates = [sum(cut["updates"][stage] for stage in table.stages_of(rank)) for rank in range(table.n_ranks)]
+    return max(row[-1].end * _TICK + update for row, update in zip(table.timed(lasts), updates, strict=True))
 
 
 def _peaks(table: PipelineTable, cut: dict[str, Any]) -> list[float]:
-    """Bytes of each stage at its peak, with what micro-batches hold until their backward, and until that of weights."""
+    """Bytes of each rank at its peak, with what micro-batches hold until their backward, and until that of weights."""
     peaks = []
-    for row, (fixed, saved, between) in zip(table.rows, cut["held"], strict=True):
+    for rank, row in enumerate(table.rows):
+        held = {stage: cut["held"][stage] for stage in table.stages_of(rank)}
         now = most = 0.0
         for a in row:
+            _, saved, between, _ = held[a.stage]
             if a.kind == "F":
                 now += saved
             elif a.kind == "W":
@@ -87,10 +132,14 @@ def _peaks(table: PipelineTable, cut: dict[str, Any]) -> list[float]:
             else:
                 now += (between if table.splits(a.stage, a.micro_batch) else 0.0) - saved
             most = max(most, now)
-        peaks.append(fixed + most)
+        peaks.append(sum(own[0] for own in held.values()) + max(own[3] for own in held.values()) + most)
     return peaks
 
 
-@functools.lru_cache(maxsize=64)
-def _table(name: str, n_stages: int, micro_batches: int) -> PipelineTable:
-    return make_table(name, n_stages, micro_batches)
+@functools.lru_cache(maxsize=128)
+def _table(name: str, n_ranks: int, micro_batches: int, stages_per_rank: int) -> PipelineTable | None:
+    try:
+        return make_table(name, n_ranks, micro_batches, stages_per_rank)
+    except ValueError:
+        # Too few micro-batches, or rounds that do not divide them.
+        return None

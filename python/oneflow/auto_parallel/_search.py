@@ -4,8 +4,8 @@ For a mesh, parameters and inputs change first, from several starts (data parall
 one group is taken until none helps, then that of two groups on one axis, with calls as the rule of eager execution
 lays them out. From there ``graph/src/solve`` searches the layouts of all calls as well. What nothing fits in is
 tried with the forward of repeated blocks run again, and with the stages of ZeRO. With several pipeline stages the whole
-model is laid out over the mesh of one stage, ``graph/src/solve/stages.rs`` cuts it, and the stages run under the
-schedule that takes the fewest seconds (``_schedules.py``).
+model is laid out over the mesh of one stage, ``graph/src/solve/stages.rs`` cuts it, once for each number and form of
+stages that a rank may have, and the stages run under the schedule that takes the fewest seconds (``_schedules.py``).
 
 Equal blocks are one class (``graph/src/repeats.rs``), so a search takes the time of one block. Where changes of one
 group after another would still be too many, the best start goes to ``solve`` at once, and what saves memory is tried
@@ -17,18 +17,30 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oneflow.auto_parallel._plan import Plan
 from oneflow.auto_parallel._problem import WHOLE, Calls, Layout, Problem, Way, blocks_of, units_of, words_of
-from oneflow.auto_parallel._schedules import SCHEDULES, known_schedules, least, scheduled
+from oneflow.auto_parallel._schedules import (
+    SCHEDULES,
+    SHAPES,
+    Scheduled,
+    Shape,
+    known_schedules,
+    least,
+    scheduled,
+    shapes_of,
+)
 from oneflow.auto_parallel.cluster import Cluster
 
 __all__ = ["find", "plan"]
 
 # What memory is worth in the searches for less of it: multiples of a step's seconds over the limit's bytes.
 _WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+# Schedules that take so much more of a step's time may become the fastest when their stages are cut anew; and the
+# number of stages of which several begin earlier or later at once.
+_WORTH, _FEW_STAGES = 0.15, 8
 # Nodes that all changes of one and of two groups on all meshes may visit.
 _MOST_VISITS = 5e6
 
@@ -44,13 +56,20 @@ class _Found:
     key: tuple[float, float]
     calls: Calls = field(default_factory=dict)
     zero: int = 0
-    # Of a pipeline: where it is cut, and its costs (`Problem.stages`); and its schedule.
+    # Of a pipeline: where it is cut, and its costs (`Problem.stages`); the same with one stage a rank; its schedule.
     cut: dict[str, Any] | None = None
+    usual: dict[str, Any] | None = None
     schedule: str = SCHEDULES[0]
+    shape: Shape = field(default_factory=Shape)
 
     @property
     def n_stages(self) -> int:
         return 1 if self.cut is None else len(self.cut["starts"])
+
+    @property
+    def n_rows(self) -> int:
+        """The number of meshes, one for each rank of the pipeline."""
+        return self.n_stages // self.shape.stages_per_rank
 
 
 def plan(
@@ -86,8 +105,9 @@ def plan(
             micro-batches, else one. Stages consist of the members of the
             graph's outermost lists of modules and the modules beside those. What ops outside of all modules read has to
             lie on one stage, so some graphs have no cut.
-        schedules: the schedules of pipelines to try, with one stage a rank; by default ``"1F1B"``, ``"ZB-H1"`` and
-            ``"GPipe"``. Stages are cut for 1F1B.
+        schedules: the schedules of pipelines to try; by default ``"1F1B"``, ``"ZB-H1"`` and ``"GPipe"`` with one stage
+            a rank, ``"Interleaved1F1B"`` with two and four, ``"InterleavedZeroBubble"``, ``"ZB-V"`` and ``"DualPipeV"``
+            with two. Stages are cut for one forward for one backward, then moved while the schedule gains by it.
 
     Raises:
         ValueError: no layout fits in the memory (the smallest peak is named), a mesh is not of the cluster's size, or
@@ -196,7 +216,49 @@ def find(
             f"smallest peak found is {(limit + over) / 1e6:,.1f} MB, on the mesh {best.mesh}"
             + (f" in {best.n_stages} stages" if best.cut is not None else "")
         )
-    return _plan_of(best, found, cluster, limit, names)
+    return _plan_of(_refined(best, cluster, limit, names), found, cluster, limit, names)
+
+
+def _refined(best: _Found, cluster: Cluster, limit: float, schedules: list[str]) -> _Found:
+    """Return the best schedule of a pipeline with stages that begin earlier or later, as long as that takes less time.
+
+    Stages are cut by a formula for one forward for one backward, which knows no other schedule.
+    """
+    problem, usual = best.problem, best.usual
+    if usual is None:
+        return best
+
+    def priced(name: str, shape: Shape, starts: list[int] | None) -> _Found | None:
+        n, form = best.n_rows * shape.stages_per_rank, (shape.stages_per_rank, shape.is_v)
+        cut = problem.stages(n, best.mesh, cluster, limit, best.state, best.calls, best.zero, starts, form)
+        made = cut and scheduled(cut, problem.micro_batches, name, shape, usual)
+        if not made:
+            return None
+        return replace(best, cut=cut, key=_key(made.peaks, made.seconds, limit), schedule=name, shape=shape)
+
+    found = [best]
+    for name, shape in [(known, shape) for known in schedules for shape in SHAPES[known]]:
+        made = best if (name, shape) == (best.schedule, best.shape) else priced(name, shape, None)
+        if made is None or name == SCHEDULES[0] or made.key[1] > (1 + _WORTH) * best.key[1]:
+            continue
+        better: _Found | None = made
+        while better is not None:
+            made, better = better, None
+            for starts in _neighbours(made.cut["starts"] if made.cut else []):
+                other = priced(name, shape, starts)
+                if other is not None and other.key < made.key:
+                    better = other
+                    break
+        found.append(made)
+    return min(found, key=lambda f: f.key)
+
+
+def _neighbours(starts: list[int]) -> Iterable[list[int]]:
+    """Each stage begins a module earlier or later; of few stages several that follow each other, too."""
+    longest = len(starts) if len(starts) <= _FEW_STAGES else 1
+    for n, first, step in itertools.product(range(1, longest + 1), range(1, len(starts)), (-1, 1)):
+        if first + n <= len(starts):
+            yield [*starts[:first], *[start + step for start in starts[first : first + n]], *starts[first + n :]]
 
 
 def _search_mesh(
@@ -222,8 +284,14 @@ def _search_mesh(
             if cut is None:
                 return None
             best = min((f.key[1] for f in found if f.key[0] == 0), default=math.inf)
-            name, key = _schedule_of(cut, problem.micro_batches, schedules, limit, best)
-            made = _Found(way, problem, mesh, state, key, calls, zero, cut, name)
+
+            def cut_as(shape: Shape) -> dict[str, Any] | None:
+                n = n_stages * shape.stages_per_rank
+                as_it_is = (shape.stages_per_rank, shape.is_v)
+                return problem.stages(n, mesh, cluster, limit, state, calls, zero, None, as_it_is)
+
+            key, name, shape, own = _schedule_of(cut, cut_as, problem.micro_batches, schedules, limit, best)
+            made = _Found(way, problem, mesh, state, key, calls, zero, own, cut, name, shape)
         found.append(made)
         return made
 
@@ -265,13 +333,41 @@ def _search_mesh(
 
 
 def _schedule_of(
-    cut: dict[str, Any], micro_batches: int, schedules: list[str], limit: float, best: float
-) -> tuple[str, tuple[float, float]]:
-    """Return the best schedule of a cut, and its key; the first one where none can take fewer seconds than ``best``."""
-    priced = [scheduled(cut, micro_batches, schedules[0])]
-    if max(priced[0].peaks) <= limit and least(cut, micro_batches) < best:
-        priced += [scheduled(cut, micro_batches, name) for name in schedules[1:]]
-    return min(((s.name, _key(s.peaks, s.seconds, limit)) for s in priced), key=lambda one: one[1])
+    cut: dict[str, Any],
+    cut_as: Callable[[Shape], dict[str, Any] | None],
+    micro_batches: int,
+    schedules: list[str],
+    limit: float,
+    best: float,
+) -> tuple[tuple[float, float], str, Shape, dict[str, Any]]:
+    """Return the key of the best schedule, its name, its shape and its cut.
+
+    Where no schedule can take fewer seconds than ``best``, only the first is looked at, if it has one stage a rank.
+    """
+    found: list[tuple[tuple[float, float], str, Shape, dict[str, Any]]] = []
+
+    def add(shape: Shape, own: dict[str, Any], names: list[str]) -> None:
+        for name in names:
+            made = scheduled(own, micro_batches, name, shape, cut)
+            if made is not None:
+                found.append((_key(made.peaks, made.seconds, limit), name, shape, own))
+
+    for shape in shapes_of(schedules):
+        names = [name for name in schedules if shape in SHAPES[name]]
+        own = cut if shape == Shape() else None
+        if own is not None:
+            # The rest holds more, or takes the same work.
+            add(shape, own, names[:1])
+            names = names[1:]
+        if found and (found[0][0][0] > 0 or least(cut, micro_batches) >= best):
+            break
+        own = own or cut_as(shape)
+        if own is not None and names:
+            add(shape, own, names)
+    if not found:
+        # No schedule that was asked for has a table for so many micro-batches, or modules enough.
+        return (math.inf, math.inf), schedules[0], Shape(), cut
+    return min(found, key=lambda one: one[0])
 
 
 def _visits(problem: Problem, mesh: tuple[int, ...]) -> float:
@@ -387,15 +483,28 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
     whole = problem.whole()
     cost = whole.estimate(mesh, cluster, state, pinned, best.zero)
     # The plan says what the whole graph costs; what changes add is the difference between two searched costs.
-    parts, cut, seconds, peak = best.n_stages, best.cut, key_of(cost, limit)[1], cost["peak"]
+    parts, cut, seconds, peak = best.n_rows, best.cut, key_of(cost, limit)[1], cost["peak"]
     schedules: list[Any] = []
     peaks: list[float] = []
-    if cut is not None:
-        cut = whole.stages(parts, mesh, cluster, limit, state, pinned, best.zero, cut["starts"]) or cut
-        own = scheduled(cut, problem.micro_batches, best.schedule)
+
+    def cut_at(problem: Problem, shape: Shape, calls: Calls, state: list[Layout], starts: list[int] | None) -> Any:
+        form = (shape.stages_per_rank, shape.is_v)
+        n = parts * shape.stages_per_rank
+        return problem.stages(n, mesh, cluster, limit, state, calls, best.zero, starts, form)
+
+    if cut is not None and best.usual is not None:
+        usual = cut_at(whole, Shape(), pinned, state, best.usual["starts"]) or best.usual
+        cut = cut_at(whole, best.shape, pinned, state, cut["starts"]) or cut
+        priced = []
+        for shape in shapes_of(tried):
+            plain = usual if shape == Shape() else cut_at(whole, shape, pinned, state, None)
+            for name in [name for name in tried if shape in SHAPES[name]]:
+                its = cut if (name, shape) == (best.schedule, best.shape) else plain
+                made = its and scheduled(its, problem.micro_batches, name, shape, usual)
+                priced += [(made, shape)] if made else []
+        (own,) = [made for made, shape in priced if (made.name, shape) == (best.schedule, best.shape)]
         seconds, peaks, peak = own.seconds, own.peaks, max(own.peaks)
-        priced = [scheduled(cut, problem.micro_batches, name) for name in tried]
-        schedules = [[s.name, s.seconds, max(s.peaks)] for s in sorted(priced, key=lambda s: s.seconds)]
+        schedules = _schedule_rows(priced)
     compute, move = cost["compute_seconds"] / parts, cost["move_seconds"] / parts
     if cut is not None:
         move += problem.micro_batches * sum(cut["messages"]) / parts
@@ -404,11 +513,11 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
         if best.cut is None:
             key = key_of(problem.estimate(mesh, cluster, state, calls, best.zero), limit)
         else:
-            kept = starts or best.cut["starts"]
-            other = problem.stages(parts, mesh, cluster, limit, state, calls, best.zero, kept)
-            if other is None:
+            other = cut_at(problem, best.shape, calls, state, starts or best.cut["starts"])
+            # Of 1F1B the formula says what it takes; of others what the tables differ by.
+            changed = other and scheduled(other, problem.micro_batches, best.schedule, best.shape, best.usual)
+            if not changed:
                 return None
-            changed = scheduled(other, problem.micro_batches, best.schedule)
             key = _key(changed.peaks, changed.seconds, limit)
         return key[1] - best.key[1] if key[0] == 0 else None
 
@@ -443,14 +552,14 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
         starts = cut["starts"]
         stages = [problem.units[i:j] for i, j in itertools.pairwise([*starts, len(problem.units)])]
         homes, input_homes = problem.homes()
-        for k in range(parts):
+        for k, row in enumerate(best.shape.rows(len(starts))):
             other, more = min(
                 _moved_cuts(starts, k, len(problem.units), state, best.calls, adds),
                 key=lambda cut: cut[1],
                 default=("", 0.0),
             )
-            row = [cut[key][k] for key in ("seconds", "messages", "updates")]
-            stage_costs.append([*row, peaks[k], other, more])
+            costs = [cut[key][k] for key in ("seconds", "messages", "updates")]
+            stage_costs.append([*costs, peaks[row], other, more])
     return Plan(
         cluster=cluster.name,
         mesh=list(mesh),
@@ -476,7 +585,14 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
         input_homes=input_homes,
         schedule=best.schedule,
         schedules=schedules,
+        rows=[] if best.shape == Shape() else best.shape.rows(best.n_stages),
     )
+
+
+def _schedule_rows(priced: list[tuple[Scheduled, Shape]]) -> list[Any]:
+    """Of each schedule the seconds, the largest peak and the stages of a rank, the fastest first."""
+    rows = [[made.name, made.seconds, max(made.peaks), shape.stages_per_rank] for made, shape in priced]
+    return sorted(rows, key=lambda row: row[1])
 
 
 def _moved_cuts(
@@ -494,12 +610,12 @@ def _others(found: list[_Found], limit: float) -> list[Any]:
     """The best of each mesh, number of stages, stage of ZeRO, recomputation and number of micro-batches tried."""
     best: dict[Any, _Found] = {}
     for f in found:
-        way = (f.mesh, f.n_stages, f.zero, bool(f.way.recompute), f.way.micro_batches)
+        way = (f.mesh, f.n_rows, f.zero, bool(f.way.recompute), f.way.micro_batches)
         if way not in best or f.key < best[way].key:
             best[way] = f
     rows = [
-        [list(mesh), stages, zero, again, micro, f.key[1], f.key[0] + limit if f.key[0] else None]
-        for (mesh, stages, zero, again, micro), f in best.items()
+        [list(mesh), f.n_stages, zero, again, micro, f.key[1], f.key[0] + limit if f.key[0] else None]
+        for (mesh, _, zero, again, micro), f in best.items()
     ]
     return sorted(rows, key=lambda row: (row[6] is not None, row[6] or 0.0, row[5]))
 

@@ -8,7 +8,7 @@
 mod eliminate;
 mod stages;
 
-pub use stages::{Pipeline, StageCut, cut_stages, price_stages};
+pub use stages::{Pipeline, Shape, StageCut, cut_stages, price_stages};
 
 use crate::ir::{Graph, Node, ValueId};
 use crate::layouts::{Laid, Mesh, by_rule, chosen, lists, offers, pins_for, whole_bytes};

@@ -4,13 +4,29 @@
 //! stages once, and `m - 1` times those of the slowest one, which also updates its parameters last:
 //! `sum(t) + max((m - 1) t + update)`. Stage `s` of `n` keeps what `min(m, n - s)` micro-batches save for their backward.
 //! For each bound of the maximum a dynamic program over the units finds the least sum (as Zheng et al., Alpa, OSDI 2022).
+//!
+//! Where a rank has several stages (`Shape`), the same program cuts as many as there are in all: a rank then works `v (m - 1)` times
+//! as long as its slowest stage at most, and a stage may take a `v`th of the memory. What such a cut takes and holds under its
+//! schedule is timed by the schedule's table (`auto_parallel/_schedules.py`), for which `priced` gives the costs of each stage
+//! exactly: between stages of one rank nothing is sent.
 
 use crate::units::Units;
+
+/// Which rank of a pipeline has a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// In turns: stage `s` is on rank `s % n_ranks`, with one stage a rank or several.
+    Loop,
+    /// Down and up again: rank `r` has the stages `r` and `2 n_ranks - 1 - r`.
+    V,
+}
 
 /// What is known of a pipeline beside its units.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipeline {
     pub n_stages: usize,
+    pub n_ranks: usize,
+    pub shape: Shape,
     pub micro_batches: u32,
     /// Of messages between stages: seconds before the first byte arrives, and bytes a second.
     pub latency: f64,
@@ -30,24 +46,51 @@ pub struct StageCut {
     pub updates: Vec<f64>,
     pub peaks: Vec<f64>,
     /// For schedules other than one forward for one backward, of each stage: the seconds of a forward, of a backward of inputs
-    /// and of one of parameters, with the messages that each waits for; bytes that it always holds, and those of one micro-batch
-    /// until its backward, and from there to that of parameters.
+    /// and of one of parameters, with the messages that each waits for; bytes that it always holds, those of one micro-batch
+    /// until its backward, those from there to that of parameters, and the most that is alive beside them while it works.
     pub halves: Vec<[f64; 3]>,
-    pub held: Vec<[f64; 3]>,
+    pub held: Vec<[f64; 4]>,
     /// Of a step.
     pub total: f64,
+}
+
+impl Pipeline {
+    /// The rank of a stage.
+    fn rank(&self, stage: usize) -> usize {
+        match self.shape {
+            Shape::Loop => stage % self.n_ranks,
+            Shape::V if stage < self.n_ranks => stage,
+            Shape::V => 2 * self.n_ranks - 1 - stage,
+        }
+    }
+
+    fn stages_per_rank(&self) -> usize {
+        self.n_stages / self.n_ranks.max(1)
+    }
+
+    /// Micro-batches of which a stage holds what they save, at most: those behind it work on as many before theirs come back.
+    fn under_way(&self, stage: usize) -> f64 {
+        let ahead = if self.stages_per_rank() > 1 { self.n_ranks } else { self.n_stages - stage };
+        ahead.min(self.micro_batches as usize) as f64
+    }
+
+    /// Bytes that a stage may hold.
+    fn memory_of_stage(&self) -> f64 {
+        self.memory / self.stages_per_rank().max(1) as f64
+    }
 }
 
 /// The cut with the shortest step whose stages fit in the memory. If there is none, that with the smallest peak; `None` where
 /// units that belong together leave no cut.
 pub fn cut_stages(units: &Units, of: &Pipeline) -> Option<StageCut> {
     let n = units.units.len();
-    if of.n_stages == 0 || of.n_stages > n {
+    let fits = |shape| shape == Shape::Loop || of.n_stages == 2 * of.n_ranks;
+    if of.n_stages == 0 || of.n_stages > n || !of.n_stages.is_multiple_of(of.n_ranks.max(1)) || !fits(of.shape) {
         return None;
     }
     let spans = Spans::of(units, of);
     let least = spans.least_peak(of)?;
-    let limit = if least > of.memory { least } else { of.memory };
+    let limit = least.max(of.memory_of_stage());
     let mut bounds: Vec<f64> = spans.all().map(|(i, j)| spans.at(i, j).bottleneck).collect();
     bounds.sort_by(f64::total_cmp);
     bounds.dedup();
@@ -60,7 +103,7 @@ pub fn cut_stages(units: &Units, of: &Pipeline) -> Option<StageCut> {
             break;
         }
         let Some(starts) = spans.least_sum(of, limit, *bound) else { continue };
-        let found = spans.priced(starts, of);
+        let found = priced(units, starts, of);
         if best.as_ref().is_none_or(|b| found.total < b.total) {
             best = Some(found);
         }
@@ -75,10 +118,33 @@ pub fn price_stages(units: &Units, of: &Pipeline, starts: &[usize]) -> Option<St
     if starts.len() != of.n_stages || starts.first() != Some(&0) || !rises || starts.iter().any(|s| *s >= n) {
         return None;
     }
-    let spans = Spans::of(units, of);
     let ends = starts.iter().skip(1).chain([&n]);
-    let whole = starts.iter().zip(ends).all(|(i, end)| spans.at(*i, end - 1).is_whole);
-    whole.then(|| spans.priced(starts.to_vec(), of))
+    let inside = |i: usize, end: usize, unit: usize| (i..end).contains(&unit);
+    let cuts =
+        |(i, end): (&usize, &usize)| units.together.iter().any(|(a, b)| inside(*i, *end, *a) != inside(*i, *end, *b));
+    (!starts.iter().zip(ends).any(cuts)).then(|| priced(units, starts.to_vec(), of))
+}
+
+/// What a cut costs.
+fn priced(units: &Units, starts: Vec<usize>, of: &Pipeline) -> StageCut {
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([units.units.len()]).collect();
+    let rank_of = |unit: usize| of.rank(starts.partition_point(|s| *s <= unit) - 1);
+    let own = |(stage, (i, end)): (usize, (&usize, &usize))| {
+        span(units, of, *i, end - 1, &|unit| rank_of(unit) != of.rank(stage))
+    };
+    let spans: Vec<Span> = starts.iter().zip(&ends).enumerate().map(own).collect();
+    let sum: f64 = spans.iter().map(|s| s.seconds).sum();
+    let most = spans.iter().map(|s| s.bottleneck).fold(0.0, f64::max);
+    StageCut {
+        seconds: spans.iter().map(|s| s.seconds).collect(),
+        messages: spans.iter().map(|s| s.messages).collect(),
+        updates: spans.iter().map(|s| s.update).collect(),
+        peaks: spans.iter().enumerate().map(|(stage, s)| s.peak(stage, of)).collect(),
+        halves: spans.iter().map(|s| s.halves).collect(),
+        held: spans.iter().map(|s| [s.fixed, s.saved, s.between, s.working]).collect(),
+        total: sum + most,
+        starts,
+    }
 }
 
 /// The costs of a stage of consecutive units.
@@ -91,11 +157,18 @@ struct Span {
     /// The seconds of a forward, of a backward of inputs and of one of parameters.
     halves: [f64; 3],
     update: f64,
-    /// `(m - 1) t + update`.
+    /// `(m - 1) t + update`, for each stage of a rank.
     bottleneck: f64,
     fixed: f64,
     saved: f64,
     between: f64,
+    working: f64,
+}
+
+impl Span {
+    fn peak(&self, stage: usize, of: &Pipeline) -> f64 {
+        self.fixed + self.working + of.under_way(stage) * self.saved
+    }
 }
 
 struct Spans {
@@ -109,7 +182,7 @@ impl Spans {
         let mut table = vec![Span::default(); n * n];
         for i in 0..n {
             for j in i..n {
-                table[i * n + j] = span(units, of, i, j);
+                table[i * n + j] = span(units, of, i, j, &|_| true);
             }
         }
         Spans { n, table }
@@ -125,9 +198,7 @@ impl Spans {
     }
 
     fn peak(&self, i: usize, j: usize, stage: usize, of: &Pipeline) -> f64 {
-        let span = self.at(i, j);
-        let under_way = (of.n_stages - stage).min(of.micro_batches as usize) as f64;
-        span.fixed + under_way * span.saved
+        self.at(i, j).peak(stage, of)
     }
 
     /// The starts of stages with the least sum of seconds, none with a larger peak or bottleneck.
@@ -176,27 +247,10 @@ impl Spans {
         starts.reverse();
         Some((starts, cost))
     }
-
-    fn priced(&self, starts: Vec<usize>, of: &Pipeline) -> StageCut {
-        let ends: Vec<usize> = starts.iter().skip(1).copied().chain([self.n]).collect();
-        let spans: Vec<&Span> = starts.iter().zip(&ends).map(|(i, end)| self.at(*i, end - 1)).collect();
-        let sum: f64 = spans.iter().map(|s| s.seconds).sum();
-        let most = spans.iter().map(|s| s.bottleneck).fold(0.0, f64::max);
-        let peak = |(stage, i): (usize, &usize)| self.peak(*i, ends[stage] - 1, stage, of);
-        StageCut {
-            seconds: spans.iter().map(|s| s.seconds).collect(),
-            messages: spans.iter().map(|s| s.messages).collect(),
-            updates: spans.iter().map(|s| s.update).collect(),
-            peaks: starts.iter().enumerate().map(peak).collect(),
-            halves: spans.iter().map(|s| s.halves).collect(),
-            held: spans.iter().map(|s| [s.fixed, s.saved, s.between]).collect(),
-            total: sum + most,
-            starts,
-        }
-    }
 }
 
-fn span(units: &Units, of: &Pipeline, i: usize, j: usize) -> Span {
+/// The stage of the units `i` to `j`; `elsewhere` says of a unit outside of it whether another rank has it.
+fn span(units: &Units, of: &Pipeline, i: usize, j: usize, elsewhere: &dyn Fn(usize) -> bool) -> Span {
     let inside = |u: usize| (i..=j).contains(&u);
     let own = &units.units[i..=j];
     let (mut arriving, mut returning, mut received) = (0.0, 0.0, 0.0);
@@ -204,12 +258,12 @@ fn span(units: &Units, of: &Pipeline, i: usize, j: usize) -> Span {
     let mut seen: Vec<(usize, f64)> = Vec::new();
     for f in &units.flows {
         let seconds = of.latency + f.bytes / of.bandwidth;
-        if inside(f.to) && !inside(f.from) && !seen.contains(&(f.from, f.bytes)) {
+        if inside(f.to) && !inside(f.from) && elsewhere(f.from) && !seen.contains(&(f.from, f.bytes)) {
             seen.push((f.from, f.bytes));
             arriving += seconds;
             received += f.bytes;
         }
-        if inside(f.from) && !inside(f.to) && f.returns {
+        if inside(f.from) && !inside(f.to) && elsewhere(f.to) && f.returns {
             returning += seconds;
         }
     }
@@ -225,10 +279,11 @@ fn span(units: &Units, of: &Pipeline, i: usize, j: usize) -> Span {
         messages,
         halves,
         update,
-        bottleneck: f64::from(of.micro_batches - 1) * seconds + update,
-        fixed: sum(|u| u.fixed + u.gradients) + working,
+        bottleneck: of.stages_per_rank().max(1) as f64 * f64::from(of.micro_batches - 1) * seconds + update,
+        fixed: sum(|u| u.fixed + u.gradients),
         saved: sum(|u| u.saved) + received,
         between: sum(|u| u.between),
+        working,
     }
 }
 
@@ -268,8 +323,11 @@ mod tests {
             let a = d.below(n);
             units.together.push((a, a + d.below(n - a)));
         }
+        let n_stages = 1 + d.below(4);
         let of = Pipeline {
-            n_stages: 1 + d.below(4),
+            n_stages,
+            n_ranks: n_stages,
+            shape: Shape::Loop,
             micro_batches: 1 + d.below(8) as u32,
             latency: 0.5,
             bandwidth: 10.0,
@@ -282,6 +340,27 @@ mod tests {
         let marked = |mask: u32| (1..n).filter(move |u| mask >> (u - 1) & 1 == 1);
         let cuts = (0..1u32 << (n - 1)).map(|mask| [0].into_iter().chain(marked(mask)).collect::<Vec<_>>());
         cuts.filter(|c| c.len() == n_stages).collect()
+    }
+
+    #[test]
+    fn stages_of_one_rank_send_each_other_nothing() {
+        let unit = Unit { forward: 1.0, backward: 2.0, weights: 1.0, saved: 5.0, ..Unit::default() };
+        let flow = |(from, to)| Flow { from, to, bytes: 10.0, returns: true };
+        let flows = [(0, 1), (1, 2), (2, 3), (0, 3)].map(flow).to_vec();
+        let units = Units { units: vec![unit; 4], flows, ..Units::default() };
+        let of = |shape| {
+            let (n_stages, n_ranks, micro_batches) = (4, 2, 2);
+            Pipeline { n_stages, n_ranks, shape, micro_batches, latency: 0.0, bandwidth: 10.0, memory: 1e9 }
+        };
+        let priced = |shape| price_stages(&units, &of(shape), &[0, 1, 2, 3]).map(|c| (c.messages, c.held));
+        let held = |received: [f64; 4]| received.map(|r| [0.0, 5.0 + r, 0.0, 0.0]).to_vec();
+        // In turns: each of the four goes to the other rank, forward and back.
+        assert_eq!(priced(Shape::Loop), Some((vec![2.0, 2.0, 2.0, 2.0], held([0.0, 10.0, 10.0, 20.0]))));
+        // As a V: rank 1 has the stages 1 and 2, and what stage 3 reads of stage 0 is there.
+        assert_eq!(priced(Shape::V), Some((vec![1.0, 1.0, 1.0, 1.0], held([0.0, 10.0, 0.0, 10.0]))));
+        let cut = cut_stages(&units, &of(Shape::V)).map(|c| c.starts);
+        assert_eq!(cut, Some(vec![0, 1, 2, 3]));
+        assert!(cut_stages(&units, &Pipeline { n_stages: 3, ..of(Shape::Loop) }).is_none());
     }
 
     #[test]
