@@ -9,7 +9,8 @@ from typing import Any
 
 from oneflow.models import ParallelLayout
 
-KINDS = ("gpt2", "llama", "moe_llama", "bert", "t5")
+KINDS = ("gpt2", "llama", "moe_llama", "bert", "t5", "vit", "swin")
+PICTURES = ("vit", "swin")
 
 
 @dataclass
@@ -45,7 +46,8 @@ class Layout:
 
 @dataclass
 class Data:
-    """Bytes of a file, or of the files of a folder by name; Python's standard library without a path.
+    """Bytes of a file, or of the files of a folder by name; Python's standard library without a path. Models of
+    pictures see handwritten digits.
 
     ``time`` is the length of a text in bytes; every tenth part of the text is held out.
     """
@@ -109,6 +111,8 @@ class Settings:
             raise ValueError(
                 "train.graph: where tokens go depends on their values, which a graph does not trace; set model.dense"
             )
+        if self.model.kind in PICTURES and self.data.path:
+            raise ValueError(f"data.path: {self.model.kind} is trained on the digits beside examples/digits")
         if self.train.graph and self.train.bias_rate:
             raise ValueError("train.bias_rate: in a graph the load of experts is not seen; set model.balance")
         if self.layout.pp > 1 and not self.train.graph:

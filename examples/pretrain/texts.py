@@ -36,6 +36,7 @@ class Texts:
         self.held_out = b"".join(part for i, part in enumerate(parts) if i % HELD_OUT_EVERY == last)
         self.train = b"".join(part for i, part in enumerate(parts) if i % HELD_OUT_EVERY != last)
         self.time = time
+        self.about = f"{len(self.train):,} bytes"
         if len(self.held_out) < time + 2:
             raise ValueError(f"data.path: {place} has {len(whole)} bytes; texts of {time} need more to hold some out")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train any of the library's language models under any layout.
+"""Train any of the library's transformers under any layout.
 
     python examples/pretrain/train.py                                a small GPT-2 on Python's library, a minute or two
     python examples/pretrain/train.py examples/pretrain/configs/moe.toml
@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "gpt")]
+sys.path += [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("gpt", "digits"))]
 
 import oneflow as torch
 import oneflow.distributed.checkpoint as dcp
@@ -31,8 +31,9 @@ import oneflow.nn.functional as F
 from oneflow import Tensor, models, nn
 from oneflow.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from oneflow.models.layers import balance_experts
+from pictures import N_CLASSES, Pictures
 from progress import Progress
-from settings import Settings, read
+from settings import PICTURES, Settings, read
 from texts import MASK, SPAN, Texts
 
 
@@ -62,12 +63,19 @@ def build(settings: Settings) -> Any:
     if kind == "bert":
         sizes = {"vocabulary": 257, "n_positions": time, "hidden": 512, "dropout": 0.0, **small, **settings.model.sizes}
         return models.BertForPreTraining(models.BertConfig(**sizes))
+    if kind == "vit":
+        sizes = {"image": 8, "patch": 2, "channels": 1, "n_classes": N_CLASSES, "hidden": 256, **small}
+        return models.ViT(models.ViTConfig(**{**sizes, "width": 64, **settings.model.sizes}))
+    if kind == "swin":
+        sizes = {"image": 16, "patch": 2, "channels": 1, "n_classes": N_CLASSES, "window": 4, "drop_path": 0.0}
+        sizes |= {"width": 32, "depths": (2, 2), "n_heads": (2, 4)}
+        return models.Swin(models.SwinConfig(**{**sizes, **settings.model.sizes}))
     sizes = {"n_layers": 2, "n_heads": 4, "head_dim": 32, "width": 128, "hidden": 384, "gated": True, "dropout": 0.0}
     return models.T5(models.T5Config(**{"vocabulary": 257, "start": MASK, **sizes, **settings.model.sizes}))
 
 
 class Loss(nn.Module):
-    """Mean nats per byte of a batch."""
+    """Mean nats per byte, or per picture, of a batch."""
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
         super().__init__()
@@ -76,7 +84,7 @@ class Loss(nn.Module):
 
     def forward(self, *batch: Tensor) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
-            if self.kind not in ("bert", "t5"):
+            if self.kind not in ("bert", "t5", *PICTURES):
                 return self.model(*batch)
             out = self.model(*batch[:-1])
             logits = out[0] if self.kind == "bert" else out
@@ -139,12 +147,12 @@ class Run:
         return batch if self.is_alone else self.layout.batch(*batch)
 
     @torch.no_grad()
-    def held_out(self, texts: Texts) -> float:
-        """Mean nats per byte over held-out batches, the same in every run."""
+    def held_out(self, data: Texts | Pictures) -> float:
+        """Mean nats per byte, or per picture, over held-out batches, the same in every run."""
         settings, total = self.settings, 0.0
         self.model.eval()
         for i in range(settings.output.evaluate_batches):
-            batch = texts.batch(settings.model.kind, 0, i, settings.train.batch_size, held_out=True)
+            batch = data.batch(settings.model.kind, 0, i, settings.train.batch_size, held_out=True)
             total += self.layout.mean(self.loss(*self.placed(batch)))
         self.model.train()
         return total / settings.output.evaluate_batches
@@ -243,7 +251,9 @@ def main() -> int:
         if settings.train.threads:
             torch.set_num_threads(settings.train.threads)
         run = Run(settings)
-        texts = Texts(settings.data.path, settings.data.time)
+        pictures = settings.model.kind in PICTURES
+        side = int(settings.model.sizes.get("image", 16 if settings.model.kind == "swin" else 8))
+        data: Texts | Pictures = Pictures(side) if pictures else Texts(settings.data.path, settings.data.time)
     except (ValueError, TypeError, OSError) as e:
         print(f"train.py: {e}", file=sys.stderr)
         return 2
@@ -256,28 +266,29 @@ def main() -> int:
     losses = run.load(folder / "checkpoint") if args.resume else []
     log, kind, step = Log(settings, first), settings.model.kind, run.update()
     n_parameters = sum(p.numel() for p in run.model.parameters())
-    counted = settings.train.batch_size * (SPAN if kind == "t5" else settings.data.time)
-    print(f"{kind}: {n_parameters:,} parameters, {len(texts.train):,} bytes, {settings.layout.parallel()}")
-    bar = Progress(settings.train.steps, run.step, unit="bytes")
+    each = 1 if pictures else SPAN if kind == "t5" else settings.data.time
+    print(f"{kind}: {n_parameters:,} parameters, {data.about}, {settings.layout.parallel()}")
+    bar = Progress(settings.train.steps, run.step, unit="pictures" if pictures else "bytes")
+    unit = "nats per picture" if pictures else "nats per byte"
     end = min(settings.train.steps, settings.train.stop or settings.train.steps)
     while run.step < end:
-        batch = texts.batch(kind, settings.train.seed, run.step, settings.train.batch_size)
+        batch = data.batch(kind, settings.train.seed, run.step, settings.train.batch_size)
         loss = run.layout.mean(step(*run.placed(batch)))
         run.step += 1
         losses.append((run.step, loss))
         log.add("loss/train", loss, run.step)
-        bar.advance(counted, f"loss {loss:.3f}")
+        bar.advance(settings.train.batch_size * each, f"loss {loss:.3f}")
         is_last = run.step == end
         if run.step % settings.output.evaluate_every == 0 or is_last:
-            held_out = run.held_out(texts)
+            held_out = run.held_out(data)
             log.add("loss/held_out", held_out, run.step)
-            bar.note(f"step {run.step}: held-out loss {held_out:.4f} nats per byte")
+            bar.note(f"step {run.step}: held-out loss {held_out:.4f} {unit}")
         if run.step % settings.output.checkpoint_every == 0 or is_last:
             run.save(folder / "checkpoint", losses)
     seconds = bar.close()
     log.close(losses, first)
-    print(f"{kind}: held-out loss {run.held_out(texts):.4f} nats per byte after {seconds:.0f} s; see {folder}")
-    if kind not in ("bert", "t5") and settings.layout.pp == 1 and settings.output.sample:
+    print(f"{kind}: held-out loss {run.held_out(data):.4f} {unit} after {seconds:.0f} s; see {folder}")
+    if kind not in ("bert", "t5", *PICTURES) and settings.layout.pp == 1 and settings.output.sample:
         print(sample(run, settings.output.sample))
     return 0
 

@@ -30,6 +30,10 @@ def made(name: str, time: int = TIME) -> tuple[Any, tuple[Any, ...]]:
     if name == "t5":
         config = models.T5Config(VOCABULARY, 2, n_heads=4, head_dim=4, width=WIDTH, hidden=32, dropout=0.0)
         return models.T5(config), (text[0], text[1][:, :5].contiguous())
+    if name == "swin":
+        # Shifted windows in the first stage, one window in the second.
+        stages: dict[str, Any] = {"width": WIDTH, "depths": (2, 2), "n_heads": (4, 4), "window": 2, "drop_path": 0.0}
+        return models.Swin(models.SwinConfig(8, 2, n_classes=5, **stages)), (flow.randn(BATCH, 3, 8, 8),)
     config = models.ViTConfig(8, 4, hidden=32, n_classes=5, **sizes)
     return models.ViT(config), (flow.randn(BATCH, 3, 8, 8),)
 
@@ -133,9 +137,12 @@ TEXT: list[dict[str, Any]] = [
     {"cp": 2, "tp": 2, "context": "ulysses", **SEQUENCE},
     {"dp": 2, "cp": 2, "tp": 2, "async_tp": True, "recompute": True, "vocabulary_parallel": True, **SEQUENCE},
 ]
+# Attention within windows has no one sequence to split.
+WINDOWS: list[dict[str, Any]] = [{"dp": 2}, {"tp": 4}, {"dp": 2, "tp": 2}, {"dp": 2, "tp": 2, "recompute": True}]
 CASES = [
     *((name, options) for name in ("gpt2", "llama", "bert", "t5", "vit") for options in EVERY),
     *(("gpt2", options) for options in TEXT),
+    *(("swin", options) for options in WINDOWS),
 ]
 
 
@@ -173,6 +180,8 @@ TRACED: list[tuple[str, dict[str, Any], int]] = [
     ("gpt2", {"cp": 2, "context": "allgather"}, 0),
     ("llama", {"cp": 2, "context": "ulysses"}, 2),
     ("gpt2", {"cp": 4}, 0),
+    ("swin", {"dp": 2, "tp": 2, "recompute": True}, 0),
+    ("swin", {"dp": 2, "tp": 2}, 3),
     ("llama", {"cp": 3}, 0),
     ("bert", {"cp": 2}, 0),
     ("t5", {"cp": 2, "tp": 2}, 0),

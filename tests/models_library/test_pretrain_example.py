@@ -29,6 +29,8 @@ def run(folder: Path, *arguments: str, ranks: int = 1, **settings: object) -> su
     changes = [
         part
         for name, value in {**SMALL, "output.folder": folder, **named}.items()
+        # A Swin has layers by stage.
+        if name != "model.n_layers" or named.get("model.kind") != "swin"
         for part in ("--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}")
     ]
     command = [sys.executable, *launch, str(FOLDER / "train.py"), *arguments, *changes]
@@ -49,6 +51,9 @@ LAYOUTS: list[tuple[str, dict[str, object]]] = [
     ("bert", {"ranks": 2, "layout__cp": 2, "layout__context": "ulysses"}),
     ("llama", {"ranks": 4, "layout__pp": 2, "layout__tp": 2, "layout__micro_batches": 2, "train__graph": True}),
     ("t5", {"ranks": 2, "layout__tp": 2, "layout__sequence_parallel": True}),
+    ("gpt2", {"ranks": 2, "layout__cp": 2, "train__graph": True}),
+    ("vit", {"ranks": 4, "layout__cp": 2, "layout__tp": 2, "layout__sequence_parallel": True}),
+    ("swin", {"ranks": 4, "layout__dp": 2, "layout__tp": 2, "layout__zero": 2, "train__graph": True}),
 ]
 
 
@@ -95,12 +100,14 @@ REFUSED = [
     ({"train__stesp": 3}, "unknown key train.stesp; there are steps,"),
     ({"trian__steps": 3}, "unknown table 'trian'; there are model, layout, data, train, output"),
     ({"train__steps": "many"}, "train.steps must be of type int, got 'many'"),
-    ({"model__kind": "gpt5"}, "model.kind must be one of gpt2, llama, moe_llama, bert, t5, got 'gpt5'"),
+    ({"model__kind": "gpt5"}, "model.kind must be one of gpt2, llama, moe_llama, bert, t5, vit, swin, got 'gpt5'"),
     ({"model__widht": 8}, "widht"),
     ({"layout__zero": 2}, "layout.zero needs train.graph = true"),
     ({"layout__dp": 3}, "train.batch_size=4 does not divide by dp * ep = 3"),
     ({"model__kind": "moe_llama", "train__graph": True}, "which a graph does not trace"),
     ({"data__path": "nowhere"}, "nowhere"),
+    ({"model__kind": "vit", "data__path": "nowhere"}, "vit is trained on the digits"),
+    ({"model__kind": "vit", "model__image": 4}, "the digits have 8 pixels a side, got 4"),
 ]
 
 

@@ -278,6 +278,7 @@ def _tensor_parallel(model: ModelT, axes: Axes, staged: bool = False) -> ModelT:
     """Split a model, or a pipeline stage, over the axis "tp" of a mesh, and its experts over "ep"."""
     from oneflow.models._parallel.experts import split_experts
     from oneflow.models._parallel.heads import own_heads
+    from oneflow.models._parallel.windows import place_seams
 
     placement = axes.placement
     *others, n_ranks = placement.ranks.shape
@@ -315,6 +316,7 @@ def _tensor_parallel(model: ModelT, axes: Axes, staged: bool = False) -> ModelT:
     if not staged:
         own_heads(model)
         split_experts(model, axes)
+        place_seams(model, axes)
     return model
 
 
