@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import oneflow  # noqa: F401
 import pytest
+from oneflow._schedules.generators import SCHEDULES
 from oneflow.distributed.pipelining import Action, PipelineTable, make_table
 
 # Ticks of a forward, a backward of inputs, and a backward of weights; a whole backward takes the last two.
@@ -141,3 +144,13 @@ def test_ranks_that_wait_for_each_other_are_named() -> None:
 def test_impossible_numbers_are_named(arguments: tuple[object, ...], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make_table(*arguments)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_ends_are_those_of_the_timed_table(name: str) -> None:
+    draw = random.Random(name)
+    for n_ranks, n_micro_batches in ((1, 2), (2, 4), (4, 8), (4, 16)):
+        table = make_table(name, n_ranks, n_micro_batches)
+        lasts = [[draw.randint(0, 9) for _ in "FBW"] for _ in range(table.n_stages)]
+        timed = table.timed({kind: [own[k] for own in lasts] for k, kind in enumerate("FBW")})
+        assert table.ends(lasts) == [row[-1].end for row in timed]

@@ -8,6 +8,7 @@ backward takes two. Runs nothing; `distributed.pipelining` and `nn.Graph` do.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,6 +129,43 @@ class PipelineTable:
             transfer: ticks from a result on one rank to its arrival on another.
         """
         return self._run(lasts, transfer)
+
+    def ends(self, lasts: Sequence[Sequence[float]]) -> list[float]:
+        """Return for each rank when its last action ends; by stage ``lasts`` has the times of an F, a B and a W.
+
+        The same as the ends of :meth:`timed`, for any numbers, and faster where one table is asked for many.
+        """
+        done, now = [0.0] * len(self._steps), [0.0] * self.n_ranks
+        for at, (rank, stage, parts, needs, first) in enumerate(self._steps):
+            start = now[rank]
+            for need in needs:
+                start = max(start, done[need])
+            own = lasts[stage]
+            now[rank] = done[at] = start + sum(own[part] for part in parts)
+            if first is not None:
+                # What a pair makes is there when both have ended.
+                done[first] = now[rank]
+        return now
+
+    @functools.cached_property
+    def _steps(self) -> list[tuple[int, int, tuple[int, ...], list[int], int | None]]:
+        """Actions in an order in which each comes behind what it needs.
+
+        For each its rank, its stage, what it takes (F, B or W by number), the actions that it needs by their places
+        here, and of the second one of a pair the place of the first.
+        """
+        order = sorted((t.start, rank, at) for rank, row in enumerate(self._timed) for at, t in enumerate(row))
+        places = {self.rows[rank][at]: k for k, (_, rank, at) in enumerate(order)}
+        steps = []
+        for _, rank, at in order:
+            action = self.rows[rank][at]
+            second = at > 0 and self.rows[rank][at - 1] in self._pairs
+            unit = () if second else self._unit(rank, at)
+            needs = [places[need] for one in unit for need in self._needs(one)]
+            whole = action.kind == "B" and not self.splits(action.stage, action.micro_batch)
+            parts = (1, 2) if whole else ("FBW".index(action.kind),)
+            steps.append((rank, action.stage, parts, needs, places[self.rows[rank][at - 1]] if second else None))
+        return steps
 
     def makespan(self, lasts: Mapping[str, _Ticks] | None = None) -> int:
         """Return the ticks from the first start to the last end."""

@@ -44,8 +44,6 @@ SHAPES = {
 }
 #: The schedules that are tried by default.
 SCHEDULES = tuple(SHAPES)
-# A tick in seconds.
-_TICK = 1e-9
 
 
 @dataclass
@@ -96,10 +94,12 @@ def scheduled(
     table = _table(name, n, micro_batches, shape.stages_per_rank)
     if table is None:
         return None
-    # The formula that stages are cut with knows no order of forwards and backwards.
-    before = _table(SCHEDULES[0], len(base["starts"]), micro_batches, 1)
-    assert before is not None
-    return Scheduled(name, base["total"] + _step(table, cut) - _step(before, base), _peaks(table, cut))
+    if "by_table" not in base:
+        # The formula that stages are cut with knows no order of forwards and backwards.
+        before = _table(SCHEDULES[0], len(base["starts"]), micro_batches, 1)
+        assert before is not None
+        base["by_table"] = _step(before, base)
+    return Scheduled(name, base["total"] + _step(table, cut) - base["by_table"], _peaks(table, cut))
 
 
 def least(cut: dict[str, Any], micro_batches: int, shape: Shape = _ONE) -> float:
@@ -112,9 +112,8 @@ def least(cut: dict[str, Any], micro_batches: int, shape: Shape = _ONE) -> float
 
 def _step(table: PipelineTable, cut: dict[str, Any]) -> float:
     """Seconds from the first forward to the last update."""
-    lasts = {kind: [round(own[k] / _TICK) for own in cut["halves"]] for k, kind in enumerate(("F", "B", "W"))}
     updates = [sum(cut["updates"][stage] for stage in table.stages_of(rank)) for rank in range(table.n_ranks)]
-    return max(row[-1].end * _TICK + update for row, update in zip(table.timed(lasts), updates, strict=True))
+    return max(end + update for end, update in zip(table.ends(cut["halves"]), updates, strict=True))
 
 
 def _peaks(table: PipelineTable, cut: dict[str, Any]) -> list[float]:
