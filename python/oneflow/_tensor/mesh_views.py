@@ -135,6 +135,14 @@ def _local_tensor(self: Tensor) -> Tensor:
     return _layouts().local_part(self)
 
 
+def _spec(self: Tensor) -> Any:
+    """Mesh, placements, sizes and dtype of a global tensor: PyTorch's ``DTensor._spec``."""
+    _global(self, "_spec")
+    from oneflow.distributed.tensor._dtensor_spec import spec_of
+
+    return spec_of(self)
+
+
 METHODS: dict[str, Any] = {
     "to_local": to_local,
     "full_tensor": full_tensor,
@@ -142,4 +150,5 @@ METHODS: dict[str, Any] = {
     "device_mesh": property(_device_mesh),
     "placements": property(_placements),
     "_local_tensor": property(_local_tensor),
+    "_spec": property(_spec),
 }

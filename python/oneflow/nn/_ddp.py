@@ -154,6 +154,11 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the module."""
+        inputs, kwargs = self._before(inputs, kwargs)
+        return self._after(self.module(*inputs, **kwargs))
+
+    def _before(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What precedes a forward of the module; returns its inputs, on its device."""
         syncs = oneflow.is_grad_enabled() and self.require_backward_grad_sync
         if self._join_config is not None and self._join_config.enable and oneflow.is_grad_enabled():
             self._tell_joined(syncs)
@@ -164,7 +169,11 @@ class DistributedDataParallel(Module):
         if self._input_device is not None:
             move = lambda value: value.to(self._input_device) if isinstance(value, Tensor) else value  # noqa: E731
             inputs, kwargs = oneflow.utils._pytree.tree_map(move, (inputs, kwargs))
-        result = self.module(*inputs, **kwargs)
+        return inputs, kwargs
+
+    def _after(self, result: Any) -> Any:
+        """What follows a forward of the module, with what it returned."""
+        syncs = oneflow.is_grad_enabled() and self.require_backward_grad_sync
         self._reducer.active = syncs
         if syncs:
             used = used_parameters(result) if self.find_unused_parameters else None

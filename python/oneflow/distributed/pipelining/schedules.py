@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class _Schedule:
+class _PipelineSchedule:
     """What all schedules share: a table, stages, and a step."""
 
     def __init__(
@@ -187,7 +187,7 @@ class _Schedule:
 class _Run:
     """One step of a rank."""
 
-    def __init__(self, schedule: _Schedule, batch: Any, loss_kwargs: dict[str, Any], trains: bool) -> None:
+    def __init__(self, schedule: _PipelineSchedule, batch: Any, loss_kwargs: dict[str, Any], trains: bool) -> None:
         self._table, self._stages, self._messages = schedule.table, schedule._stages, schedule._messages
         self._rank, self._loss_fn, self._loss_kwargs = schedule._rank, schedule._loss_fn, loss_kwargs
         self._args, self._kwargs, self._targets = batch
@@ -273,7 +273,7 @@ def _detached(value: Any) -> Any:
     return value
 
 
-class PipelineScheduleSingle(_Schedule):
+class PipelineScheduleSingle(_PipelineSchedule):
     """The base of schedules with one stage on each rank.
 
     Args:
@@ -309,7 +309,7 @@ class PipelineScheduleSingle(_Schedule):
         super().__init__(table, [stage], loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads)
 
 
-class PipelineScheduleMulti(_Schedule):
+class PipelineScheduleMulti(_PipelineSchedule):
     """The base of schedules with several stages on each rank.
 
     Args:
@@ -363,7 +363,7 @@ class PipelineScheduleMulti(_Schedule):
         return make_table(self._name, n_ranks, n_microbatches, stages_per_rank)
 
 
-def _checked(stages: Any, schedule: _Schedule) -> list[PipelineStage]:
+def _checked(stages: Any, schedule: _PipelineSchedule) -> list[PipelineStage]:
     stages = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     if not stages or not all(isinstance(stage, PipelineStage) for stage in stages):
         raise TypeError(f"{type(schedule).__name__}: expected a list of PipelineStages")
@@ -540,7 +540,7 @@ class ScheduleTable(PipelineScheduleMulti):
     ) -> None:
         if not isinstance(table, PipelineTable):
             raise TypeError(f"ScheduleTable: expected a PipelineTable, got {type(table).__name__}")
-        _Schedule.__init__(
+        _PipelineSchedule.__init__(
             self,
             table,
             _checked(stages, self),
@@ -552,7 +552,7 @@ class ScheduleTable(PipelineScheduleMulti):
         )
 
 
-def get_schedule_class(schedule_name: str) -> type[_Schedule]:
+def get_schedule_class(schedule_name: str) -> type[_PipelineSchedule]:
     """Return the class of a schedule by its name, in any case.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
 from oneflow.distributed.tensor._api import (
     DTensor,
     distribute_module,
@@ -17,6 +18,7 @@ from oneflow.distributed.tensor.placement_types import Partial, Placement, Repli
 
 __all__ = [
     "DTensor",
+    "DeviceMesh",
     "Partial",
     "Placement",
     "Replicate",
@@ -25,6 +27,7 @@ __all__ = [
     "distribute_tensor",
     "empty",
     "full",
+    "init_device_mesh",
     "ones",
     "rand",
     "randn",

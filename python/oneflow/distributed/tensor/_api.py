@@ -11,6 +11,7 @@ import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
 from oneflow.distributed.tensor import _layouts
+from oneflow.distributed.tensor._dtensor_spec import DTensorSpec
 from oneflow.distributed.tensor.placement_types import Placement, Replicate, to_sbp
 from oneflow.nn import Module, Parameter
 
@@ -55,8 +56,20 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
         [(True, [0.0, 1.0], (Shard(dim=0),)), (True, [2.0, 3.0], (Shard(dim=0),))]
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> DTensor:
-        raise TypeError("DTensor is made by distribute_tensor or DTensor.from_local, not by its constructor")
+    def __new__(cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
+        if not isinstance(spec, DTensorSpec) or spec.tensor_meta is None:
+            raise TypeError(
+                "DTensor is made by distribute_tensor or DTensor.from_local, or of a DTensorSpec with sizes"
+            )
+        if local_tensor.requires_grad and not requires_grad:
+            warnings.warn(
+                "To construct DTensor from torch.Tensor, it's recommended to use local_tensor.detach() and make "
+                "requires_grad consistent.",
+                stacklevel=2,
+            )
+        layout = to_sbp(spec.placements, spec.mesh.ndim, spec.ndim, "DTensor")
+        made = _layouts.assemble(local_tensor, spec.mesh.placement, layout, list(spec.shape))
+        return made.requires_grad_(requires_grad)  # type: ignore[return-value]
 
     @staticmethod
     def from_local(
@@ -74,7 +87,7 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
         Args:
             device_mesh: the mesh whose ``with`` block this is, if left out.
             placements: all replicated if left out.
-            run_check: compare shapes over all ranks, and copy what is replicated from the first ones.
+            run_check: compare shapes and the like over all ranks, and copy what is replicated from the first ones.
             shape: of the whole; otherwise parts are of one size. ``stride`` says nothing more: parts are contiguous.
 
         Raises:
@@ -118,9 +131,13 @@ def _check(local: Tensor, mesh: DeviceMesh, layout: list[Any]) -> None:
     for axis, s in enumerate(layout):
         group = mesh.get_group(axis)
         shapes: list[Any] = [None] * mesh.size(axis)
-        distributed.all_gather_object(shapes, (tuple(local.shape), str(local.dtype)), group)
+        own = (tuple(local.shape), tuple(local.stride()), str(local.dtype), local.requires_grad)
+        distributed.all_gather_object(shapes, own, group)
         if len(set(shapes)) > 1:
-            raise ValueError(f"DTensor.from_local: the ranks {mesh} have parts of different shapes or dtypes: {shapes}")
+            raise ValueError(
+                f"DTensor.from_local: the ranks of {mesh} have parts of different shapes, strides, dtypes or "
+                f"requires_grad: {shapes}"
+            )
         if s.dim is None and s == oneflow.sbp.broadcast:
             whole = local.detach().contiguous()
             distributed.broadcast(whole, distributed.get_global_rank(group, 0), group)
@@ -174,7 +191,8 @@ def distribute_tensor(
     whole = tensor.detach()
     if mesh.get_coordinate() is None:
         return _layouts.assemble(whole, mesh.placement, layout, list(whole.shape)).requires_grad_(tensor.requires_grad)
-    if src_data_rank is not None and mesh.size() > 1:
+    # On the meta device there is nothing to send.
+    if src_data_rank is not None and mesh.size() > 1 and not whole.is_meta:
         whole = whole.clone(memory_format=oneflow.contiguous_format)
         for axis in range(mesh.ndim):
             if mesh.size(axis) > 1:

@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oneflow import Tensor
+from oneflow.autograd.graph import save_on_cpu
 from oneflow.nn import Module
 from oneflow.utils.checkpoint import checkpoint
 
-__all__ = ["CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper"]
+__all__ = [
+    "CheckpointImpl",
+    "CheckpointWrapper",
+    "OffloadWrapper",
+    "apply_activation_checkpointing",
+    "checkpoint_wrapper",
+    "offload_wrapper",
+]
 
 _PREFIX = "_checkpoint_wrapped_module."
 
@@ -26,7 +34,44 @@ class CheckpointImpl(enum.Enum):
     NO_REENTRANT = enum.auto()
 
 
-class CheckpointWrapper(Module):
+class _Wrapper(Module):
+    """A module in another one, whose names and keys are those of the inner one."""
+
+    def __init__(self, mod: Module) -> None:
+        super().__init__()
+        self._checkpoint_wrapped_module = mod
+        self.register_state_dict_post_hook(_without_prefix)
+        self.register_load_state_dict_pre_hook(_with_prefix)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_checkpoint_wrapped_module"), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._checkpoint_wrapped_module[key]  # type: ignore[index]
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Tensor]]:  # type: ignore[override]
+        """Parameters under the module's own names."""
+        for name, param in super().named_parameters(*args, **kwargs):
+            yield name.replace(_PREFIX, ""), param
+
+
+class OffloadWrapper(_Wrapper):
+    """A module that keeps in host memory what its backward needs.
+
+    Args:
+        mod: what is wrapped.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module."""
+        with save_on_cpu(pin_memory=True):
+            return self._checkpoint_wrapped_module(*args, **kwargs)
+
+
+class CheckpointWrapper(_Wrapper):
     """A module that keeps its inputs and computes its insides again.
 
     Args:
@@ -43,32 +88,24 @@ class CheckpointWrapper(Module):
         checkpoint_fn: Callable[..., Any] | None = None,
         **checkpoint_fn_kwargs: Any,
     ) -> None:
-        super().__init__()
-        self._checkpoint_wrapped_module = mod
+        super().__init__(mod)
         self.checkpoint_impl = checkpoint_impl
         if checkpoint_fn is None:
             checkpoint_fn = functools.partial(checkpoint, use_reentrant=checkpoint_impl == CheckpointImpl.REENTRANT)
         self.checkpoint_fn = functools.partial(checkpoint_fn, **checkpoint_fn_kwargs)
-        self.register_state_dict_post_hook(_without_prefix)
-        self.register_load_state_dict_pre_hook(_with_prefix)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module."""
-        return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
+        module = self._checkpoint_wrapped_module
+        if self.checkpoint_impl != CheckpointImpl.REENTRANT or not kwargs:
+            return self.checkpoint_fn(module, *args, **kwargs)
+        # The reentrant form keeps what comes by position alone.
+        n_args, names = len(args), list(kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("_checkpoint_wrapped_module"), name)
+        def call(*flat: Any) -> Any:
+            return module(*flat[:n_args], **dict(zip(names, flat[n_args:], strict=True)))
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._checkpoint_wrapped_module[key]  # type: ignore[index]
-
-    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Tensor]]:  # type: ignore[override]
-        """Parameters under the module's own names."""
-        for name, param in super().named_parameters(*args, **kwargs):
-            yield name.replace(_PREFIX, ""), param
+        return self.checkpoint_fn(call, *args, *kwargs.values())
 
 
 def _without_prefix(module: Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -100,6 +137,20 @@ def checkpoint_wrapper(
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
+def offload_wrapper(module: Module) -> Module:
+    """Wrap a module: what its backward needs is kept in host memory.
+
+    Example::
+
+        >>> from oneflow.distributed.algorithms._checkpoint.checkpoint_wrapper import offload_wrapper
+        >>> layer = offload_wrapper(nn.Linear(2, 3))
+        >>> layer(oneflow.ones(1, 2)).sum().backward()
+        >>> layer.weight.grad.shape
+        oneflow.Size([3, 2])
+    """
+    return OffloadWrapper(module)
+
+
 def apply_activation_checkpointing(
     model: Module,
     checkpoint_wrapper_fn: Callable[[Module], Module] = checkpoint_wrapper,
@@ -112,9 +163,8 @@ def apply_activation_checkpointing(
         model: is not wrapped itself.
         checkpoint_wrapper_fn: wraps one module.
         check_fn: selects the modules.
-
-    Raises:
-        NotImplementedError: a policy was given.
+        auto_wrap_policy: selects them in its place, as for
+            :class:`oneflow.distributed.fsdp.FullyShardedDataParallel`.
 
     Example::
 
@@ -125,9 +175,25 @@ def apply_activation_checkpointing(
         ('CheckpointWrapper', 'ReLU')
     """
     if auto_wrap_policy is not None:
-        raise NotImplementedError("apply_activation_checkpointing(): auto_wrap_policy is not implemented: use check_fn")
+        _wrap_by_policy(model, auto_wrap_policy, checkpoint_wrapper_fn)
+        return
     for name, child in list(model.named_children()):
         # The inner ones first, so that a wrapper is never looked into.
         apply_activation_checkpointing(child, checkpoint_wrapper_fn, check_fn)
         if check_fn(child):
             setattr(model, name, checkpoint_wrapper_fn(child))
+
+
+def _wrap_by_policy(model: Module, policy: Callable[..., Any], wrap: Callable[[Module], Module]) -> int:
+    """Wrap what a policy of FSDP chooses below ``model``; returns how many elements of parameters were wrapped."""
+    numel, wrapped = sum(p.numel() for p in model.parameters()), 0
+    if not policy(module=model, recurse=True, nonwrapped_numel=numel):
+        return 0
+    for name, child in list(model.named_children()):
+        whole = sum(p.numel() for p in child.parameters())
+        inside = _wrap_by_policy(child, policy, wrap)
+        if policy(module=child, recurse=False, nonwrapped_numel=whole - inside):
+            setattr(model, name, wrap(child))
+            inside = whole
+        wrapped += inside
+    return wrapped
