@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from suites import old_tools, placeholders
+from suites import old_tools, placeholders, ranks
 
 
 class _Changed(SourceFileLoader):
@@ -121,7 +121,9 @@ class PyTorch:
             tools += ["torch.utils._import_utils", "torch._logging.scribe"]
         for name in [n for n in sys.modules if n.startswith(tuple(tools))]:
             del sys.modules[name]
-        sys.meta_path.insert(0, _FromSource(source, tools))
+        of_ranks = ranks.change_threads if side == "ours" else ranks.change
+        changes = {"torch.testing._internal.common_distributed": of_ranks}
+        sys.meta_path.insert(0, _FromSource(source, tools, changes))
         if (source / "torch/testing/_utils.py").is_file():
             # PyTorch's own package has imported it already.
             importlib.import_module("torch.testing._utils")

@@ -132,13 +132,24 @@ def _out_of_time(signal_number: int, frame: FrameType | None) -> None:
     raise OutOfTime
 
 
+def _place(path: Path) -> tuple[str, list[str]]:
+    """The name under which pytest imports a file, and the folders that are on the path for it and its neighbours."""
+    name, root = path.stem, path.parent
+    while (root / "__init__.py").is_file():
+        name, root = f"{root.name}.{name}", root.parent
+    return name, list(dict.fromkeys((str(path.parent), str(root))))
+
+
 def _load(path: Path, kind: str, known: list[str]) -> list[str]:
     """Import the file under its own name, as pytest will find it; return the names that were missing."""
-    name = path.stem
+    name, folders = _place(path)
+    sys.path[:0] = folders
 
     def execute() -> ModuleType:
         for tool in getattr(kinds.KINDS[kind], "tools", ()):
             kinds.without_empty_lists(importlib.import_module(tool))
+        if package := name.rpartition(".")[0]:
+            importlib.import_module(package)
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -162,7 +173,6 @@ def prepare(where: str, missing: list[str]) -> None:
     path = Path(order["file"])
     sys.argv[:] = [str(path)]
     kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
-    sys.path.insert(0, str(path.parent))
     _load(path, order["kind"], missing)
 
 
@@ -178,7 +188,6 @@ def main(where: str, missing: list[str] | None = None) -> None:
     plugin = Plugin(order)
     if missing is None:
         kinds.KINDS[order["kind"]].prepare(Path(order["source"]), order["side"])
-    sys.path.insert(0, str(path.parent))
     signal.signal(signal.SIGALRM, _out_of_time)
     try:
         missing = (missing or []) + _load(path, order["kind"], order.get("known_missing", []))
