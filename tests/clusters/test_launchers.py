@@ -132,28 +132,47 @@ def test_slurm_on_four_nodes(tmp_path_factory: pytest.TempPathFactory, alone: li
         assert time.monotonic() - start < 60
 
 
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
 @contextlib.contextmanager
-def two_hosts() -> Iterator[list[str]]:
-    """Two network namespaces with a link between them."""
+def two_namespaces() -> Iterator[list[str]]:
     names = [f"oneflow-{os.getpid()}-{side}" for side in "ab"]
-    links = [f"of{os.getpid() % 100_000}{side}" for side in "ab"]
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
     try:
         for name in names:
             ip("netns", "add", name)
-        ip("link", "add", links[0], "type", "veth", "peer", "name", links[1])
-        for place, (name, link) in enumerate(zip(names, links, strict=True)):
-            ip("link", "set", link, "netns", name)
-            ip("-n", name, "addr", "add", f"10.77.0.{place + 1}/24", "dev", link)
-            for device in (link, "lo"):
-                ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "link", "set", "lo", "up")
         yield names
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+@contextlib.contextmanager
+def two_hosts() -> Iterator[list[str]]:
+    """Two network namespaces with a link between them."""
+    links = [f"of{os.getpid() % 100_000}{side}" for side in "ab"]
+    with two_namespaces() as names:
+        ip("link", "add", links[0], "type", "veth", "peer", "name", links[1])
+        for place, (name, link) in enumerate(zip(names, links, strict=True)):
+            ip("link", "set", link, "netns", name)
+            ip("-n", name, "addr", "add", f"10.77.0.{place + 1}/24", "dev", link)
+            ip("-n", name, "link", "set", link, "up")
+        yield names
+
+
+@contextlib.contextmanager
+def two_far_hosts(*options: str) -> Iterator[tuple[list[str], subprocess.Popen[str]]]:
+    """Two network namespaces with a wire between them, and the process that carries, delays and loses its packets."""
+    with two_namespaces() as names:
+        command = [sys.executable, str(Path(__file__).parent / "wire.py"), *names, *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as wire:
+            try:
+                assert wire.stdout is not None and wire.stdout.readline() == "up\n"
+                yield names, wire
+            finally:
+                wire.terminate()
 
 
 needs_namespaces = pytest.mark.skipif(
@@ -198,6 +217,44 @@ def test_two_hosts_with_two_ranks_each(mode: str, link: list[str], alone: list[f
             sent = json.loads(run_in(names[0], "tc", "-s", "-j", "qdisc", "show", "dev", device))
             assert sent[0]["drops"] > 0, sent
 
+
+@needs_namespaces
+@pytest.mark.skipif(not os.path.exists("/dev/net/tun"), reason="no TUN devices")
+@pytest.mark.parametrize(
+    "wire",
+    [
+        ["--delay", "0.01"],
+        # Packets overtake each other.
+        ["--delay", "0.002", "--jitter", "0.01"],
+        ["--delay", "0.001", "--loss", "0.02"],
+    ],
+)
+def test_two_hosts_far_from_each_other(wire: list[str], tmp_path: Path, alone: list[float]) -> None:
+    script = tmp_path / "far.py"
+    script.write_text(FAR.format(train=TRAIN))
+    with two_far_hosts(*wire) as (names, process):
+        with on_two_hosts(names, 2, [str(script), "ddp"]) as jobs:
+            said = [job.communicate(timeout=200) for job in jobs]
+        assert all(job.returncode == 0 for job in jobs), said
+        is_that(read(said[0][0]), alone)
+        # A barrier of hosts needs a way there and back.
+        took = float(next(line for line in said[0][0].splitlines() if line.startswith("barrier")).split()[1])
+        assert took >= 2 * float(wire[1]), took
+        process.terminate()
+        carried, lost = map(int, process.communicate()[0].split())
+        assert carried > 1000 and (lost > 0 or "--loss" not in wire), (carried, lost)
+
+
+FAR = """
+import runpy, sys, time
+import oneflow.distributed as dist
+dist.barrier()
+start = time.perf_counter()
+dist.barrier()
+if dist.get_rank() == 0:
+    print("barrier", time.perf_counter() - start)
+runpy.run_path({train!r}, run_name="__main__")
+"""
 
 FOREVER = """
 import os, time
