@@ -371,6 +371,7 @@ def test_schedules_that_cannot_be() -> None:
     with torch.no_grad(), pytest.raises(RuntimeError, match="gradients are off"):
         pp.ScheduleGPipe(stage, 2, loss_fn=mse).step(torch.ones(2), target=torch.ones(2))
     assert get_schedule_class("1f1b") is pp.Schedule1F1B
+    assert get_schedule_class("PipelineScheduleMulti") is pp.schedules.PipelineScheduleMulti
 
 
 def test_errors_name_the_stage() -> None:

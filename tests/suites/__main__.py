@@ -178,11 +178,11 @@ def _oracle(kind: Any, source: Path, file: Path, limits: Limits, selection: list
 
 
 def _cache(kind: Any, source: Path, file: Path) -> Path:
-    """Named by what decides the outcomes: the file, the suite's helpers, PyTorch's version and Python's."""
+    """Named by what decides the outcomes: the file, the suite's helpers, what changes them, and the versions."""
     import importlib.metadata
 
     key = hashlib.sha256(file.read_bytes())
-    for helper in sorted(kind.helpers(source).rglob("*.py")):
+    for helper in [*sorted(kind.helpers(source).rglob("*.py")), HERE / "ranks.py"]:
         key.update(helper.read_bytes())
     key.update(f"{importlib.metadata.version('torch')} {sys.version_info[:2]}".encode())
     root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))

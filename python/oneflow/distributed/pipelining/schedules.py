@@ -563,6 +563,9 @@ def get_schedule_class(schedule_name: str) -> type[_PipelineSchedule]:
         >>> oneflow.distributed.pipelining.schedules.get_schedule_class("zbvzerobubble").__name__
         'ScheduleZBVZeroBubble'
     """
+    bases = {kind.__name__.lower(): kind for kind in (PipelineScheduleSingle, PipelineScheduleMulti)}
+    if (base := bases.get(schedule_name.lower())) is not None:
+        return base
     known = find(schedule_name)
     kinds: list[Any] = [*PipelineScheduleSingle.__subclasses__(), *PipelineScheduleMulti.__subclasses__()]
     return next(kind for kind in kinds if kind._name == known)
