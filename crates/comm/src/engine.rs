@@ -14,6 +14,7 @@ use oneflow_base::{Error, Result};
 use crate::collective;
 use crate::flight::{self, Members, Ticket};
 use crate::group::{Counters, Ledger, ProcessGroup};
+use crate::prompt;
 use crate::request::{Kind, Request, Stamp};
 use crate::transport::{Member, PointToPoint, Transport, Turn};
 use crate::waits;
@@ -194,7 +195,10 @@ impl<T: Transport> Group<T> {
         if queue.worker.is_none() {
             let shared = self.0.clone();
             let worker = std::thread::Builder::new().name(format!("comm {}", self.0.ledger.members.name));
-            let worker = worker.spawn(move || shared.work_off());
+            let worker = worker.spawn(move || {
+                prompt::run_promptly();
+                shared.work_off();
+            });
             queue.worker =
                 Some(worker.map_err(|e| Error::runtime(format!("cannot start a communication thread: {e}")))?);
         }

@@ -30,6 +30,7 @@ mod interrupt;
 mod launch;
 pub mod mpi;
 mod p2p;
+mod prompt;
 mod reduce;
 mod registry;
 pub mod rendezvous;
