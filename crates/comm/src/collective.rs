@@ -4,18 +4,20 @@
 //! always "everybody sends me the pieces I own, I fold them in rank order": as many bytes per rank as a ring, without the
 //! ring's dependence of the order on the position, and with one rounding for half types. Short messages go to all peers
 //! at once, long ones in rounds of one partner each, which is a ring's traffic pattern. Where all are on one host, long
-//! all-reduces go in pieces that stay in cache. Larger groups take the ways of
-//! `hypercube`, all-to-all apart, and so do long all-reduces of several hosts with equally many ranks.
+//! all-reduces go in pieces that stay in cache; between hosts the pieces of long reductions follow each other without a pause
+//! (`flow`). Larger groups take the ways of `hypercube`, all-to-all apart, and so do long all-reduces of several hosts with equally
+//! many ranks.
 
-use std::cell::Cell;
 use std::ops::Range;
 
 use oneflow_base::{DType, Result};
 
 use crate::copy::copy;
+use crate::flow::{self, longest};
 use crate::hypercube;
 use crate::reduce;
 use crate::request::{Kind, ReduceOp, Request, Span};
+use crate::scratch::Scratch;
 use crate::transport::{Transport, Turn};
 
 /// Up to this many ranks data go straight from each to each, and every pair is connected from the start; more talk to few
@@ -48,8 +50,11 @@ pub(crate) unsafe fn run<T: Transport>(turn: &Turn<'_, T>, request: &Request) ->
             }
             Request::ReduceScatter { output, input, counts, dtype, op } => {
                 let blocks = blocks(counts, *dtype);
+                copy(&input.bytes()[blocks[turn.rank()].clone()], output.bytes_mut());
+                if n <= DIRECT && flow::takes(turn, &blocks) {
+                    return flow::reduce(turn, *output, *input, &blocks, (*dtype, *op), false);
+                }
                 let (output, input) = (output.bytes_mut(), input.bytes());
-                copy(&input[blocks[turn.rank()].clone()], output);
                 reduce_scatter(turn, output, |range| &input[range], &blocks, *dtype, *op)
             }
             Request::AllToAll { output, recv_counts, input, send_counts, dtype } => {
@@ -143,10 +148,6 @@ fn partners<T: Transport>(turn: &Turn<'_, T>, round: usize) -> (usize, usize) {
     ((turn.rank() + round) % n, (turn.rank() + n - round) % n)
 }
 
-fn longest(blocks: &[Range<usize>]) -> usize {
-    blocks.iter().map(|b| b.len()).max().unwrap_or(0)
-}
-
 fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, op: ReduceOp) -> Result<()> {
     let n = turn.size();
     // Across hosts each host's data cross the network once.
@@ -170,6 +171,11 @@ fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, o
     }
     let blocks = blocks(&even(data.len() / dtype.size(), n), dtype);
     let mine = blocks[turn.rank()].clone();
+    if flow::takes(turn, &blocks) {
+        let data = Span::of_mut(data);
+        // SAFETY: a mutable slice that nothing else uses during the call.
+        return unsafe { flow::reduce(turn, data.part(mine), data, &blocks, (dtype, op), true) };
+    }
     let (before, rest) = data.split_at_mut(mine.start);
     let (own, after) = rest.split_at_mut(mine.len());
     let piece = |range: Range<usize>| match range.end <= mine.start {
@@ -178,28 +184,6 @@ fn all_reduce<T: Transport>(turn: &Turn<'_, T>, data: &mut [u8], dtype: DType, o
     };
     reduce_scatter(turn, own, piece, &blocks, dtype, op)?;
     all_gather(turn, data, &blocks)
-}
-
-/// Memory of a thread for what comes before it is reduced. The pages of fresh memory would cost more than a step that fits the cache.
-struct Scratch(Vec<u8>);
-
-thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-impl Scratch {
-    fn take(len: usize) -> Scratch {
-        let mut data = SCRATCH.take();
-        data.resize(len, 0);
-        Scratch(data)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A thread that ends has no place for it any more.
-        let _ = SCRATCH.try_with(|place| place.set(std::mem::take(&mut self.0)));
-    }
 }
 
 /// `own` holds this rank's contribution to its own block and receives the reduction; `piece` reads the contributions to

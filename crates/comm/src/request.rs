@@ -136,6 +136,15 @@ impl Span {
         Span { ptr: bytes.as_mut_ptr(), len: bytes.len() }
     }
 
+    /// These bytes of it.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    pub(crate) fn part(self, range: std::ops::Range<usize>) -> Span {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
+        Span { ptr: self.ptr.wrapping_add(range.start), len: range.len() }
+    }
+
     /// # Safety
     /// The promise of `ProcessGroup::issue` holds and nobody writes to the bytes while the slice lives.
     pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {

@@ -24,6 +24,20 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
         deadline: Instant,
     ) -> Result<(), String>;
 
+    /// Whether it has [`Transport::flow`].
+    fn flows(&self) -> bool {
+        false
+    }
+
+    /// Sends and receives messages, those of two ranks one after the other, each as soon as it may begin.
+    ///
+    /// # Safety
+    /// The spans are valid for the call and used by nobody else. A span that is received into may be one that is sent, if the
+    /// message is `behind` that one.
+    unsafe fn flow(&self, _: &Stamp, _: Flow<'_>, _: Instant) -> Result<(), String> {
+        Err(format!("{} has no flow of messages", Self::NAME))
+    }
+
     /// Whether all ranks of the group are on one host; the same on all ranks.
     fn is_one_host(&self) -> bool {
         false
@@ -58,6 +72,24 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
 
     /// The transport of a new group of `ranks` (ranks of this group), which this rank is a member of.
     fn form(&self, name: &str, ranks: &[usize], timeout: Duration) -> Result<Self>;
+}
+
+/// Messages of one operation, those of two ranks in the same order on both.
+pub(crate) struct Flow<'a> {
+    pub sends: &'a [Piece],
+    pub recvs: &'a [Piece],
+    /// The receive of this number is complete. Returns how many steps are done.
+    pub came: &'a mut dyn FnMut(usize) -> usize,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub peer: usize,
+    pub span: Span,
+    /// So many steps must be done before it begins.
+    pub after: usize,
+    /// So many messages must have left for its rank before it is received.
+    pub behind: usize,
 }
 
 pub(crate) struct PointToPoint {
@@ -119,7 +151,20 @@ impl<T: Transport> Turn<'_, T> {
     pub fn exchange(&self, sends: &[(usize, &[u8])], recvs: &mut [(usize, &mut [u8])]) -> Result<()> {
         let bytes = sends.iter().map(|(_, data)| data.len()).sum();
         self.counters.add_bytes(self.stamp.kind, bytes);
-        self.transport.exchange(self.stamp, sends, recvs, self.deadline).map_err(|cause| {
+        self.ended(self.transport.exchange(self.stamp, sends, recvs, self.deadline))
+    }
+
+    /// # Safety
+    /// As for [`Transport::flow`].
+    pub unsafe fn flow(&self, flow: Flow<'_>) -> Result<()> {
+        let bytes = flow.sends.iter().map(|piece| piece.span.len).sum();
+        self.counters.add_bytes(self.stamp.kind, bytes);
+        // SAFETY: the caller's promise.
+        self.ended(unsafe { self.transport.flow(self.stamp, flow, self.deadline) })
+    }
+
+    fn ended(&self, result: Result<(), String>) -> Result<()> {
+        result.map_err(|cause| {
             // A cause that another rank reported is already known to all.
             self.transport.fail(&format!("{}: {cause}", self.stamp));
             self.member.error(self.stamp, &cause)

@@ -13,14 +13,18 @@ use super::lane::{In, Lane, Out, Trouble};
 use super::monitor::Monitor;
 use super::shm::{DATA, FUTEX, ROOM};
 use super::spin::Spin;
+use super::streams::Streams;
 use crate::engine::comm_id;
 use crate::flight::Members;
 use crate::interrupt;
 use crate::request::{Kind, Stamp};
 use crate::sockets::timespec;
-use crate::transport::{PointToPoint, Transport};
+use crate::transport::{Flow, PointToPoint, Transport};
 use crate::waits::{self, Key};
 use crate::work::Drive;
+
+/// Puts messages in the place of those that are through, and returns whether it did.
+type Next<'n, 'a, 'b> = dyn FnMut(&mut Vec<Out<'a>>, &mut Vec<In<'a, 'b>>) -> Result<bool, String> + 'n;
 
 /// The connections of this rank with the others of one group.
 pub(crate) struct Mesh {
@@ -126,6 +130,19 @@ impl Mesh {
         self.reach_all(&[peer], deadline, &mut |_| {})
     }
 
+    /// The connections of an operation with all of these.
+    fn meet(
+        &self,
+        stamp: &Stamp,
+        peers: &[usize],
+        deadline: Instant,
+        blocked: &mut Option<Blocked>,
+    ) -> Result<(), String> {
+        self.reach_all(peers, deadline, &mut |missing| {
+            self.waits(stamp, missing.to_vec(), blocked.get_or_insert_with(Blocked::new));
+        })
+    }
+
     /// An operation waits for `missing`, and has for a while.
     fn waits(&self, stamp: &Stamp, missing: Vec<usize>, blocked: &mut Blocked) {
         let elapsed = blocked.since.elapsed();
@@ -157,71 +174,16 @@ impl Mesh {
         }
     }
 
-    fn why(&self, peer: usize, trouble: Trouble) -> String {
-        match trouble {
-            Trouble::Lost => self.monitor.why_lost(peer),
-            Trouble::Known(text) => text,
-        }
-    }
-
-    fn lane(&self, peer: usize) -> Result<&Lane, String> {
-        self.monitor.connections().lane(peer).ok_or_else(|| format!("no connection to rank {peer}"))
-    }
-}
-
-/// The lane that all of these are.
-fn only<'a>(mut lanes: impl Iterator<Item = &'a Lane>) -> Option<&'a Lane> {
-    let first = lanes.next()?;
-    lanes.all(|lane| std::ptr::eq(lane, first)).then_some(first)
-}
-
-/// What a long wait has done about it.
-struct Blocked {
-    since: Instant,
-    asked: u32,
-    said: bool,
-    key: Option<Key>,
-}
-
-impl Blocked {
-    fn new() -> Blocked {
-        Blocked { since: Instant::now(), asked: 0, said: false, key: None }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        self.key.into_iter().for_each(waits::unstuck);
-    }
-}
-
-impl Transport for Mesh {
-    const NAME: &'static str = "tcp";
-
-    fn exchange(
-        &self,
+    /// Moves messages until all are through, and with them those that `next` puts in the place of others: it returns whether there
+    /// is one that has not begun.
+    fn carry<'a, 'b>(
+        &'a self,
         stamp: &Stamp,
-        sends: &[(usize, &[u8])],
-        recvs: &mut [(usize, &mut [u8])],
+        (mut outs, mut ins): (Vec<Out<'a>>, Vec<In<'a, 'b>>),
         deadline: Instant,
+        mut blocked: Option<Blocked>,
+        next: &mut Next<'_, 'a, 'b>,
     ) -> Result<(), String> {
-        let mut blocked: Option<Blocked> = None;
-        if self.monitor.connections().is_on_demand() {
-            let peers: Vec<usize> = sends.iter().map(|(p, _)| *p).chain(recvs.iter().map(|(p, _)| *p)).collect();
-            self.reach_all(&peers, deadline, &mut |missing| {
-                self.waits(stamp, missing.to_vec(), blocked.get_or_insert_with(Blocked::new));
-            })?;
-        }
-        // Where bytes go one way to one rank, the ring shares the work between both; else each reads its own.
-        let may_be_read = sends.len() > 1 || !recvs.is_empty();
-        let mut outs = Vec::with_capacity(sends.len());
-        for &(peer, data) in sends {
-            outs.push(Out::new(peer, self.lane(peer)?, stamp, data, may_be_read));
-        }
-        let mut ins = Vec::with_capacity(recvs.len());
-        for (peer, data) in recvs {
-            ins.push(In::new(*peer, self.lane(*peer)?, data));
-        }
         let (mut moved, mut quiet_since, mut dozing) = (0, None, false);
         loop {
             for out in outs.iter_mut().filter(|out| !out.done()) {
@@ -229,6 +191,9 @@ impl Transport for Mesh {
             }
             for incoming in ins.iter_mut().filter(|incoming| !incoming.done()) {
                 incoming.progress(stamp, self.rank).map_err(|trouble| self.why(incoming.peer, trouble))?;
+            }
+            if next(&mut outs, &mut ins)? {
+                continue;
             }
             let waiting = || {
                 let sends = outs.iter().filter(|o| !o.done()).map(|o| (o.peer, o.lane, PollFlags::OUT));
@@ -312,6 +277,89 @@ impl Transport for Mesh {
             self.awake(&mut dozing, &mut quiet_since);
             waiting().for_each(|(_, lane, _)| lane.wake_up());
         }
+    }
+
+    fn why(&self, peer: usize, trouble: Trouble) -> String {
+        match trouble {
+            Trouble::Lost => self.monitor.why_lost(peer),
+            Trouble::Known(text) => text,
+        }
+    }
+
+    fn lane(&self, peer: usize) -> Result<&Lane, String> {
+        self.monitor.connections().lane(peer).ok_or_else(|| format!("no connection to rank {peer}"))
+    }
+}
+
+/// The lane that all of these are.
+fn only<'a>(mut lanes: impl Iterator<Item = &'a Lane>) -> Option<&'a Lane> {
+    let first = lanes.next()?;
+    lanes.all(|lane| std::ptr::eq(lane, first)).then_some(first)
+}
+
+/// What a long wait has done about it.
+struct Blocked {
+    since: Instant,
+    asked: u32,
+    said: bool,
+    key: Option<Key>,
+}
+
+impl Blocked {
+    fn new() -> Blocked {
+        Blocked { since: Instant::now(), asked: 0, said: false, key: None }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.key.into_iter().for_each(waits::unstuck);
+    }
+}
+
+impl Transport for Mesh {
+    const NAME: &'static str = "tcp";
+
+    fn exchange(
+        &self,
+        stamp: &Stamp,
+        sends: &[(usize, &[u8])],
+        recvs: &mut [(usize, &mut [u8])],
+        deadline: Instant,
+    ) -> Result<(), String> {
+        let mut blocked: Option<Blocked> = None;
+        if self.monitor.connections().is_on_demand() {
+            let peers: Vec<usize> = sends.iter().map(|(p, _)| *p).chain(recvs.iter().map(|(p, _)| *p)).collect();
+            self.meet(stamp, &peers, deadline, &mut blocked)?;
+        }
+        // Where bytes go one way to one rank, the ring shares the work between both; else each reads its own.
+        let may_be_read = sends.len() > 1 || !recvs.is_empty();
+        let mut outs = Vec::with_capacity(sends.len());
+        for &(peer, data) in sends {
+            outs.push(Out::new(peer, self.lane(peer)?, stamp, data, may_be_read));
+        }
+        let mut ins = Vec::with_capacity(recvs.len());
+        for (peer, data) in recvs {
+            ins.push(In::new(*peer, self.lane(*peer)?, data));
+        }
+        self.carry(stamp, (outs, ins), deadline, blocked, &mut |_, _| Ok(false))
+    }
+
+    fn flows(&self) -> bool {
+        true
+    }
+
+    unsafe fn flow(&self, stamp: &Stamp, flow: Flow<'_>, deadline: Instant) -> Result<(), String> {
+        let mut blocked: Option<Blocked> = None;
+        let mut peers: Vec<usize> = flow.sends.iter().chain(flow.recvs).map(|piece| piece.peer).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        self.meet(stamp, &peers, deadline, &mut blocked)?;
+        // SAFETY: the caller's promise.
+        let mut stream = unsafe { Streams::of(&peers, flow, stamp) };
+        self.carry(stamp, Default::default(), deadline, blocked, &mut |outs, ins| {
+            stream.advance(outs, ins, &|peer| self.lane(peer))
+        })
     }
 
     fn is_one_host(&self) -> bool {

@@ -19,6 +19,7 @@ mod monitor;
 mod pulse;
 mod shm;
 mod spin;
+mod streams;
 
 use std::sync::Arc;
 use std::time::Duration;
