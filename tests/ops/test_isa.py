@@ -15,7 +15,7 @@ def _available():
     if platform.machine() not in ("x86_64", "AMD64"):
         return ["baseline"]
     flags = pathlib.Path("/proc/cpuinfo").read_text().split("flags", 1)[-1].split("\n", 1)[0].split()
-    tiers = [("avx512", "avx512f"), ("avx2", "avx2")]
+    tiers = [("amx", "amx_bf16"), ("avx512bf16", "avx512_bf16"), ("avx512", "avx512f"), ("avx2", "avx2")]
     return [isa for isa, flag in tiers if flag in flags] + ["baseline"]
 
 

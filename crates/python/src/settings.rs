@@ -93,7 +93,7 @@ fn _cpu_isa() -> &'static str {
     match oneflow_core::kernels::isa() {
         Isa::Baseline => "DEFAULT",
         Isa::Avx2 => "AVX2",
-        Isa::Avx512 | Isa::Avx512Bf16 => "AVX512",
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => "AVX512",
     }
 }
 

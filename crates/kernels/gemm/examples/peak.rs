@@ -52,10 +52,17 @@ fn best(mut f: impl FnMut()) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-fn peak(isa: Isa, bf16: bool) -> f64 {
+/// Of one core: registers of floats, or tiles where products go through them.
+fn peak(isa: Isa, dtype: DType) -> f64 {
     let mut flops = 0.0;
-    let seconds = best(|| flops = measure::fma_peak(isa, bf16, 200_000));
-    flops / seconds
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Amx && matches!(dtype, DType::BF16 | DType::I8) {
+        let seconds = best(|| flops = measure::tile_peak(dtype == DType::I8, 100_000).unwrap_or(0.0));
+        return flops / seconds;
+    }
+    let pairs = dtype == DType::BF16 && isa >= Isa::Avx512Bf16;
+    let seconds = best(|| flops = measure::fma_peak(isa, pairs, 200_000));
+    flops / seconds * if dtype == DType::F64 { 0.5 } else { 1.0 }
 }
 
 fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), batch: usize) -> f64 {
@@ -63,10 +70,17 @@ fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), b
         DType::F32 => &1f32.to_ne_bytes(),
         DType::F64 => &1f64.to_ne_bytes(),
         DType::BF16 => &[0x80, 0x3f],
+        DType::I8 => &[3],
         _ => &[0x00, 0x3c],
     };
-    let matrix = |n: usize| one.repeat(n * batch);
-    let (a, b, mut c) = (matrix(m * k), matrix(k * n), matrix(m * n));
+    // Numbers whose bits differ: on some processors products of equal numbers take less power, and the clock is higher.
+    let matrix = |n: usize| {
+        let mut bytes = one.repeat(n * batch);
+        bytes.chunks_mut(one.len()).enumerate().for_each(|(i, x)| x[0] ^= (i * 37 % 128) as u8);
+        bytes
+    };
+    let dtype_c = if dtype == DType::I8 { DType::I32 } else { dtype };
+    let (a, b, mut c) = (matrix(m * k), matrix(k * n), vec![0u8; m * n * batch * dtype_c.size()]);
     let (rs, cs) = if nt { (1, k as isize) } else { (n as isize, 1) };
     let dims = [BatchDim {
         size: batch,
@@ -77,6 +91,7 @@ fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), b
     }];
     let args = GemmArgs {
         batch: &dims,
+        dtype_c,
         ..GemmArgs::new(
             dtype,
             (m, n, k),
@@ -100,21 +115,21 @@ fn main() {
         if wanted.as_ref().is_some_and(|w| !format!("{isa:?}").eq_ignore_ascii_case(w)) {
             continue;
         }
-        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
-            let pairs = dtype == DType::BF16 && isa == Isa::Avx512Bf16;
-            if isa == Isa::Avx512Bf16 && !pairs && wanted.is_none() {
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I8] {
+            // Elsewhere bytes are multiplied by other instructions than the peak's.
+            let special = dtype == DType::BF16 || dtype == DType::I8 && isa == Isa::Amx;
+            if !special && (dtype == DType::I8 || isa >= Isa::Avx512Bf16 && wanted.is_none()) {
                 continue;
             }
-            let scale = if dtype == DType::F64 { 0.5 } else { 1.0 };
-            let top = peak(isa, pairs) * scale;
+            let top = peak(isa, dtype);
             out(format!("{isa:?} {}: peak {:.1} GFLOP/s", dtype.name(), top / 1e9));
             let mut product_of_ratios = 1.0;
             for (i, shape) in SHAPES.into_iter().chain(OTHERS).enumerate() {
                 let (m, k, n, nt) = shape;
                 // The clock moves: the peak beside each shape is the one that counts.
-                let now = peak(isa, pairs) * scale;
+                let now = peak(isa, dtype);
                 let flops = product(isa, dtype, shape, 1);
-                let now = now.max(peak(isa, pairs) * scale);
+                let now = now.max(peak(isa, dtype));
                 let ratio = flops / now;
                 out(format!(
                     "  ({m:4},{k:4},{n:4}) {}  {:7.1} GFLOP/s  {ratio:.3} of peak",

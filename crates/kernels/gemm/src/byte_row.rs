@@ -55,7 +55,7 @@ fn of<T>(b: Mat) -> Operand<T> {
 /// The products of `x` and the first columns of `b`.
 unsafe fn dots<T: Byte>(isa: Isa, k: usize, x: *const T, b: Operand<T>, sums: &mut [i32]) {
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx512Bf16 && T::SIGNED {
+    if isa >= Isa::Avx512Bf16 && T::SIGNED {
         let b = Operand::<i8> { ptr: b.ptr.cast(), rs: b.rs, cs: b.cs };
         // SAFETY: the tier is there, and the elements are signed bytes; the rest is the caller's.
         return unsafe {

@@ -18,7 +18,9 @@ use crate::packed_b::Panels;
 use crate::parallel::Parallel;
 use crate::runs::Runs;
 use crate::scratch::{self, Slot};
-use crate::tasks::Tasks;
+use crate::tasks::{Even, Tasks};
+#[cfg(target_arch = "x86_64")]
+use crate::tiles;
 use oneflow_kernels_prim::rows::copy_run;
 use oneflow_kernels_prim::{Acc, Float, Isa, isa};
 use smallvec::SmallVec;
@@ -76,12 +78,24 @@ unsafe fn gemm_typed(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()
         match (args.dtype, args.dtype_c) {
             (DType::F32, DType::F32) => run::<F32, f32>(args, par, isa),
             (DType::F64, DType::F64) => run::<F64, f64>(args, par, isa),
-            (DType::BF16, DType::BF16) if isa == Isa::Avx512Bf16 => run::<Bf16Pairs, bf16>(args, par, isa),
-            (DType::BF16, DType::F32) if isa == Isa::Avx512Bf16 => run::<Bf16Pairs, f32>(args, par, isa),
+            #[cfg(target_arch = "x86_64")]
+            (DType::BF16, DType::BF16) if tiles::takes(args, isa) => tiles::floats::<bf16>(args, par),
+            #[cfg(target_arch = "x86_64")]
+            (DType::BF16, DType::F32) if tiles::takes(args, isa) => tiles::floats::<f32>(args, par),
+            (DType::BF16, DType::BF16) if isa >= Isa::Avx512Bf16 => run::<Bf16Pairs, bf16>(args, par, isa),
+            (DType::BF16, DType::F32) if isa >= Isa::Avx512Bf16 => run::<Bf16Pairs, f32>(args, par, isa),
             (DType::BF16, DType::BF16) => run::<Bf16Widened, bf16>(args, par, isa),
             (DType::BF16, DType::F32) => run::<Bf16Widened, f32>(args, par, isa),
             (DType::F16, DType::F16) => run::<F16Widened, f16>(args, par, isa),
             (DType::F16, DType::F32) => run::<F16Widened, f32>(args, par, isa),
+            #[cfg(target_arch = "x86_64")]
+            (DType::I8, DType::I32) if args.epilogue.is_none() && tiles::takes(args, isa) => {
+                tiles::bytes::<tiles::SignedBytes>(args, par)
+            }
+            #[cfg(target_arch = "x86_64")]
+            (DType::U8, DType::I32) if args.epilogue.is_none() && tiles::takes(args, isa) => {
+                tiles::bytes::<tiles::UnsignedBytes>(args, par)
+            }
             (DType::I8, DType::I32) if args.epilogue.is_none() => run_bytes::<i8>(args, par, isa),
             (DType::U8, DType::I32) if args.epilogue.is_none() => run_bytes::<u8>(args, par, isa),
             (a, c) if a != c || !args.epilogue.is_none() => return args.unsupported(),
@@ -263,29 +277,6 @@ struct Product<M: Mode, C: Float<Acc = Sum<M>>> {
     mode: PhantomData<M>,
 }
 
-/// Cuts `n` into as few parts of at most `max` as possible, all but equal.
-#[derive(Clone, Copy)]
-struct Even {
-    parts: usize,
-    small: usize,
-    /// The first `large` parts have one more.
-    large: usize,
-}
-
-impl Even {
-    fn new(n: usize, max: usize) -> Even {
-        let parts = n.div_ceil(max).max(1);
-        Even { parts, small: n / parts, large: n % parts }
-    }
-    fn get(&self, part: usize) -> Range<usize> {
-        let start = part * self.small + part.min(self.large);
-        start..start + self.small + usize::from(part < self.large)
-    }
-    fn largest(&self) -> usize {
-        self.small + usize::from(self.large > 0)
-    }
-}
-
 /// Columns of all panels: whole ones, and a last one of whole registers.
 fn padded(n: usize, nr: usize, lanes: usize) -> usize {
     n / nr * nr + (n % nr).next_multiple_of(lanes)
@@ -301,7 +292,9 @@ pub(crate) unsafe fn pack_whole(dtype: DType, shape: (usize, usize), b: Mat, isa
         Some(match dtype {
             DType::F32 => panels::<F32>(shape, b, isa),
             DType::F64 => panels::<F64>(shape, b, isa),
-            DType::BF16 if isa == Isa::Avx512Bf16 => panels::<Bf16Pairs>(shape, b, isa),
+            #[cfg(target_arch = "x86_64")]
+            DType::BF16 if isa == Isa::Amx => tiles::pack_whole(shape, b),
+            DType::BF16 if isa >= Isa::Avx512Bf16 => panels::<Bf16Pairs>(shape, b, isa),
             DType::BF16 => panels::<Bf16Widened>(shape, b, isa),
             DType::F16 => panels::<F16Widened>(shape, b, isa),
             _ => return None,

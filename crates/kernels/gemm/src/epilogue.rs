@@ -97,7 +97,7 @@ pub(crate) struct Sums<A> {
 pub(crate) unsafe fn finish<C: Float>(isa: Isa, sums: Sums<C::Acc>, post: &Post<C>) {
     let f = Finish { sums, post };
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx512Bf16
+    if isa >= Isa::Avx512Bf16
         && std::any::TypeId::of::<C>() == std::any::TypeId::of::<oneflow_base::bf16>()
         && let Some(bias) = f.plain(16)
     {

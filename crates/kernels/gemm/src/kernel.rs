@@ -375,7 +375,7 @@ use x86::*;
 pub fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F32,
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => &AVX512_F32,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => &AVX2_F32,
         _ => &PORTABLE_F32,
@@ -385,7 +385,7 @@ pub fn f32_kernels(isa: Isa) -> &'static Kernels<f32, f32> {
 pub fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_F64,
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => &AVX512_F64,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => &AVX2_F64,
         _ => &PORTABLE_F64,
@@ -396,7 +396,7 @@ pub fn f64_kernels(isa: Isa) -> &'static Kernels<f64, f64> {
 pub fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512Bf16 => Some(&AVX512_BF16),
+        Isa::Avx512Bf16 | Isa::Amx => Some(&AVX512_BF16),
         _ => None,
     }
 }
@@ -405,7 +405,7 @@ pub fn bf16_kernels(isa: Isa) -> Option<&'static Kernels<u32, f32>> {
 pub(crate) fn pair_kernels(isa: Isa) -> &'static Kernels<u32, i32> {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx512Bf16 => &AVX512_PAIRS,
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => &AVX512_PAIRS,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => &AVX2_PAIRS,
         _ => &PORTABLE_PAIRS,
@@ -416,7 +416,7 @@ pub(crate) fn pair_kernels(isa: Isa) -> &'static Kernels<u32, i32> {
 pub(crate) fn quad_kernels(isa: Isa) -> Option<&'static Kernels<u32, i32>> {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512Bf16 => Some(&AVX512_QUADS),
+        Isa::Avx512Bf16 | Isa::Amx => Some(&AVX512_QUADS),
         _ => None,
     }
 }

@@ -21,6 +21,8 @@ mod primitive;
 mod runs;
 mod scratch;
 mod tasks;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod transpose;
 
 pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
@@ -37,10 +39,14 @@ pub mod micro {
     pub use crate::kernel::{Ahead, Gather, KernelFn, Kernels, Onto, Tile, bf16_kernels, f32_kernels, f64_kernels};
     pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
+    #[cfg(target_arch = "x86_64")]
+    pub use crate::tiles::{Bf16 as TileBf16, Block as TileBlock, LINE, SIDE, TILE, Tiles};
 }
 
 /// Building blocks that the peak-measuring example times; not for other crates.
 #[doc(hidden)]
 pub mod measure {
     pub use crate::mul_add::fma_peak;
+    #[cfg(target_arch = "x86_64")]
+    pub use crate::tiles::tile_peak;
 }

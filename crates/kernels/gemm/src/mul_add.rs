@@ -365,8 +365,9 @@ unsafe fn chains<S: MulAdd, const CHAINS: usize>(n: usize, p: *const S::P, sink:
 /// operations done, for measuring the machine's peak (f32; bf16 pairs when `bf16`).
 #[doc(hidden)]
 pub fn fma_peak(isa: oneflow_kernels_prim::Isa, bf16: bool, n: usize) -> f64 {
+    use oneflow_kernels_prim::Isa;
     const CHAINS: usize = 12;
-    let isa = isa.min(oneflow_kernels_prim::Isa::best());
+    let isa = isa.min(Isa::best());
     let data = [0u32; 16];
     let mut sink = [0f32; 16];
     let (p, s) = (data.as_ptr(), sink.as_mut_ptr());
@@ -392,17 +393,17 @@ pub fn fma_peak(isa: oneflow_kernels_prim::Isa, bf16: bool, n: usize) -> f64 {
     let lanes = unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            oneflow_kernels_prim::Isa::Avx512Bf16 if bf16 => {
+            Isa::Avx512Bf16 | Isa::Amx if bf16 => {
                 run_bf16(n, p, s);
                 32
             }
             #[cfg(target_arch = "x86_64")]
-            oneflow_kernels_prim::Isa::Avx512 | oneflow_kernels_prim::Isa::Avx512Bf16 => {
+            Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => {
                 run_512(n, p, s);
                 16
             }
             #[cfg(target_arch = "x86_64")]
-            oneflow_kernels_prim::Isa::Avx2 => {
+            Isa::Avx2 => {
                 run_256(n, p, s);
                 8
             }

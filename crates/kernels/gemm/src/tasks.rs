@@ -5,6 +5,29 @@ use std::ops::Range;
 use crate::args::{BatchDim, GemmArgs};
 use crate::parallel::Parallel;
 
+/// Cuts `n` into as few parts of at most `max` as possible, all but equal.
+#[derive(Clone, Copy)]
+pub(crate) struct Even {
+    pub parts: usize,
+    small: usize,
+    /// The first `large` parts have one more.
+    large: usize,
+}
+
+impl Even {
+    pub fn new(n: usize, max: usize) -> Even {
+        let parts = n.div_ceil(max).max(1);
+        Even { parts, small: n / parts, large: n % parts }
+    }
+    pub fn get(&self, part: usize) -> Range<usize> {
+        let start = part * self.small + part.min(self.large);
+        start..start + self.small + usize::from(part < self.large)
+    }
+    pub fn largest(&self) -> usize {
+        self.small + usize::from(self.large > 0)
+    }
+}
+
 /// Element offsets of one batch item.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Offsets {
@@ -101,12 +124,29 @@ impl Tasks {
         par: &dyn Parallel,
         f: &(dyn Fn(Offsets, Range<usize>, Range<usize>) + Sync),
     ) {
+        self.run_with(batch, par, &|| (), &|(), offsets, rows, cols| f(offsets, rows, cols));
+    }
+
+    /// As `run`, with something that each task makes once for all its items.
+    pub fn run_with<G>(
+        &self,
+        batch: &[BatchDim],
+        par: &dyn Parallel,
+        enter: &(dyn Fn() -> G + Sync),
+        f: &(dyn Fn(&mut G, Offsets, Range<usize>, Range<usize>) + Sync),
+    ) {
         let tiles = self.grid.0 * self.grid.1;
         let task = |index: usize| {
             let (row, col) = (index % tiles / self.grid.1 * self.rows, index % self.grid.1 * self.cols);
             let first = index / tiles * self.items;
+            let mut own = enter();
             for item in first..(first + self.items).min(self.n_items) {
-                f(offsets(batch, item), row..(row + self.rows).min(self.m), col..(col + self.cols).min(self.n));
+                f(
+                    &mut own,
+                    offsets(batch, item),
+                    row..(row + self.rows).min(self.m),
+                    col..(col + self.cols).min(self.n),
+                );
             }
         };
         match self.n_items.div_ceil(self.items) * tiles {

@@ -52,7 +52,7 @@ pub(crate) unsafe fn u32_avx512(s: Strip<u32>, dst: *mut u32, dst_width: usize) 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn transpose16(r: [__m512; 16]) -> [__m512; 16] {
+pub(crate) fn transpose16(r: [__m512; 16]) -> [__m512; 16] {
     let z = _mm512_setzero_ps();
     let (mut t, mut u) = ([z; 16], [z; 16]);
     for i in 0..8 {

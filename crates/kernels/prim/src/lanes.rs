@@ -5,6 +5,7 @@
 //! call on the way that is not keeps the intrinsics from being inlined and costs a factor of fifty.
 //! Does not know shapes, strides or dtypes of storage.
 
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -216,12 +216,14 @@ pub fn same_for_any_threads(what: &str, f: impl Fn() -> Vec<Buf>) -> Vec<Vec<f64
     one
 }
 
-/// Runs this binary's tests again on every instruction set of the machine with narrower registers.
+/// Runs this binary's tests again on every instruction set of the machine with narrower registers, and on that without tiles.
 pub fn again_on_other_isas() {
     if std::env::var_os("ONEFLOW_CPU_ISA").is_some() {
         return;
     }
-    for isa in Isa::available().iter().filter(|isa| isa.lanes() < Isa::best().lanes()) {
+    let best = Isa::best();
+    let differs = |isa: &&Isa| isa.lanes() < best.lanes() || **isa == Isa::Avx512Bf16 && best > **isa;
+    for isa in Isa::available().iter().filter(differs) {
         let name = format!("{isa:?}").to_lowercase();
         let exe = std::env::current_exe().expect("a test has a path");
         let out = std::process::Command::new(exe).env("ONEFLOW_CPU_ISA", &name).output().expect("the test starts");

@@ -17,13 +17,15 @@ pub enum Isa {
     Avx512,
     /// AVX-512 with dot products of bf16 (`vdpbf16ps`) and bytes (`vpdpbusd`).
     Avx512Bf16,
+    /// Products of tiles of bf16 and bytes on top.
+    Amx,
 }
 
 impl Isa {
     /// Those this machine can run, slowest first.
     pub fn available() -> &'static [Isa] {
         let best = Isa::best();
-        &[Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16][..=best as usize]
+        &[Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx][..=best as usize]
     }
 
     /// The best of this machine.
@@ -45,8 +47,10 @@ fn detect() -> Isa {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("fma") && has!("f16c") {
             if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-                let narrow = has!("avx512bf16") && has!("avx512vnni");
-                return if narrow { Isa::Avx512Bf16 } else { Isa::Avx512 };
+                if !has!("avx512bf16") || !has!("avx512vnni") {
+                    return Isa::Avx512;
+                }
+                return if super::amx::available() { Isa::Amx } else { Isa::Avx512Bf16 };
             }
             return Isa::Avx2;
         }
@@ -54,7 +58,8 @@ fn detect() -> Isa {
     Isa::Baseline
 }
 
-/// The instruction set of this process: the best one, or what `ONEFLOW_CPU_ISA` (avx512, avx2, baseline) allows.
+/// The instruction set of this process: the best one, or what `ONEFLOW_CPU_ISA` (amx, avx512bf16, avx512, avx2, baseline)
+/// allows.
 #[inline]
 pub fn isa() -> Isa {
     static ISA: OnceLock<Isa> = OnceLock::new();
@@ -62,7 +67,9 @@ pub fn isa() -> Isa {
         let wanted = match std::env::var("ONEFLOW_CPU_ISA").as_deref() {
             Ok("baseline") => Isa::Baseline,
             Ok("avx2") => Isa::Avx2,
-            _ => Isa::Avx512Bf16,
+            Ok("avx512") => Isa::Avx512,
+            Ok("avx512bf16") => Isa::Avx512Bf16,
+            _ => Isa::Amx,
         };
         wanted.min(Isa::best())
     })
@@ -118,7 +125,7 @@ pub fn dispatch<K: WithSimd>(isa: Isa, k: K) -> K::Output {
         }
         match isa {
             // SAFETY: the caller's ISA is one of `Isa::available`.
-            Isa::Avx512 | Isa::Avx512Bf16 => return unsafe { avx512(k) },
+            Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => return unsafe { avx512(k) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { avx2(k) },
             Isa::Baseline => {}
