@@ -6,6 +6,7 @@ use crate::geometry::{Image, Three};
 use crate::implicit_gemm::{Operands, pairs};
 use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE, TILE};
+use crate::tiles::{self, Gathered};
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Bf16Pairs, F32, Kernels, Mode, Panel, Slot, Strip, with_scratch};
 use oneflow_kernels_gemm::{Parallel, Pool};
@@ -22,15 +23,35 @@ impl Operands<bf16> for Pairs {
     fn kernels(isa: Isa) -> &'static Kernels<u32, f32> {
         Bf16Pairs::kernels(isa)
     }
+    fn along_k(n: usize) -> usize {
+        tiles::padded_pairs(n)
+    }
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn gathered(all: &Gathered<'_, u32, f32>) -> bool {
+        // SAFETY: the contract is the same; the machine has the tiles, or nobody would ask.
+        unsafe { all.multiply() };
+        true
+    }
+    fn may_gather(weights: &[u32]) -> bool {
+        /// The bits of an exponent.
+        const EXPONENT: u32 = 0x7f80;
+        let finite = |w: &u32| w & EXPONENT != EXPONENT && w >> 16 & EXPONENT != EXPONENT;
+        tiles::used() && weights.chunks(4096).all(|some| some.iter().fold(true, |all, w| all & finite(w)))
+    }
     unsafe fn weights(weight: &Weight<'_>, isa: Isa, dst: Shared<u32>) {
         let Some(ker) = pairs::<bf16>() else { return };
-        let rows = weight.taps.len() * weight.channels.div_ceil(2);
+        let n_pairs = weight.taps.len() * weight.channels.div_ceil(2);
+        let rows = Self::along_k(n_pairs);
         let panel = |i: usize| {
             let n = ker.nr.min(weight.n - i * ker.nr);
             let ptr = weight.ptr.cast::<bf16>().wrapping_offset((i * ker.nr) as isize * weight.n_stride).cast();
             let panel = Weight { ptr, n, ..*weight };
+            let (width, dst) = (n.next_multiple_of(ker.lanes), dst.at((i * ker.nr * rows) as isize));
             // SAFETY: the caller's weight; panels have their own parts.
-            unsafe { pack(&panel, isa, n.next_multiple_of(ker.lanes), dst.at((i * ker.nr * rows) as isize)) }
+            unsafe {
+                pack(&panel, isa, width, dst);
+                dst.add(n_pairs * width).write_bytes(0, (rows - n_pairs) * width);
+            }
         };
         let panels = weight.n.div_ceil(ker.nr);
         match weight.k() * weight.n < 1 << 15 {

@@ -11,6 +11,7 @@ use crate::geometry::{Block, Blocks, Image, Three};
 use crate::output::{Store, tile_len};
 use crate::packed_weights::Weight;
 use crate::region::{Region, SPARE};
+use crate::tiles::Gathered;
 use crate::winograd::part;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
@@ -35,6 +36,21 @@ pub trait Operands<T: GemmFloat> {
     /// Channels of one packed element.
     const TOGETHER: usize;
     fn kernels(isa: Isa) -> &'static Kernels<Self::P, T::Acc>;
+    /// Packed elements of a panel along k, of so many that are not zeros at its end.
+    fn along_k(n: usize) -> usize {
+        n
+    }
+    /// Sets the sums another way than the kernels, if there is one here.
+    ///
+    /// # Safety
+    /// As `tiles::Gathered::multiply`.
+    unsafe fn gathered(_: &Gathered<'_, Self::P, T::Acc>) -> bool {
+        false
+    }
+    /// Whether it gives the same: zeros around the image are multiplied by the packed weights, so all must be finite.
+    fn may_gather(_: &[Self::P]) -> bool {
+        false
+    }
     /// As `Weight::pack`, with every tap's channels rounded up to packed elements.
     ///
     /// # Safety
@@ -142,17 +158,18 @@ impl Direct<'_> {
         let first = &self.phases[0];
         let (n, channels) = (first.weight.n, first.weight.channels);
         let columns = n.next_multiple_of(ker.lanes);
-        let per_tap = channels.div_ceil(O::TOGETHER) * columns;
+        // Packed elements of a phase's weights.
+        let len_of = |c: &Correlation<'_>| O::along_k(c.weight.taps.len() * channels.div_ceil(O::TOGETHER)) * columns;
         let firsts: Vec<usize> = self
             .phases
             .iter()
             .scan(0, |at, p| {
                 let first = *at;
-                *at += p.weight.taps.len() * per_tap;
+                *at += len_of(p);
                 Some(first)
             })
             .collect();
-        let len = self.phases.iter().map(|p| p.weight.taps.len() * per_tap).sum::<usize>();
+        let len = self.phases.iter().map(len_of).sum::<usize>();
         // The grid of every phase's positions, the last ones of which may lie beyond the image.
         let grid: [usize; 4] = std::array::from_fn(|d| match d {
             0 => self.dst.sizes[0],
@@ -176,6 +193,9 @@ impl Direct<'_> {
                 true => Pool.run(n_weights, &weights),
                 false => (0..n_weights).for_each(weights),
             }
+            // SAFETY: the weights have been packed, one after the other.
+            let all = unsafe { std::slice::from_raw_parts(packed.at(0).cast_const(), first.groups * len) };
+            let gathers = O::may_gather(all);
             // Few blocks leave threads idle: share out the channels too.
             let n_blocks = blocks.len() * first.groups;
             let panels = n.div_ceil(ker.nr);
@@ -188,7 +208,7 @@ impl Direct<'_> {
                 let (g, block) = (block / blocks.len(), blocks.get(block % blocks.len()));
                 let cols = split * per_split..((split + 1) * per_split).min(n);
                 let packed = packed.at((g * len) as isize).cast_const();
-                let work = Work::<T, O> { of: self, isa, ker, least, reach, packed, firsts: &firsts, g };
+                let work = Work::<T, O> { of: self, isa, ker, least, reach, packed, firsts: &firsts, g, gathers };
                 // SAFETY: the caller's contract; tasks have their own positions and channels.
                 unsafe { work.run(block, cols) };
             };
@@ -211,6 +231,8 @@ struct Work<'a, T: GemmFloat, O: Operands<T>> {
     /// Where each phase's weights begin.
     firsts: &'a [usize],
     g: usize,
+    /// `Operands::gathered` is asked.
+    gathers: bool,
 }
 
 impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
@@ -221,7 +243,8 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
             Region::new([block.len[0], extent(0), extent(1), extent(2)], c.weight.channels, ker.lanes, O::TOGETHER);
         let whole = self.positions(&block);
         // As many channels at a time as have their sums near.
-        let near = (NEAR_SUMS / whole.n_positions().max(1) / ker.nr).max(1) * ker.nr;
+        let near_sums = if self.gathers { BLOCK_SUMS } else { NEAR_SUMS };
+        let near = (near_sums / whole.n_positions().max(1) / ker.nr).max(1) * ker.nr;
         let ld = cols.len().min(near).next_multiple_of(ker.lanes);
         let in_place = self.in_place(&cols);
         let rooms = [(region.n_elements() + ker.nr) / O::TOGETHER + 16, tile_len(ker.nr)];
@@ -348,13 +371,22 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
         let (ker, weight) = (self.ker, &self.of.phases[phase].weight);
         let line = self.side_by_side(phase, region);
         let per_run = line * weight.channels.div_ceil(O::TOGETHER);
-        let (n_runs, k) = (weight.taps.len() / line, weight.taps.len() / line * per_run);
+        let (n_runs, k) = (weight.taps.len() / line, O::along_k(weight.taps.len() / line * per_run));
         let packed = self.packed.wrapping_add(self.firsts[phase]);
         let at = |run: usize| {
             let shift = std::array::from_fn(|d| weight.taps[run * line].shift[d] - self.least[d]);
             region.offset(0, shift) / O::TOGETHER as isize
         };
         let starts: Vec<isize> = (0..n_runs).map(at).collect();
+        if self.gathers && k > 0 {
+            let rows: Vec<_> = classes.iter().flat_map(|c| &c.rows).copied().collect();
+            let (rows, cols, n) = (&rows[..], cols.clone(), weight.n);
+            let all = Gathered { src, rows, runs: &starts, run: per_run, weight: packed, n, cols, sums };
+            // SAFETY: rows, panels and sums are whole in their buffers.
+            if unsafe { O::gathered(&all) } {
+                return;
+            }
+        }
         let mut begun = vec![false; classes.len()];
         let per_pass = (KC / per_run.max(1)).max(1);
         for first in (0..n_runs).step_by(per_pass) {

@@ -26,6 +26,7 @@ mod pool;
 mod pool_backward;
 mod region;
 mod sliding_window;
+mod tiles;
 mod weight_grad;
 mod winograd;
 

@@ -12,6 +12,7 @@ use crate::implicit_gemm::{PairRows, pairs};
 use crate::output::tile_len;
 use crate::pool::by_channel;
 use crate::region::{Region, SPARE, TILE};
+use crate::tiles;
 use crate::winograd::WinogradGrad;
 use oneflow_base::DType;
 use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Strip, Tile, with_scratch};
@@ -31,6 +32,8 @@ pub struct WeightGrad {
 
 /// Positions of a block: k of one product.
 const BLOCK_ROWS: usize = 512;
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
 /// Sums a task keeps: they stay in the second cache.
 const TASK_SUMS: usize = 1 << 18;
 
@@ -219,10 +222,14 @@ impl<T: GemmFloat> Work<'_, T> {
         let n_cols = self.taps.len() * ins.len();
         let ld = n_cols.next_multiple_of(ker.lanes);
         let rows = self.blocks.largest();
-        let region = self.region(self.blocks.chunk(), ins.len()).n_elements() + ker.nr;
-        let tile = tile_len(ker.nr);
-        let (a_len, b_len, sums_len) = (rows * outs.len() + ker.nr, rows * ker.nr + ker.nr, outs.len() * ld + ker.nr);
-        let pairs_len = if self.pairs.is_some() { a_len + b_len } else { 0 };
+        // Every part begins on a line of the caches.
+        let lines = |n: usize| (n + ker.nr).next_multiple_of(LINE / size);
+        let region = lines(self.region(self.blocks.chunk(), ins.len()).n_elements());
+        let tile = lines(tile_len(ker.nr));
+        let (a_len, b_len, sums_len) = (lines(rows * outs.len()), lines(rows * ker.nr), lines(outs.len() * ld));
+        // Rows of a product on tiles end with whole steps.
+        let row = tiles::row_pairs(rows.div_ceil(2));
+        let pairs_len = if self.pairs.is_some() { lines(outs.len() * row) + lines(row * ker.nr) } else { 0 };
         let n = region + tile + a_len + b_len + sums_len + pairs_len;
         let bytes = (n * size).next_multiple_of(64) + rows * size_of::<isize>();
         with_scratch(Slot::A, bytes + SPARE, |scratch| {
@@ -233,7 +240,8 @@ impl<T: GemmFloat> Work<'_, T> {
                 let a = tile_at.add(tile);
                 let b = a.add(a_len);
                 let sums = b.add(b_len);
-                let paired: [*mut u32; 2] = [sums.add(sums_len).cast(), sums.add(sums_len + a_len).cast()];
+                let paired: *mut u32 = sums.add(sums_len).cast();
+                let paired = [paired, paired.add(lines(outs.len() * row))];
                 let offsets: *mut isize = scratch.add((n * size).next_multiple_of(64)).cast();
                 if self.blocks.len() == 0 {
                     std::ptr::write_bytes(sums, 0, outs.len() * ld);
@@ -251,6 +259,14 @@ impl<T: GemmFloat> Work<'_, T> {
                         *offsets.add(i) = region.offset(n, pos);
                     });
                     let offsets = std::slice::from_raw_parts(offsets, block.n_positions());
+                    #[cfg(target_arch = "x86_64")]
+                    if tiles::used() && self.pairs.is_some() {
+                        let first = g * (self.c.weight.sizes[0] / w.groups) + outs.start;
+                        self.grad_rows(&block, first..first + outs.len(), paired[0]);
+                        let from = (region_at.cast_const().cast(), offsets);
+                        self.multiply_tiles(&region, from, outs.len(), paired, ((sums.cast(), ld), n_cols), i > 0);
+                        continue;
+                    }
                     self.pack_grad(&block, g * (self.c.weight.sizes[0] / w.groups) + outs.start, outs.len(), a);
                     if self.pairs.is_some() {
                         let (from, k) = (a.cast_const().cast::<f32>(), offsets.len());
@@ -268,6 +284,61 @@ impl<T: GemmFloat> Work<'_, T> {
                 store::<T>(&self.c.weight, (outs, ins), (sums, ld, taps), tile_at);
             }
         });
+    }
+
+    /// Rows of output channels as tiles are loaded: pairs of positions, and zeros up to a whole step.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn grad_rows(&self, block: &Block, outs: Range<usize>, to: *mut u32) {
+        let (grad, n, k) = (&self.c.grad, outs.len(), block.n_positions());
+        let (row, to) = (2 * tiles::row_pairs(k.div_ceil(2)), to.cast::<T>());
+        for i in 0..n {
+            // SAFETY: the row has its place.
+            unsafe { to.add(i * row + k).write_bytes(0, row - k) };
+        }
+        block.runs(grad, |p, at, len| {
+            let src = grad.at::<T>(at[0], outs.start, [at[1], at[2], at[3]]).cast_const();
+            let (ws, ks) = (grad.strides[1], grad.strides[4]);
+            // SAFETY: the positions lie in the gradient and in the rows.
+            unsafe {
+                if ks == 1 || len == 1 {
+                    for i in 0..n {
+                        std::ptr::copy_nonoverlapping(src.offset(i as isize * ws), to.add(i * row + p), len);
+                    }
+                    return;
+                }
+                for first in (0..n).step_by(TILE) {
+                    for q in 0..len {
+                        let from = src.offset(q as isize * ks);
+                        for i in first..(first + TILE).min(n) {
+                            *to.add(i * row + p + q) = *from.offset(i as isize * ws);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// As `multiply`, of rows that `grad_rows` made.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn multiply_tiles(
+        &self,
+        region: &Region,
+        (src, offsets): (*const u32, &[isize]),
+        n_rows: usize,
+        [a, b]: [*mut u32; 2],
+        (sums, n_cols): ((*mut f32, usize), usize),
+        add: bool,
+    ) {
+        let pairs = offsets.len().div_ceil(2);
+        let panel = |col: usize, width: usize, b: *mut u32| {
+            let segs = self.segments(region, col..col + width);
+            let dst_rs = width.next_multiple_of(self.ker.lanes);
+            dispatch(prim::isa(), PairedRows { src, offsets, segs: &segs, dst: b, dst_rs });
+            // SAFETY: the panel has a row for every pair up to a whole step; what was spilled behind the last is zero again.
+            unsafe { b.add(pairs * dst_rs).write_bytes(0, (tiles::padded_pairs(pairs) - pairs) * dst_rs) };
+        };
+        // SAFETY: the rows, the panel and the sums are whole in their buffers.
+        unsafe { tiles::Rows { ptr: a, rows: n_rows, pairs }.multiply(n_cols, b, sums, add, panel) }
     }
 
     /// Panels of output channels, k = positions.

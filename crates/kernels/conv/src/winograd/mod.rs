@@ -15,6 +15,7 @@ pub use correlate::Winograd;
 pub use weight_grad::WinogradGrad;
 
 use crate::implicit_gemm::pairs;
+use crate::tiles;
 use oneflow_kernels_gemm::micro::GemmFloat;
 use std::ops::Range;
 
@@ -28,9 +29,13 @@ fn outputs(taps: usize) -> Option<usize> {
 }
 
 /// The share of the sum's multiply-adds up to which Winograd's gain. The sum may go in pairs, where it is `in_pairs`; his
-/// products cannot, since values at the points need more digits.
+/// products cannot, since values at the points need more digits: beside tiles, which multiply pairs, they never gain.
 fn worth<T: GemmFloat>(in_pairs: f64) -> f64 {
-    if pairs::<T>().is_some() { in_pairs } else { 0.9 }
+    match pairs::<T>() {
+        Some(_) if tiles::used() => 0.0,
+        Some(_) => in_pairs,
+        None => 0.9,
+    }
 }
 
 /// Part `i` of `0..n` cut into all but equal parts of at most `most`.
