@@ -54,6 +54,9 @@ fn offsets(batch: &[BatchDim], mut item: usize) -> Offsets {
     o
 }
 
+/// What is done for rows and columns of one item, with what its task has made.
+pub(crate) type ItemFn<'a, G> = dyn Fn(&mut G, Offsets, Range<usize>, Range<usize>) + Sync + 'a;
+
 /// How C is cut: a grid of tiles for every batch item, or runs of batch items.
 pub(crate) struct Tasks {
     n_items: usize,
@@ -133,7 +136,7 @@ impl Tasks {
         batch: &[BatchDim],
         par: &dyn Parallel,
         enter: &(dyn Fn() -> G + Sync),
-        f: &(dyn Fn(&mut G, Offsets, Range<usize>, Range<usize>) + Sync),
+        f: &ItemFn<'_, G>,
     ) {
         let tiles = self.grid.0 * self.grid.1;
         let task = |index: usize| {

@@ -1,7 +1,9 @@
-//! The micro-kernels on AMX tiles: a block of up to 32 x 32 sums in four tiles, from two tiles of A and two of B a step.
+//! The micro-kernels on AMX tiles: a block of up to 32 x 32 sums in four tiles, from two tiles of A and two of B a
+//! step.
 //!
-//! A tile has up to 16 rows of 64 bytes. One of A has a row a row of the operand and 16 words along k, one of B a row a word
-//! of k and 16 columns; a word is a pair of bfloat16 or a quad of bytes. Denormals count as zeros, sums round to nearest.
+//! A tile has up to 16 rows of 64 bytes. One of A has a row a row of the operand and 16 words along k, one of B a row a
+//! word of k and 16 columns; a word is a pair of bfloat16 or a quad of bytes. Denormals count as zeros, sums round to
+//! nearest.
 
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -48,8 +50,8 @@ pub struct SignedBytes;
 /// Quads of unsigned bytes, summed in 32 bits.
 pub struct UnsignedBytes;
 
-/// The tiles of this thread, configured for blocks of one height at a time, and given back at the end: a thread that has
-/// none in use is switched faster.
+/// The tiles of this thread, configured for blocks of one height at a time, and given back at the end: a thread that
+/// has none in use is switched faster.
 pub struct Tiles {
     /// Rows they are configured for; 0 for not at all.
     rows: usize,
@@ -222,8 +224,8 @@ words!(Bf16, 2, "tdpbf16ps");
 words!(SignedBytes, 4, "tdpbssd");
 words!(UnsignedBytes, 4, "tdpbuud");
 
-/// Multiplies eight tiles full of ones `n` times and returns the operations done, for measuring the machine's peak: with
-/// zeros it runs faster than any product of numbers. `None` without the tiles.
+/// Multiplies eight tiles full of ones `n` times and returns the operations done, for measuring the machine's peak:
+/// with zeros it runs faster than any product of numbers. `None` without the tiles.
 #[doc(hidden)]
 pub fn tile_peak(bytes: bool, n: usize) -> Option<f64> {
     if oneflow_kernels_prim::Isa::best() < oneflow_kernels_prim::Isa::Amx {

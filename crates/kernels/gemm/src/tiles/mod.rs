@@ -1,7 +1,7 @@
 //! Products on the tiles of AMX: bfloat16 summed in float32, bytes summed in 32 bits.
 //!
-//! Loops of their own, not those of the register kernels: A is read in rows, mostly where it lies, and sums leave the tiles
-//! before anything is done with them. Blocks follow from the shape alone; threads only share out tiles of C.
+//! Loops of their own, not those of the register kernels: A is read in rows, mostly where it lies, and sums leave the
+//! tiles before anything is done with them. Blocks follow from the shape alone; threads only share out tiles of C.
 
 mod kernel;
 mod pack;
@@ -115,7 +115,8 @@ impl Sink for Integers {
     }
 }
 
-/// Whether a product is computed here: every one with packed operands, others where tiles are worth their configuration.
+/// Whether a product is computed here: every one with packed operands, others where tiles are worth their
+/// configuration.
 pub(crate) fn takes(args: &GemmArgs, isa: Isa) -> bool {
     let row = args.m == 1 && (args.b.cs == 1 || args.b.rs == 1);
     isa == Isa::Amx && args.k > 0 && (args.packed.is_some() || !row)
@@ -319,8 +320,8 @@ impl<S: Sink> Product<'_, S> {
         });
     }
 
-    /// Whether tiles are loaded from A where it lies: few columns, and rows that end with a step. Read more often, rows apart
-    /// are slower than a copy.
+    /// Whether tiles are loaded from A where it lies: few columns, and rows that end with a step. Read more often, rows
+    /// apart are slower than a copy.
     fn reads_a<W: Words>(&self, cols: usize) -> bool {
         self.a.cs == 1 && self.k.is_multiple_of(TILE * W::TOGETHER) && cols <= FEW_COLUMNS
     }

@@ -1,5 +1,5 @@
-//! Operands in the order that tiles are loaded: words of A along its rows, words of B side by side along its columns. Both
-//! end in whole steps of 64 bytes along k, filled up with zeros.
+//! Operands in the order that tiles are loaded: words of A along its rows, words of B side by side along its columns.
+//! Both end in whole steps of 64 bytes along k, filled up with zeros.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -19,7 +19,8 @@ pub struct Part<W> {
     words: PhantomData<W>,
 }
 
-/// Words of B that are packed before the next panel's: few enough that lines a power of two apart stay in the first cache.
+/// Words of B that are packed before the next panel's: few enough that lines a power of two apart stay in the first
+/// cache.
 const WORDS: usize = 4;
 /// How many words ahead memory is asked for.
 const AHEAD: isize = 8;
