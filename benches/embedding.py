@@ -167,6 +167,10 @@ CARDINALITIES = {
 }
 
 
+# Where rows lie on disk.
+PAGES = {"auto": None, "pages": True, "log": False}
+
+
 def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[str, float]:
     """Train a DLRM of 26 tables; returns samples a second, the share of time that waits for the disk, and bytes."""
     import oneflow
@@ -177,7 +181,7 @@ def click_steps(args: argparse.Namespace, budget_mb: float, way: str) -> dict[st
     cardinalities = [min(rows, args.rows or rows) for rows in CARDINALITIES[args.data]]
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         options = one_embedding.make_cached_ssd_store_options(
-            budget_mb, folder, size_factor=2, direct_io=way != "memory"
+            budget_mb, folder, size_factor=2, direct_io=way != "memory", pages=PAGES[args.rows_in]
         )
         table = one_embedding.make_table(one_embedding.make_normal_initializer(0.0, 0.05))
         tables = one_embedding.MultiTableEmbedding(
@@ -250,6 +254,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--rows-in", choices=PAGES, default="auto", help="where rows lie on disk; auto goes by their size"
+    )
     parser.add_argument("--folder", help="where the rows lie; a temporary folder if left out")
     args = parser.parse_args()
     import oneflow

@@ -367,6 +367,7 @@ class _EmbeddingStore:
         memory_budget: _int,
         admissions: list[tuple[_int, _int, _float, _int]],
         direct_block: _int | None = None,
+        pages: _bool | None = None,
     ) -> None: ...
     @staticmethod
     def existing(path: str, memory_budget: _int) -> _EmbeddingStore: ...

@@ -6,12 +6,12 @@ from oneflow import one_embedding as oe
 DIM = 8
 
 
-def options(path, budget_mb=64, size_factor=1):
-    return oe.make_cached_ssd_store_options(budget_mb, str(path), size_factor=size_factor)
+def options(path, budget_mb=64, size_factor=1, pages=None):
+    return oe.make_cached_ssd_store_options(budget_mb, str(path), size_factor=size_factor, pages=pages)
 
 
-def make(path, dim=DIM, tables=None, size_factor=1, budget_mb=64, **kwargs):
-    store = options(path, budget_mb, size_factor)
+def make(path, dim=DIM, tables=None, size_factor=1, budget_mb=64, pages=None, **kwargs):
+    store = options(path, budget_mb, size_factor, pages)
     return oe.MultiTableEmbedding("test", dim, oneflow.float32, oneflow.int64, tables, store, **kwargs)
 
 

@@ -9,8 +9,18 @@ from oneflow import one_embedding as oe
 
 N = 400
 TABLES = [oe.make_table(oe.make_uniform_initializer(-0.5, 0.5)), oe.make_table(oe.make_normal_initializer(0, 0.1))]
-# Of some 800 rows of 8 weights and 16 numbers of state; a store keeps at least 64.
-BUDGETS = {"1 %": 1e-6, "a fifth": 0.02, "all": 64}
+# MiB by the share of 6400 rows of 8 weights and 16 numbers of state that they keep in memory, where rows lie in pages
+# and where the log has the place of each. A store keeps at least 64 rows.
+BUDGETS = {
+    ("1 %", "pages"): 1e-6,
+    ("10 %", "pages"): 0.121,
+    ("1 %", "log"): 1e-6,
+    ("10 %", "log"): 0.164,
+    ("all", "pages"): 64,
+    ("all", "log"): 64,
+}
+SHARES = {"1 %": (0.01, 0.011), "10 %": (0.06, 0.14), "all": (0.99, 1.0)}
+EVERY = 3200
 
 
 def batches(n=10, size=48, seed=3):
@@ -79,15 +89,22 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_graphs_and_prefetches_give_the_bits_of_eager_steps(tmp_path, rule, budget):
+@pytest.mark.parametrize(("share", "tier"), BUDGETS)
+def test_graphs_and_prefetches_give_the_bits_of_eager_steps(tmp_path, rule, share, tier):
     def run(name, train):
-        model, optimizer = made(tmp_path / name, BUDGETS[budget], RULES[rule])
+        budget, pages = BUDGETS[share, tier], tier == "pages"
+        model, optimizer = made(tmp_path / name, budget, RULES[rule], pages=pages)
+        # Every row is trained first: more than a small cache holds.
+        everything = oneflow.arange(EVERY)[:, None].expand(-1, 2).contiguous()
+        train_eagerly(model, optimizer, [(everything, oneflow.zeros(EVERY))])
+        stats = model.embedding.statistics()
+        least, most = SHARES[share]
+        assert least <= stats["rows_in_memory"] / stats["rows"] <= most, stats
         losses = train(model, optimizer, batches())
         return losses, every_row(model.embedding), model.head.weight.detach().numpy(), model.embedding.statistics()
 
     plain = run("eager", train_eagerly)
-    assert plain[3]["evictions"] > 0 or budget == "all"
+    assert plain[3]["evictions"] > 0 or share == "all"
     ways = {
         "prefetched": lambda m, o, d: train_eagerly(m, o, d, prefetches=True),
         "graph": train_in_graph,
@@ -97,7 +114,7 @@ def test_graphs_and_prefetches_give_the_bits_of_eager_steps(tmp_path, rule, budg
         losses, rows, head, stats = run(name, way)
         assert losses == plain[0], name
         assert (rows == plain[1]).all() and (head == plain[2]).all(), name
-        if name in ("prefetched", "overlapped") and budget == "1 %":
+        if name in ("prefetched", "overlapped") and share == "1 %":
             assert stats["prefetched"] > 0, name
 
 

@@ -1,7 +1,7 @@
 //! Where a batch of reads lies on disk: pieces of files that are read whole, and where each record stands in them.
 //!
-//! Without alignment a piece is a record. With it a piece is the aligned blocks around one record or around several that
-//! lie close to each other, as direct reads want them.
+//! Without alignment a piece is a read, or several of the same bytes. With it a piece is the aligned blocks around one read or
+//! around several that lie close to each other, as direct reads want them.
 
 use oneflow_base::{Error, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -9,10 +9,11 @@ use std::fs::File;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A record to read: its file and offset.
+/// Bytes to read: those of a record, or of a page.
 pub struct Read {
     pub file: Arc<File>,
     pub offset: u64,
+    pub length: usize,
 }
 
 /// Bytes of a file that are read at once, to a position of the buffer.
@@ -29,17 +30,17 @@ pub struct Piece {
 /// The most bytes that are read at once to cover several records.
 const MOST: usize = 1 << 20;
 
-/// The pieces that cover all records of `length` bytes, where each record begins in the buffer, and the size of the buffer.
-pub fn cover(reads: &[Read], length: usize, align: usize) -> (Vec<Piece>, Vec<usize>, usize) {
+/// The pieces that cover all reads, where each of them begins in the buffer, and the size of the buffer.
+pub fn cover(reads: &[Read], align: usize) -> (Vec<Piece>, Vec<usize>, usize) {
     let mut pieces: Vec<Piece> = Vec::with_capacity(reads.len());
     let mut starts = Vec::with_capacity(reads.len());
     let mut total = 0usize;
     let block = align as u64;
     for read in reads {
         let first = read.offset / block * block;
-        let end = read.offset + length as u64;
-        if align > 1
-            && let Some(last) = pieces.last_mut()
+        let end = read.offset + read.length as u64;
+        if let Some(last) = pieces.last_mut()
+            && (align > 1 || (read.offset == last.offset && read.length == last.length))
             && Arc::ptr_eq(&last.file, &read.file)
             && read.offset >= last.offset
             && first <= last.offset + last.length as u64
@@ -121,12 +122,12 @@ mod tests {
         let file = Arc::new(File::open("/dev/null").unwrap());
         let reads: Vec<Read> = [10u64, 100, 4090, 9000, 9100, 40_000, 50]
             .iter()
-            .map(|offset| Read { file: file.clone(), offset: *offset })
+            .map(|offset| Read { file: file.clone(), offset: *offset, length: 88 })
             .collect();
-        let (pieces, starts, total) = cover(&reads, 88, 1);
+        let (pieces, starts, total) = cover(&reads, 1);
         assert_eq!((pieces.len(), total), (7, 7 * 88));
         assert_eq!(starts, (0..7).map(|i| i * 88).collect::<Vec<_>>());
-        let (pieces, starts, total) = cover(&reads, 88, 4096);
+        let (pieces, starts, total) = cover(&reads, 4096);
         // The first three follow each other over a border, and the next one's block follows theirs; the last goes back.
         let found: Vec<_> = pieces.iter().map(|p| (p.offset, p.length, p.needed)).collect();
         assert_eq!(found, [(0, 12288, 9188), (36864, 4096, 3224), (0, 4096, 138)]);
@@ -136,5 +137,8 @@ mod tests {
             assert_eq!(piece.offset + (*start - piece.at) as u64, read.offset);
             assert!(*start - piece.at + 88 <= piece.needed);
         }
+        let twice = [0u64, 0, 4096, 0].map(|offset| Read { file: file.clone(), offset, length: 4096 });
+        let (pieces, starts, total) = cover(&twice, 1);
+        assert_eq!((pieces.len(), starts, total), (3, vec![0, 0, 4096, 8192], 3 * 4096));
     }
 }

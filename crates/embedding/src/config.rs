@@ -31,7 +31,10 @@ pub struct Config {
 pub struct Options {
     /// Bytes of rows kept in memory. At least 64 rows are kept.
     pub memory_budget: u64,
-    /// Records a segment file; 0 chooses.
+    /// Whether rows lie in pages on disk, which cost less memory a row and more writes, or in a log alone. Chosen by their size
+    /// if None: rows of which eight fit in a page of 4 KiB lie in pages.
+    pub pages: Option<bool>,
+    /// Records a segment file of the log; 0 chooses.
     pub records_per_segment: usize,
     /// Threads that read from disk where the kernel has no `io_uring`.
     pub n_readers: usize,
@@ -49,6 +52,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             memory_budget: u64::MAX,
+            pages: None,
             records_per_segment: 0,
             n_readers: 4,
             io: Io::Best,

@@ -3,10 +3,13 @@
 //! An epoch is a manifest with its name. Segments that any manifest names are never changed before their known end, and not
 //! removed; so a store that died at any step opens as its last epoch.
 
+use crate::batch::Key;
 use crate::config::{Config, Options};
+use crate::disk::{Wanted, Where};
 use crate::folder::Folder;
 use crate::log::{HEADER, Place, Segment, segment_name};
 use crate::manifest::{self, Head, Manifest};
+use crate::page::{PagesHead, Run};
 use crate::places::Places;
 use crate::prefetch::Waiting;
 use crate::queues::{DEAD, DIRTY};
@@ -21,12 +24,24 @@ use std::sync::Arc;
 const SNAPSHOTS: &str = "snapshots";
 const SUFFIX: &str = ".manifest";
 /// Superseded records that are not worth collecting.
-const SLACK: u64 = 256;
+pub(crate) const SLACK: u64 = 256;
 /// Records that collection reads at once.
 const MOVE: u32 = 1 << 10;
 
 fn epoch_name(epoch: u64) -> String {
     format!("epoch-{epoch:012}{SUFFIX}")
+}
+
+/// The number of a file of records or of pages.
+fn segment_of(name: &str) -> Option<u32> {
+    name.strip_suffix(".rows").or_else(|| name.strip_suffix(".pages"))?.parse().ok()
+}
+
+/// The segments that a manifest needs, none of whose rows is known to live.
+pub(crate) fn known_segments(head: &Head) -> impl Iterator<Item = (u32, Segment)> {
+    let records = head.segments.iter().map(|s| (s.0, Segment { n_records: s.1, n_live: 0, n_blocks: 0 }));
+    let page = |p: &PagesHead| (p.segment, Segment { n_records: p.n_records, n_live: 0, n_blocks: p.n_blocks });
+    records.chain(head.pages.iter().map(page))
 }
 
 fn epoch_of(name: &str) -> Option<u64> {
@@ -44,6 +59,13 @@ pub(crate) fn snapshot_file(name: &str) -> Result<String> {
 /// The file of the newest epoch of a folder.
 pub(crate) fn newest_epoch(folder: &Folder) -> Result<Option<String>> {
     Ok(folder.names("")?.iter().filter_map(|n| epoch_of(n)).max().map(epoch_name))
+}
+
+/// The files of pages in the order of their hashes; None if two of them have the same.
+pub(crate) fn sorted(mut runs: Vec<Run>) -> Option<Vec<Run>> {
+    runs.sort_by_key(|r| r.first);
+    let are_apart = runs.iter().all(|r| r.first <= r.last) && runs.windows(2).all(|w| w[0].last < w[1].first);
+    are_apart.then_some(runs)
 }
 
 /// The number of records of each segment of a manifest, once their files are known to be long enough.
@@ -98,18 +120,17 @@ impl Store {
             }
             match manifest::read(&folder, &file) {
                 Ok(m) => {
-                    let known = |s: &(u32, u32)| (s.0, Segment { n_records: s.1, n_live: 0 });
-                    of_snapshots.extend(m.head.segments.iter().map(known));
-                    pins.insert(file, m.head.segments.iter().map(|s| s.0).collect::<BTreeSet<_>>());
+                    of_snapshots.extend(known_segments(&m.head));
+                    pins.insert(file, m.head.files().collect::<BTreeSet<_>>());
                 }
                 Err(_) => any_damaged = true,
             }
         }
         if let Some(last) = &last {
             config.expect(&last.head.config)?;
-            pins.insert(epoch_name(last.head.epoch), last.head.segments.iter().map(|s| s.0).collect());
+            pins.insert(epoch_name(last.head.epoch), last.head.files().collect());
         }
-        let numbers = names.iter().filter_map(|n| n.strip_suffix(".rows")?.parse::<u32>().ok());
+        let numbers = names.iter().filter_map(|n| segment_of(n));
         let next = numbers.clone().chain(pins.values().flatten().copied()).max().map_or(0, |n| n.saturating_add(1));
 
         let mut store = Store::new(config, options, folder, next)?;
@@ -127,8 +148,7 @@ impl Store {
     /// Removes what no manifest needs: files of steps that were cut short.
     fn sweep(&mut self, names: &[String]) {
         for name in names {
-            let segment = name.strip_suffix(".rows").and_then(|n| n.parse::<u32>().ok());
-            let is_needed = match (segment, epoch_of(name)) {
+            let is_needed = match (segment_of(name), epoch_of(name)) {
                 (Some(s), _) => s < self.keep_below || self.is_pinned(s),
                 (_, Some(e)) => e == self.epoch,
                 _ => !name.ends_with(".tmp"),
@@ -147,30 +167,55 @@ impl Store {
     /// Takes over the rows of a manifest, which is checked whole before anything changes.
     fn become_epoch(&mut self, from: &Manifest) -> Result<()> {
         let damaged = |what: String| Error::runtime(format!("embedding: the manifest of the rows is damaged: {what}"));
-        let sizes = check_segments(&self.folder, from, self.log.record_bytes())?;
-        let known = sizes.into_iter().map(|(s, n_records)| (s, Segment { n_records, n_live: 0 }));
-        let mut segments: BTreeMap<u32, Segment> = known.collect();
+        check_segments(&self.folder, from, self.log.record_bytes())?;
+        let mut segments: BTreeMap<u32, Segment> = known_segments(&from.head).collect();
+        if segments.len() != from.head.files().count() {
+            return Err(damaged("a file stands in it twice".to_string()));
+        }
+        let open = |of: &PagesHead| Run::open(&self.folder, of, self.config.width());
+        let runs = from.head.pages.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let pages = sorted(runs).ok_or_else(|| damaged("two files of pages hold the same rows".to_string()))?;
         let mut places = Places::new();
         let n_tables = self.config.tables.len() as u32;
+        let mut n_records = 0;
         for (id, place) in from.entries() {
-            let segment = segments.get_mut(&place.segment());
-            let Some(segment) = segment.filter(|s| place.record() < s.n_records && place.table() < n_tables) else {
-                return Err(damaged(format!("the row {id} lies in no segment")));
-            };
-            if places.find(crate::batch::Key { table: place.table(), id }).is_some() {
+            let key = Key { table: place.table(), id };
+            if places.find(key).is_some() {
                 return Err(damaged(format!("the row {id} stands in it twice")));
             }
-            segment.n_live += 1;
+            if !place.is_gone() {
+                let segment = segments.get_mut(&place.segment()).filter(|s| !s.is_of_pages());
+                let Some(segment) = segment.filter(|s| place.record() < s.n_records) else {
+                    return Err(damaged(format!("the row {id} lies in no segment")));
+                };
+                segment.n_live += 1;
+                n_records += 1;
+            }
+            if place.table() >= n_tables {
+                return Err(damaged(format!("the row {id} lies in no table")));
+            }
             places.insert(id, place);
         }
+        let n_rows = from.head.n_rows;
+        let n_in_pages: u64 = pages.iter().map(|r| r.n_records as u64).sum();
+        if !(n_records..=n_records + n_in_pages).contains(&n_rows) {
+            return Err(damaged(format!(
+                "it has {n_records} records and {n_in_pages} rows in pages for {n_rows} rows"
+            )));
+        }
+        for run in &pages {
+            segments.entry(run.segment).and_modify(|s| s.n_live = s.n_records);
+        }
         // Segments that only the rows until now used stay known, for as long as a manifest needs their files.
-        self.log.seal()?;
+        self.log.seal_all()?;
         for (s, old) in &self.log.segments {
             segments.entry(*s).or_insert(Segment { n_live: 0, ..*old });
         }
         self.log.segments = segments;
-        self.n_rows = places.len();
+        self.n_rows = n_rows as usize;
+        self.n_dirty = 0;
         self.places = places;
+        self.pages.become_runs(pages);
         self.slots = Slots::new(self.config.tables.len());
         self.n_moves += 1;
         self.n_unwritten = 0;
@@ -184,7 +229,10 @@ impl Store {
     /// Writes living records together, so that the files hold little else, and commits. What a snapshot needs stays.
     pub fn compact(&mut self) -> Result<()> {
         self.commit()?;
-        self.log.seal()?;
+        if self.pages.are_used() {
+            self.merge_all()?;
+        }
+        self.log.seal_all()?;
         let is_loose = |s: &Segment| s.n_live > 0 && s.n_live < s.n_records;
         let loose = self.log.segments.iter().filter(|(n, s)| is_loose(s) && !self.is_in_snapshot(**n));
         for segment in loose.map(|(n, _)| *n).collect::<Vec<_>>() {
@@ -207,7 +255,10 @@ impl Store {
             }
         }
         // What this manifest frees of the last one, it frees at once.
-        self.collect(Store::is_in_snapshot)?;
+        match self.pages.are_used() {
+            true => self.bound_pages(Store::is_in_snapshot)?,
+            false => self.collect(Store::is_in_snapshot)?,
+        }
         self.log.sync()?;
         let head = self.head(self.epoch + 1);
         let name = epoch_name(head.epoch);
@@ -219,25 +270,30 @@ impl Store {
             let _ = self.folder.remove(&old);
         }
         self.remove_dead();
-        if let Some(s) = self.log.active() {
-            // Records that come now can be collected before the next epoch only if they lie in a segment of their own.
-            let n = self.log.segments.get(&s).map_or(0, |s| s.n_records as u64);
-            if n >= SLACK.max(self.n_rows as u64 / 16) {
-                self.log.seal()?;
-            }
-        }
+        // Records that come now can be collected before the next epoch only if they lie in a segment of their own.
+        let enough = SLACK.max((self.n_rows / 16 / self.pages.n_parts()) as u64);
+        let n_records = |s: u32| self.log.segments.get(&s).map_or(0, |s| s.n_records as u64);
+        let full: Vec<usize> =
+            self.log.active().filter(|(_, s)| n_records(*s) >= enough).map(|(part, _)| part).collect();
+        full.into_iter().try_for_each(|part| self.log.seal(part))?;
         Ok(self.epoch)
     }
 
     fn head(&self, epoch: u64) -> Head {
-        let used = self.log.segments.iter().filter(|(_, s)| s.n_live > 0);
-        Head { epoch, config: self.config.clone(), segments: used.map(|(n, s)| (*n, s.n_records)).collect() }
+        let used = self.log.segments.iter().filter(|(_, s)| s.n_live > 0 && !s.is_of_pages());
+        Head {
+            epoch,
+            config: self.config.clone(),
+            segments: used.map(|(n, s)| (*n, s.n_records)).collect(),
+            pages: self.pages.runs().iter().map(Run::head).collect(),
+            n_rows: self.n_rows as u64,
+        }
     }
 
     fn write_manifest(&mut self, name: &str, head: &Head) -> Result<()> {
         // First: where the last step of writing it fails, it may have its name.
-        self.pins.insert(name.to_string(), head.segments.iter().map(|s| s.0).collect());
-        let entries = self.places.iter().map(|(key, place)| (key.id, place));
+        self.pins.insert(name.to_string(), head.files().collect());
+        let entries = self.places.entries().map(|(_, key, place)| (key.id, place));
         manifest::write(&self.folder, name, head, self.places.len(), entries)
     }
 
@@ -280,24 +336,31 @@ impl Store {
 
     /// Reads every record that is in use and checks it; returns how many there are.
     pub fn verify(&mut self) -> Result<usize> {
-        let all: Vec<(u64, Place)> =
-            self.places.iter().map(|(key, place)| (key.id, place)).filter(|e| !e.1.is_nowhere()).collect();
+        let place = |(key, place)| Wanted { key, at: Where::Record(place) };
+        let all: Vec<Wanted> = self.places.iter().map(place).collect();
         for part in all.chunks(MOVE as usize) {
-            let (ids, places): (Vec<u64>, Vec<Place>) = part.iter().copied().unzip();
-            self.log.read(&self.readers, &places, &ids)?;
+            self.log.read(&self.readers, part)?;
         }
-        Ok(all.len())
+        let (places, mut n) = (&self.places, all.len());
+        for run in self.pages.runs() {
+            let file = self.log.file_to_read(run.segment)?;
+            run.visit(&file, &self.readers, self.config.width(), |_, row| {
+                n += places.find(row.key()).is_none() as usize;
+                true
+            })?;
+        }
+        Ok(n)
     }
 
-    fn remove_dead(&mut self) {
-        let active = self.log.active();
-        let dead = self.log.segments.iter().filter(|(n, s)| s.n_live == 0 && Some(**n) != active);
+    pub(crate) fn remove_dead(&mut self) {
+        let dead = self.log.segments.iter().filter(|(n, s)| s.n_live == 0 && self.log.part_of(**n).is_none());
         let dead: Vec<u32> = dead.map(|(n, _)| *n).filter(|n| !self.is_pinned(*n)).collect();
         dead.into_iter().for_each(|n| self.log.remove(n));
     }
 
     /// Keeps the disk below twice what lives, as far as no manifest needs more.
     pub(crate) fn bound_disk(&mut self) -> Result<()> {
+        self.bound_log()?;
         if self.log.n_changes < self.looked_at + SLACK / 2 {
             return Ok(());
         }
@@ -311,7 +374,10 @@ impl Store {
         if n_records <= 2 * n_live + SLACK {
             return Ok(());
         }
-        self.collect(|store, s| store.is_pinned(s))
+        match self.pages.are_used() {
+            true => self.bound_pages(Store::is_pinned),
+            false => self.collect(Store::is_pinned),
+        }
     }
 
     /// Moves what lives out of the segments that hold least of it, until the segments that are not kept hold at most twice
@@ -319,8 +385,9 @@ impl Store {
     fn collect(&mut self, is_kept: impl Fn(&Store, u32) -> bool) -> Result<()> {
         let kept: HashSet<u32> = self.log.segments.keys().copied().filter(|s| is_kept(self, *s)).collect();
         let is_empty = |s: &Segment| s.n_live == 0 && s.n_records as u64 > SLACK;
-        if self.log.active().and_then(|s| self.log.segments.get(&s)).is_some_and(is_empty) {
-            self.log.seal()?;
+        let emptied = self.log.active().filter(|(_, s)| self.log.segments.get(s).is_some_and(is_empty));
+        for part in emptied.map(|(part, _)| part).collect::<Vec<_>>() {
+            self.log.seal(part)?;
         }
         loop {
             self.remove_dead();
@@ -337,8 +404,8 @@ impl Store {
             let Some(victim) = emptiest.min_by(|a, b| share(a.1).total_cmp(&share(b.1))).map(|(n, _)| *n) else {
                 return Ok(());
             };
-            if self.log.active() == Some(victim) {
-                self.log.seal()?;
+            if let Some(part) = self.log.part_of(victim) {
+                self.log.seal(part)?;
             }
             self.move_out(victim)?;
         }
@@ -357,7 +424,8 @@ impl Store {
                 if self.places.get(entry) != Place::new(segment, first + i as u32, key.table) {
                     continue;
                 }
-                let place = self.log.append(&row[..HEADER], floats(&row[HEADER..]))?;
+                let part = self.pages.part(key.hash());
+                let place = self.log.append(part, &row[..HEADER], floats(&row[HEADER..]))?;
                 self.log.forget(self.places.get(entry));
                 self.places.set(entry, place);
                 self.counts.moved += 1;

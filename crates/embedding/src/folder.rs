@@ -194,6 +194,14 @@ impl Folder {
         std::fs::metadata(&path).map(|m| m.len()).map_err(|e| failed("read", &path, e))
     }
 
+    /// Bytes of a file that has so many.
+    pub fn read_part(&self, name: &str, offset: u64, n: usize) -> Result<Vec<u8>> {
+        let path = self.file(name);
+        let mut bytes = vec![0; n];
+        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, offset));
+        read.map(|()| bytes).map_err(|e| failed("read", &path, e))
+    }
+
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let path = self.file(name);
         std::fs::read(&path).map_err(|e| failed("read", &path, e))

@@ -3,7 +3,9 @@
 //! A pass reads every row of its tables: those on disk in the order in which they lie there, and none of them comes into memory.
 
 use crate::batch::Key;
-use crate::log::{HEADER, Place};
+use crate::disk::{Wanted, Where};
+use crate::log::HEADER;
+use crate::page::Row;
 use crate::queues::DEAD;
 use crate::rows::{COUNT, STEP, floats};
 use crate::store::Store;
@@ -82,16 +84,36 @@ impl Store {
             }
         }
         let is_in_memory = |key: Key| self.slots.get(key, &self.rows).is_some();
-        let rest = self.places.iter().filter(|(k, p)| is_wanted(k.table) && !p.is_nowhere() && !is_in_memory(*k));
-        let mut rest: Vec<(Place, u64)> = rest.map(|(key, place)| (place, key.id)).collect();
-        rest.sort_unstable_by_key(|r| r.0);
+        let rest = self.places.iter().filter(|(k, _)| is_wanted(k.table) && !is_in_memory(*k));
+        let mut rest: Vec<Wanted> = rest.map(|(key, place)| Wanted { key, at: Where::Record(place) }).collect();
+        rest.sort_unstable_by_key(|w| w.at.order());
         for part in rest.chunks(AT_ONCE) {
-            let (places, ids): (Vec<Place>, Vec<u64>) = part.iter().copied().unzip();
-            let rows = self.log.read(&self.readers, &places, &ids)?;
-            for ((place, id), row) in part.iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
+            let found = self.log.read(&self.readers, part)?;
+            for (wanted, row) in part.iter().zip(found.words.chunks_exact(HEADER + self.config.width())) {
                 let (head, values) = row.split_at(HEADER);
-                f(Key { table: place.table(), id: *id }, head, floats(values));
+                f(wanted.key, head, floats(values));
             }
+        }
+        let mut record = vec![0; HEADER + self.config.width()];
+        self.visit_pages(table, |key, row| {
+            row.copy(&mut record);
+            f(key, &record[..HEADER], floats(&record[HEADER..]));
+        })
+    }
+
+    /// Calls `f` with the key and the row of each row whose newest numbers are in a page and not in memory.
+    pub(crate) fn visit_pages(&mut self, table: Option<u32>, mut f: impl FnMut(Key, Row<'_>)) -> Result<()> {
+        let (slots, rows, places) = (&self.slots, &self.rows, &self.places);
+        for run in self.pages.runs() {
+            let file = self.log.file_to_read(run.segment)?;
+            run.visit(&file, &self.readers, self.config.width(), |_, row| {
+                let key = row.key();
+                let is_wanted = table.is_none_or(|wanted| wanted == key.table);
+                if is_wanted && slots.get(key, rows).is_none() && places.find(key).is_none() {
+                    f(key, row);
+                }
+                true
+            })?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Copies stay equal because all ranks update them by the same sums; that is the caller's to do.
 
 use crate::batch::{Batch, Key};
+use crate::disk::Wanted;
 use crate::log::HEADER;
 use crate::rows::{COUNT, STEP, floats};
 use crate::saved::Records;
@@ -49,25 +50,27 @@ impl Store {
         let mut records = Records { keys: keys.to_vec(), ..Records::default() };
         records.values.resize(keys.len() * width, 0.0);
         (records.steps, records.counts) = (vec![0; keys.len()], vec![0; keys.len()]);
-        let (mut on_disk, mut places, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut on_disk, mut wanted) = (Vec::new(), Vec::new());
         let copy = |records: &mut Records, i: usize, head: &[u32], values: &[f32]| {
             (records.steps[i], records.counts[i]) = (head[STEP], head[COUNT]);
             records.values[i * width..(i + 1) * width].copy_from_slice(values);
         };
-        for (i, key) in keys.iter().enumerate() {
-            match (self.slots.get(*key, &self.rows), self.places.find(*key)) {
-                (Some(slot), _) => copy(&mut records, i, &self.rows.head(slot), self.rows.values(slot)),
-                (None, Some(entry)) => {
-                    on_disk.push(i);
-                    places.push(self.places.get(entry));
-                    ids.push(key.id);
+        for (i, &key) in keys.iter().enumerate() {
+            match self.slots.get(key, &self.rows) {
+                Some(slot) => copy(&mut records, i, &self.rows.head(slot), self.rows.values(slot)),
+                None => {
+                    if let Some(at) = self.locate(key) {
+                        on_disk.push(i);
+                        wanted.push(Wanted { key, at });
+                    }
                 }
-                (None, None) => {}
             }
         }
-        let rows = self.log.read(&self.readers, &places, &ids)?;
-        for (row, i) in rows.chunks_exact(HEADER + width).zip(on_disk) {
-            copy(&mut records, i, &row[..HEADER], floats(&row[HEADER..]));
+        let found = self.log.read(&self.readers, &wanted)?;
+        for ((row, is_there), i) in found.words.chunks_exact(HEADER + width).zip(found.are_there).zip(on_disk) {
+            if is_there {
+                copy(&mut records, i, &row[..HEADER], floats(&row[HEADER..]));
+            }
         }
         Ok(records)
     }

@@ -8,7 +8,8 @@
 //! - A row is its key, the step and number of its updates, and its weights and optimizer state, which are contiguous
 //!   (`rows.rs`). `slots.rs` finds it, by an array where ids are dense, else by `index.rs`; `placing.rs` moves rows of
 //!   dense ids to slots of the same numbers; `lines.rs` asks for memory before it is read. `queues.rs` chooses which rows leave memory.
-//! - `log.rs` keeps rows on disk as records with a checksum, `readers.rs` reads many at once (`uring.rs`, or threads;
+//! - `log.rs` keeps rows on disk as records with a checksum. Small rows go from there into pages (`merge.rs`), which need no place
+//!   of each row in memory: `page.rs` is their format, `pages.rs` finds the page of a row. `disk.rs` reads both, `readers.rs` reads many at once (`uring.rs`, or threads;
 //!   `blocks.rs` says which bytes), and `folder.rs` is the only
 //!   file that touches the file system, so that tests make any of its steps fail.
 //! - `manifest.rs` is the format of an epoch: which record is whose. A store that is opened again is as its last epoch was.
@@ -23,6 +24,7 @@ mod blocks;
 mod chunk;
 mod config;
 mod delta;
+mod disk;
 mod epochs;
 mod folder;
 mod forget;
@@ -33,6 +35,9 @@ mod lines;
 mod log;
 mod lookup;
 mod manifest;
+mod merge;
+mod page;
+mod pages;
 mod places;
 mod placing;
 mod prefetch;

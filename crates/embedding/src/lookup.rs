@@ -3,6 +3,7 @@
 //! Changes no row. Only a lookup that is trained brings rows into memory.
 
 use crate::batch::{Bags, Batch, Key, PADDING, Slots};
+use crate::disk::Wanted;
 use crate::initial::fill_row;
 use crate::lines::{fence, prefetch_at};
 use crate::log::HEADER;
@@ -232,26 +233,33 @@ impl Store {
     fn read_aside(&mut self, keys: &[Key], slots: &mut [u32], n: usize) -> Result<Vec<f32>> {
         let missing: Vec<usize> = (0..slots.len()).filter(|k| slots[*k] == ABSENT).collect();
         let mut aside = vec![0.0; missing.len() * n];
-        let (mut places, mut ids, mut which) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wanted, mut which) = (Vec::new(), Vec::new());
         missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
         for (i, &k) in missing.iter().enumerate() {
             slots[k] = ASIDE | i as u32;
-            let key = keys[k];
-            if let Some(entry) = self.places.find(key) {
-                places.push(self.places.get(entry));
-                ids.push(key.id);
+            if let Some(at) = self.locate(keys[k]) {
+                wanted.push(Wanted { key: keys[k], at });
                 which.push(i);
-                continue;
             }
+        }
+        let found = self.wait_for(&wanted)?;
+        let mut is_read = vec![false; missing.len()];
+        for ((row, is_there), i) in
+            found.words.chunks_exact(HEADER + self.config.width()).zip(found.are_there).zip(which)
+        {
+            if is_there {
+                aside[i * n..(i + 1) * n].copy_from_slice(&floats(&row[HEADER..])[..n]);
+                is_read[i] = true;
+            }
+        }
+        for (i, _) in is_read.iter().enumerate().filter(|(_, read)| !**read) {
+            let key = keys[missing[i]];
             let out = &mut aside[i * n..i * n + self.config.dim()];
             fill_row(&self.config.tables[key.table as usize], &self.config.column_dims, self.config.seed, key, out);
         }
-        let rows = self.wait_for(&places, &ids)?;
-        for (row, i) in rows.chunks_exact(HEADER + self.config.width()).zip(&which) {
-            aside[i * n..(i + 1) * n].copy_from_slice(&floats(&row[HEADER..])[..n]);
-        }
-        self.counts.reads += which.len() as u64;
-        self.counts.initial += (missing.len() - which.len()) as u64;
+        let n_read = is_read.iter().filter(|read| **read).count();
+        self.counts.reads += n_read as u64;
+        self.counts.initial += (missing.len() - n_read) as u64;
         Ok(aside)
     }
 }

@@ -1,4 +1,5 @@
-//! The file of an epoch or a snapshot: the configuration, the segments it needs, and the location of each row's record.
+//! The file of an epoch or a snapshot: the configuration, the segments and the files of pages it needs, and the location of each
+//! record in the segments. A row in a page is found by the file of pages itself.
 //!
 //! Written under another name, synced and renamed, so a manifest that has its name is whole. Each size is checked against the
 //! file's length before anything is allocated.
@@ -6,10 +7,14 @@
 use crate::config::Config;
 use crate::folder::Folder;
 use crate::log::Place;
+use crate::page::PagesHead;
 use oneflow_base::{Error, Result};
 
-const MAGIC: &[u8; 8] = b"ofembed1";
-/// Bytes of a row's entry: id and place.
+const MAGIC: &[u8; 8] = b"ofembed2";
+/// Bytes before the configuration, of a segment, of a file of pages, and of a row's entry: id and place.
+const START: usize = 44;
+const SEGMENT: usize = 8;
+const FILE: usize = 16;
 const ENTRY: usize = 16;
 /// Entries that are written at once.
 const CHUNK: usize = 1 << 16;
@@ -21,6 +26,16 @@ pub struct Head {
     pub config: Config,
     /// Numbers of segments and the number of records of each in the epoch.
     pub segments: Vec<(u32, u32)>,
+    pub pages: Vec<PagesHead>,
+    /// Rows, in segments and in pages.
+    pub n_rows: u64,
+}
+
+impl Head {
+    /// The numbers of all files that it needs.
+    pub fn files(&self) -> impl Iterator<Item = u32> {
+        self.segments.iter().map(|s| s.0).chain(self.pages.iter().map(|p| p.segment))
+    }
 }
 
 pub struct Manifest {
@@ -43,10 +58,16 @@ pub fn write(
     bytes.extend((config.len() as u32).to_le_bytes());
     bytes.extend((head.segments.len() as u32).to_le_bytes());
     bytes.extend((n_entries as u64).to_le_bytes());
+    bytes.extend(head.n_rows.to_le_bytes());
+    bytes.extend((head.pages.len() as u32).to_le_bytes());
     bytes.extend(config);
     for (segment, n) in &head.segments {
         bytes.extend(segment.to_le_bytes());
         bytes.extend(n.to_le_bytes());
+    }
+    for file in &head.pages {
+        let words = [file.segment, file.n_blocks, file.n_pages, file.n_records];
+        words.iter().for_each(|n| bytes.extend(n.to_le_bytes()));
     }
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
 
@@ -85,9 +106,11 @@ fn parse(bytes: Vec<u8>) -> Result<Manifest, &'static str> {
     if bytes.get(..8) != Some(MAGIC.as_slice()) {
         return Err("it does not begin as one");
     }
-    let sizes = (|| Some((u64_at(8)?, u32_at(16)? as usize, u32_at(20)? as usize, u64_at(24)?)))();
-    let (epoch, n_config, n_segments, n_entries) = sizes.ok_or("it ends early")?;
-    let head_end = 32 + n_config as u64 + 8 * n_segments as u64;
+    let sizes =
+        (|| Some([u64_at(8)?, u32_at(16)? as u64, u32_at(20)? as u64, u64_at(24)?, u64_at(32)?, u32_at(40)? as u64]))();
+    let [epoch, n_config, n_segments, n_entries, n_rows, n_files] = sizes.ok_or("it ends early")?;
+    let lists = START as u64 + n_config;
+    let head_end = lists + SEGMENT as u64 * n_segments + FILE as u64 * n_files;
     let end = n_entries.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(head_end + 8));
     if end != Some(bytes.len() as u64) {
         return Err("its length is not what its sizes say");
@@ -101,14 +124,21 @@ fn parse(bytes: Vec<u8>) -> Result<Manifest, &'static str> {
     if u32_at(bytes.len() - 4) != Some(crc32fast::hash(&bytes[first_entry..bytes.len() - 4])) {
         return Err("the checksum of its entries does not fit");
     }
-    let config = Config::from_bytes(&bytes[32..32 + n_config]).ok_or("its configuration is none")?;
-    let segment = |i: usize| Some((u32_at(32 + n_config + 8 * i)?, u32_at(36 + n_config + 8 * i)?));
+    let (lists, n_segments, n_files) = (lists as usize, n_segments as usize, n_files as usize);
+    let config = Config::from_bytes(&bytes[START..lists]).ok_or("its configuration is none")?;
+    let segment = |i: usize| Some((u32_at(lists + SEGMENT * i)?, u32_at(lists + SEGMENT * i + 4)?));
     let segments = (0..n_segments).map(segment).collect::<Option<Vec<_>>>().ok_or("it ends early")?;
-    Ok(Manifest { head: Head { epoch, config, segments }, bytes, first_entry })
+    let file = |i: usize| {
+        let at = lists + SEGMENT * n_segments + FILE * i;
+        let (segment, n_blocks) = (u32_at(at)?, u32_at(at + 4)?);
+        Some(PagesHead { segment, n_blocks, n_pages: u32_at(at + 8)?, n_records: u32_at(at + 12)? })
+    };
+    let pages = (0..n_files).map(file).collect::<Option<Vec<_>>>().ok_or("it ends early")?;
+    Ok(Manifest { head: Head { epoch, config, segments, pages, n_rows }, bytes, first_entry })
 }
 
 impl Manifest {
-    /// Ids and places of the rows.
+    /// Ids and places of the records, and of rows that are gone from their pages.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (u64, Place)> {
         let bytes = &self.bytes[self.first_entry..self.bytes.len() - 4];
         bytes.chunks_exact(ENTRY).map(|e| {
@@ -129,7 +159,8 @@ mod tests {
         let folder = Folder::open(&path, None).unwrap();
         let tables = vec![vec![Initializer::Uniform { low: 0.0, high: 1.0 }]; 2];
         let config = Config { column_dims: vec![4], state_width: 4, tables, seed: 3 };
-        let head = Head { epoch: 9, config, segments: vec![(0, 3), (7, 1)] };
+        let pages = vec![PagesHead { segment: 8, n_blocks: 5, n_pages: 4, n_records: 70 }];
+        let head = Head { epoch: 9, config, segments: vec![(0, 3), (7, 1)], pages, n_rows: 74 };
         let entries: Vec<_> = (0..4).map(|i| (u64::MAX - i, Place::new(7, i as u32, 1))).collect();
         write(&folder, "m", &head, 4, entries.iter().copied()).unwrap();
         let back = read(&folder, "m").unwrap();

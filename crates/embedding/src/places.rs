@@ -1,5 +1,6 @@
-//! The location of each row that was ever written to disk: 16 bytes a row and its index. A key that is not here and not in
-//! memory was never written, so asking for it reads nothing.
+//! The location of each row whose newest numbers are a record of the log: 16 bytes a row and its index; and rows that were
+//! removed although a page still holds them. A key that is not here, not in memory and denied by the pages' filters was never
+//! written, so asking for it reads nothing.
 
 use crate::batch::Key;
 use crate::index::Index;
@@ -67,10 +68,27 @@ impl Places {
         }
     }
 
-    /// Keys and places of all rows, in no order that means anything.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, Place)> {
+    /// Numbers, keys and places of all entries, in no order that means anything.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, Key, Place)> {
         let mut is_free = vec![false; self.entries.len()];
         self.free.iter().for_each(|e| is_free[*e as usize] = true);
-        self.entries.iter().zip(is_free).filter(|(_, free)| !free).map(|(e, _)| (key_of(e), e.1))
+        let entries = self.entries.iter().zip(is_free).enumerate().filter(|(_, (_, free))| !free);
+        entries.map(|(i, (e, _))| (i as u32, key_of(e), e.1))
+    }
+
+    /// Keys and places of rows with a record.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, Place)> {
+        self.entries().filter(|e| !e.2.is_gone()).map(|(_, key, place)| (key, place))
+    }
+
+    /// Sets the place of a key, whether it is there or not. Returns its entry.
+    pub fn put(&mut self, key: Key, place: Place) -> u32 {
+        match self.find(key) {
+            Some(entry) => {
+                self.set(entry, place);
+                entry
+            }
+            None => self.insert(key.id, place),
+        }
     }
 }

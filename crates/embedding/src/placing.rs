@@ -55,7 +55,7 @@ impl Store {
     /// A row in memory with the initial values of an id that was never written, if few are.
     fn make_unwritten(&mut self, id: u32) -> Option<u32> {
         let key = Key { table: 0, id: id as u64 };
-        if self.n_unwritten > id / IDS_OF_MADE || self.places.find(key).is_some() {
+        if self.n_unwritten > id / IDS_OF_MADE || self.locate(key).is_some() {
             return None;
         }
         let slot = self.rows.take().ok().flatten()?;

@@ -7,7 +7,8 @@
 
 use crate::batch::{Batch, Key};
 use crate::blocks::Read;
-use crate::log::{HEADER, Place, accept};
+use crate::disk::{Wanted, take};
+use crate::log::HEADER;
 use crate::queues::{AHEAD, WANTED};
 use crate::readers::Readers;
 use crate::slots::ABSENT;
@@ -20,11 +21,12 @@ use std::sync::Arc;
 pub struct Prefetch {
     readers: Arc<Readers>,
     reads: Vec<Read>,
-    /// The key, the entry of its place and the place of each.
-    wanted: Vec<(Key, u32, Place)>,
+    wanted: Vec<Wanted>,
     /// Words of a record.
     words: usize,
     rows: Vec<u32>,
+    /// Which rows were where they might be.
+    are_there: Vec<bool>,
     /// Keys that were never written, and how many of both have been entered.
     new: Vec<Key>,
     n_entered: usize,
@@ -38,10 +40,11 @@ impl Prefetch {
     pub fn read(&mut self) -> Result<()> {
         let (words, wanted) = (self.words, &self.wanted);
         self.rows.resize(words * wanted.len(), 0);
-        let rows = &mut self.rows;
-        self.readers.read(&self.reads, 4 * words, |i, bytes| {
-            let (key, _, place) = wanted[i];
-            accept(bytes, place, key.id, &mut rows[i * words..(i + 1) * words])
+        self.are_there.resize(wanted.len(), false);
+        let (rows, are_there) = (&mut self.rows, &mut self.are_there);
+        self.readers.read(&self.reads, |i, bytes| {
+            are_there[i] = take(bytes, &wanted[i], &mut rows[i * words..(i + 1) * words])?;
+            Ok(())
         })
     }
 }
@@ -82,14 +85,15 @@ impl Store {
             wanted: Vec::new(),
             words,
             rows: Vec::new(),
+            are_there: Vec::new(),
             new: Vec::new(),
             n_entered: 0,
         };
         missing.iter().for_each(|key| self.places.prefetch(*key));
-        let mut wanted: Vec<(Key, u32, Place)> = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         for key in missing {
-            match self.places.find(key) {
-                Some(entry) => wanted.push((key, entry, self.places.get(entry))),
+            match self.locate(key) {
+                Some(at) => wanted.push(Wanted { key, at }),
                 None => prefetch.new.push(key),
             }
         }
@@ -97,20 +101,19 @@ impl Store {
             // Some of them may get no row.
             prefetch.new.clear();
         }
-        wanted.sort_unstable_by_key(|w| w.2);
+        wanted.sort_unstable_by_key(|w| w.at.order());
         let mut buffered = Vec::new();
-        for (key, entry, place) in wanted {
-            match self.log.on_disk(place)? {
-                None => buffered.push((key, entry, place)),
+        for wanted in wanted {
+            match self.log.to_read(wanted.at)? {
+                None => buffered.push(wanted),
                 Some(read) => {
                     prefetch.reads.push(read);
-                    prefetch.wanted.push((key, entry, place));
+                    prefetch.wanted.push(wanted);
                 }
             }
         }
-        let (places, ids): (Vec<Place>, Vec<u64>) = buffered.iter().map(|w| (w.2, w.0.id)).unzip();
-        let rows = self.log.read(&self.readers, &places, &ids)?;
-        self.enter(&buffered, &rows)?;
+        let found = self.log.read(&self.readers, &buffered)?;
+        self.enter(&buffered, &found.words, &found.are_there)?;
         Ok(prefetch)
     }
 
@@ -122,14 +125,15 @@ impl Store {
         of.n_entered = end;
         if first < n_read {
             let range = first..end.min(n_read);
-            self.enter(&of.wanted[range.clone()], &of.rows[range.start * of.words..range.end * of.words])?;
+            let rows = &of.rows[range.start * of.words..range.end * of.words];
+            self.enter(&of.wanted[range.clone()], rows, &of.are_there[range])?;
         }
         for key in &of.new[first.max(n_read) - n_read..end.max(n_read) - n_read] {
             if self.ahead_rows.n >= self.most_ahead() {
                 // More would drive out the rows that were read.
                 return Ok(true);
             }
-            if self.slots.get(*key, &self.rows).is_none() && self.places.find(*key).is_none() {
+            if self.slots.get(*key, &self.rows).is_none() && self.locate(*key).is_none() {
                 let slot = self.take_slot()?;
                 self.start_row(slot, *key);
                 self.slots.insert(*key, slot, &self.rows);
@@ -141,17 +145,19 @@ impl Store {
     }
 
     /// Enters rows that are still what they were on disk, and not in memory yet.
-    fn enter(&mut self, wanted: &[(Key, u32, Place)], rows: &[u32]) -> Result<()> {
+    fn enter(&mut self, wanted: &[Wanted], rows: &[u32], are_there: &[bool]) -> Result<()> {
         let (mut n_entered, mut outcome) = (0, Ok(()));
-        for ((key, entry, place), row) in wanted.iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
-            let is_there = self.slots.get(*key, &self.rows).is_some();
-            if is_there || self.places.find(*key) != Some(*entry) || self.places.get(*entry) != *place {
+        let rows = rows.chunks_exact(HEADER + self.config.width());
+        for ((wanted, row), _) in wanted.iter().zip(rows).zip(are_there).filter(|(_, there)| **there) {
+            let is_there = self.slots.get(wanted.key, &self.rows).is_some();
+            // A file of pages that was written again has another number.
+            if is_there || self.locate(wanted.key) != Some(wanted.at) {
                 continue;
             }
             match self.take_slot() {
                 Ok(slot) => {
-                    self.rows.enter(slot, row, *entry);
-                    self.slots.insert(*key, slot, &self.rows);
+                    self.enter_row(slot, row, *wanted);
+                    self.slots.insert(wanted.key, slot, &self.rows);
                     self.rows.flags[slot as usize] = 0;
                     self.wait(slot, AHEAD);
                     n_entered += 1;

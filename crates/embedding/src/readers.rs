@@ -87,13 +87,13 @@ impl Readers {
         Err(Error::runtime("embedding: the store belongs to the process that opened it, not to those forked from it"))
     }
 
-    /// Reads records of `length` bytes and calls `f` with the number and the bytes of each, in order.
-    pub fn read(&self, reads: &[Read], length: usize, mut f: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
-        let (pieces, starts, total) = cover(reads, length, self.align);
+    /// Reads records or pages and calls `f` with the number and the bytes of each, in order.
+    pub fn read(&self, reads: &[Read], mut f: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
+        let (pieces, starts, total) = cover(reads, self.align);
         let buffer = Buffer::new(total, self.align)?;
         let buffer = self.fill(&pieces, buffer).map_err(failed)?;
         for (i, start) in starts.into_iter().enumerate() {
-            f(i, &buffer.bytes()[start..start + length])?;
+            f(i, &buffer.bytes()[start..start + reads[i].length])?;
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ mod tests {
             let Some(file) = file else { continue };
             let readers = Readers::new(3, io, align, 64);
             let reads = |offsets: &[u64]| -> Vec<Read> {
-                offsets.iter().map(|o| Read { file: file.clone(), offset: *o }).collect()
+                offsets.iter().map(|o| Read { file: file.clone(), offset: *o, length: 100 }).collect()
             };
             let mut n = 0;
             let check = |i: usize, record: &[u8]| {
@@ -229,13 +229,13 @@ mod tests {
                 n += 1;
                 Ok(())
             };
-            readers.read(&reads(&offsets), 100, check).unwrap();
+            readers.read(&reads(&offsets), check).unwrap();
             assert_eq!(n, offsets.len());
             let mut behind = offsets.clone();
             behind.push(299_950);
-            let e = readers.read(&reads(&behind), 100, |_, _| Ok(())).err();
+            let e = readers.read(&reads(&behind), |_, _| Ok(())).err();
             assert!(e.is_some_and(|e| e.text().contains("cannot read")), "{io:?} {align}");
-            readers.read(&[], 100, |_, _| Err(Error::runtime("no record"))).unwrap();
+            readers.read(&[], |_, _| Err(Error::runtime("no record"))).unwrap();
         }
         std::fs::remove_file(&path).unwrap();
     }

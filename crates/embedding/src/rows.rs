@@ -10,8 +10,9 @@ use crate::lines::{prefetch, prefetch_at};
 use crate::log::{CHECKSUM, HEADER};
 use oneflow_base::{Error, Result};
 
-/// A row that is not on disk.
+/// In place of the entry of a row's record: its newest numbers are not on disk, or in a page.
 pub const NOT_ON_DISK: u32 = u32::MAX;
+pub const ON_PAGE: u32 = u32::MAX - 1;
 /// Words of an id, and the others of a head.
 const ID: usize = 2;
 const REST: usize = HEADER - ID;

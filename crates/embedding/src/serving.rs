@@ -1,19 +1,20 @@
 //! `Serving`: the rows of a snapshot for programs that answer requests. Many threads look up at once; deltas and newer
 //! snapshots take the place of rows between two lookups, so each lookup sees one version whole.
 //!
-//! Segment files are mapped, not read: a snapshot pins them, so nobody changes them while it exists. Optimizer state stays
+//! Segments and files of pages are mapped, not read: a snapshot pins them, so nobody changes them while it exists. Optimizer state stays
 //! on disk. Trains nothing.
 
 use crate::batch::Key;
 use crate::config::Config;
 use crate::delta::Delta;
-use crate::epochs::check_segments;
-use crate::epochs::snapshot_file;
+use crate::epochs::{check_segments, snapshot_file, sorted};
 use crate::folder::Folder;
 use crate::index::Index;
 use crate::initial::fill_row;
 use crate::log::{CHECKSUM, HEADER, Place, checksum, damaged, segment_name};
 use crate::manifest;
+use crate::page::{PAGE, PageRows, Run, pages_name};
+use crate::pages::run_of;
 use memmap2::Mmap;
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
@@ -52,8 +53,11 @@ struct Snapshot {
 struct Shard {
     entries: Vec<(u64, Place)>,
     index: Index,
-    segments: HashMap<u32, Mmap>,
-    record_bytes: usize,
+    /// In the order of the hashes of their rows.
+    runs: Vec<Run>,
+    /// Of both kinds.
+    files: HashMap<u32, Mmap>,
+    width: usize,
 }
 
 /// Keys whose lines are asked for ahead.
@@ -72,42 +76,62 @@ impl Shard {
         }
         let manifest = manifest::read(&folder, &name)?;
         let config = manifest.head.config.clone();
-        let record_bytes = 4 * (HEADER + config.width());
-        let n_records = check_segments(&folder, &manifest, record_bytes)?;
-        let mut segments = HashMap::new();
-        for segment in n_records.keys() {
-            let path = folder.file(&segment_name(*segment));
-            let file = folder.open_file(&segment_name(*segment))?;
-            // SAFETY: a snapshot pins its segments: stores append behind what it needs, and never write into it.
+        let width = config.width();
+        let n_records = check_segments(&folder, &manifest, record_bytes(width))?;
+        let wrong = |what: String| Error::runtime(format!("embedding: the manifest is damaged: {what}"));
+        let runs = manifest.head.pages.iter().map(|of| Run::open(&folder, of, width)).collect::<Result<Vec<_>>>()?;
+        let runs = sorted(runs).ok_or_else(|| wrong("two files of pages hold the same rows".to_string()))?;
+        let mut files = HashMap::new();
+        let records = n_records.keys().map(|s| (*s, segment_name(*s)));
+        for (segment, name) in records.chain(runs.iter().map(|r| (r.segment, pages_name(r.segment)))) {
+            let path = folder.file(&name);
+            let file = folder.open_file(&name)?;
+            // SAFETY: a snapshot pins its files: stores append behind what it needs, and never write into it.
             let map = unsafe { Mmap::map(&file) };
             let failed = |e| Error::runtime(format!("embedding: cannot map {}: {e}", path.display()));
-            segments.insert(*segment, map.map_err(failed)?);
+            files.insert(segment, map.map_err(failed)?);
         }
         let entries: Vec<(u64, Place)> = manifest.entries().collect();
         let mut index = Index::new();
         for (i, entry) in entries.iter().enumerate() {
             let place = entry.1;
-            let is_known = n_records.get(&place.segment()).is_some_and(|n| place.record() < *n);
+            let is_known = place.is_gone() || n_records.get(&place.segment()).is_some_and(|n| place.record() < *n);
             if !is_known || place.table() as usize >= config.tables.len() {
-                let id = entry.0;
-                return Err(Error::runtime(format!(
-                    "embedding: the manifest is damaged: the row {id} lies in no segment"
-                )));
+                return Err(wrong(format!("the row {} lies in no segment", entry.0)));
             }
             index.insert(key_of(entry).hash(), i as u32, |e| key_of(&entries[e as usize]).hash());
         }
-        Ok((Shard { entries, index, segments, record_bytes }, config, manifest.head.epoch))
+        Ok((Shard { entries, index, runs, files, width }, config, manifest.head.epoch))
     }
 
     /// Copies the weights of a key; false if it has no row.
     fn weights(&self, key: Key, out: &mut [f32]) -> Result<bool> {
-        let Some(entry) = self.index.find(key.hash(), |e| key_of(&self.entries[e as usize]) == key) else {
-            return Ok(false);
-        };
-        let place = self.entries[entry as usize].1;
-        let start = place.record() as usize * self.record_bytes;
-        let map = self.segments.get(&place.segment());
-        let record = map.and_then(|m| m.get(start..start + self.record_bytes)).ok_or_else(|| damaged(place))?;
+        match self.index.find(key.hash(), |e| key_of(&self.entries[e as usize]) == key) {
+            Some(entry) if self.entries[entry as usize].1.is_gone() => Ok(false),
+            Some(entry) => self.weights_of_record(key, self.entries[entry as usize].1, out).map(|()| true),
+            None => self.weights_in_page(key, out),
+        }
+    }
+
+    fn weights_in_page(&self, key: Key, out: &mut [f32]) -> Result<bool> {
+        let hash = key.hash();
+        let Some(run) = run_of(&self.runs, hash) else { return Ok(false) };
+        let spot = run.find(hash);
+        let start = spot.block as usize * PAGE;
+        let map = self.files.get(&spot.segment).map_or(&[][..], |m| &m[..]);
+        let page = map.get(start..start + spot.n_blocks as usize * PAGE).unwrap_or(&[]);
+        let row = PageRows::of(page, spot, self.width)?.find(key);
+        if let Some(row) = row {
+            row.copy_values(out);
+        }
+        Ok(row.is_some())
+    }
+
+    fn weights_of_record(&self, key: Key, place: Place, out: &mut [f32]) -> Result<()> {
+        let n = record_bytes(self.width);
+        let start = place.record() as usize * n;
+        let map = self.files.get(&place.segment());
+        let record = map.and_then(|m| m.get(start..start + n)).ok_or_else(|| damaged(place))?;
         let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|b| record[4 * i + b]));
         let found = Key { table: word(2), id: word(0) as u64 | (word(1) as u64) << 32 };
         if word(CHECKSUM) != checksum(record, place) || found != key {
@@ -116,8 +140,12 @@ impl Shard {
         for (i, o) in out.iter_mut().enumerate() {
             *o = f32::from_bits(word(HEADER + i));
         }
-        Ok(true)
+        Ok(())
     }
+}
+
+fn record_bytes(width: usize) -> usize {
+    4 * (HEADER + width)
 }
 
 impl Snapshot {

@@ -6,15 +6,18 @@
 use crate::admission::Admissions;
 use crate::batch::{self, Bags, Batch, Key};
 use crate::config::{Config, Options};
+use crate::disk::{Found, Wanted, Where};
 use crate::folder::Folder;
 use crate::initial::fill_row;
 use crate::lines::prefetch_at;
-use crate::log::{HEADER, Log};
+use crate::log::{HEADER, Log, Place, Segment};
+use crate::page::{PAGE, Run};
+use crate::pages::Pages;
 use crate::places::Places;
 use crate::prefetch::Waiting;
 use crate::queues::{AHEAD, DEAD, DIRTY, PINNED, Queues, WANTED, touch};
 use crate::readers::Readers;
-use crate::rows::{COUNT, LINE, MOST_LINES, NOT_ON_DISK, Rows, STEP};
+use crate::rows::{COUNT, LINE, MOST_LINES, NOT_ON_DISK, ON_PAGE, Rows, STEP};
 use crate::rules::{Rule, Step};
 use crate::saved::Records;
 use crate::slots::{ABSENT, Slots};
@@ -33,7 +36,7 @@ pub struct Store {
     pub(crate) ahead: Arc<Readers>,
     pub(crate) log: Log,
     pub(crate) rows: Rows,
-    memory_budget: u64,
+    pub(crate) memory_budget: u64,
     pub(crate) queues: Queues,
     /// The slots of the rows in memory.
     pub(crate) slots: Slots,
@@ -45,9 +48,12 @@ pub struct Store {
     /// Rows with the flag `AHEAD`, and with `WANTED`.
     pub(crate) ahead_rows: Waiting,
     pub(crate) wanted_rows: Waiting,
+    /// Rows in the log, and those in pages.
     pub(crate) places: Places,
-    /// Rows that were written and not removed.
+    pub(crate) pages: Pages,
+    /// Rows that were written and not removed, and those of them whose newest numbers are in memory alone.
     pub(crate) n_rows: usize,
+    pub(crate) n_dirty: usize,
     pub(crate) epoch: u64,
     /// Segments that manifests need, by the name of the manifest.
     pub(crate) pins: BTreeMap<String, BTreeSet<u32>>,
@@ -71,7 +77,7 @@ pub struct Counts {
     /// Rows that left memory, and those of them that had to be written.
     pub evictions: u64,
     pub writes: u64,
-    /// Records that collection moved.
+    /// Records that collection moved, or a merge moved into pages.
     pub moved: u64,
     /// New keys that were not admitted, each time, and rows that were forgotten.
     pub refused: u64,
@@ -91,7 +97,7 @@ pub struct Stats {
     /// Bytes of rows in memory, and of the indexes.
     pub memory_bytes: u64,
     pub index_bytes: u64,
-    /// Bytes of segment files, and of the records in them that are the newest of their row.
+    /// Bytes of segment files, and of the records and rows of pages in them that are the newest of their row.
     pub disk_bytes: u64,
     pub live_bytes: u64,
     pub epoch: u64,
@@ -119,7 +125,8 @@ fn rows_ahead(width: usize) -> usize {
 impl Store {
     pub(crate) fn new(config: Config, options: &Options, folder: Arc<Folder>, next_segment: u32) -> Result<Store> {
         let width = config.width();
-        let mut log = Log::new(folder.clone(), width, options.records_per_segment, next_segment);
+        let pages = Pages::new(options, width);
+        let mut log = Log::new(folder.clone(), width, options.records_per_segment, pages.n_parts(), next_segment);
         if options.direct_block.is_some() {
             log.read_directly();
         }
@@ -138,10 +145,12 @@ impl Store {
             ahead_rows: Waiting::default(),
             wanted_rows: Waiting::default(),
             places: Places::new(),
+            pages,
             admissions: Admissions::new(&options.admission, config.tables.len(), config.seed)?,
             config,
             folder,
             n_rows: 0,
+            n_dirty: 0,
             epoch: 0,
             pins: BTreeMap::new(),
             keep_below: 0,
@@ -199,7 +208,7 @@ impl Store {
         self.check_tables(batch.keys())?;
         // Before slots are taken from a lookup, since rows may leave here.
         self.bound_memory()?;
-        let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)) } else { None };
+        let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)?) } else { None };
         let found = batch.found.lock().unwrap_or_else(PoisonError::into_inner).take();
         let found = found.filter(|f| admitted.is_none() && f.store == self.number).map(|f| self.still_right(batch, f));
         let some: Vec<Key>;
@@ -252,19 +261,24 @@ impl Store {
     }
 
     /// Numbers of the keys that have a row, or get one.
-    fn admit(&mut self, batch: &Batch, step: u64) -> Vec<u32> {
+    fn admit(&mut self, batch: &Batch, step: u64) -> Result<Vec<u32>> {
         let mut slots = Vec::new();
         self.find(batch.keys(), 0, &mut slots);
+        let absent: Vec<Key> = slots.iter().zip(batch.keys()).filter(|(s, _)| **s == ABSENT).map(|(_, k)| *k).collect();
+        let mut have = self.have_rows(&absent)?.into_iter();
         let mut admitted = Vec::with_capacity(slots.len());
         for (k, (slot, key)) in slots.into_iter().zip(batch.keys()).enumerate() {
-            let is_there = (slot != ABSENT && self.is_written(slot)) || self.places.find(*key).is_some();
+            let is_there = match slot {
+                ABSENT => have.next().unwrap_or(false),
+                slot => self.is_written(slot),
+            };
             if is_there || self.admissions.admits(*key, batch.positions_of(k).len() as u32, step) {
                 admitted.push(k as u32);
             } else {
                 self.counts.refused += 1;
             }
         }
-        admitted
+        Ok(admitted)
     }
 
     /// Sets rows with their steps and counts, as `Saved` reads them; they are admitted always. Returns how many there are.
@@ -315,20 +329,33 @@ impl Store {
     pub fn remove(&mut self, keys: &[Key]) -> Result<usize> {
         self.check_tables(keys)?;
         let before = self.n_rows;
-        for &key in keys {
-            let mut entry = self.places.find(key);
-            if let Some(slot) = self.slots.get(key, &self.rows) {
-                entry = Some(self.rows.on_disk(slot)).filter(|e| *e != NOT_ON_DISK);
-                self.n_rows -= (self.rows.flags[slot as usize] & DIRTY != 0 && entry.is_none()) as usize;
+        let is_absent = |i: &usize| self.slots.get(keys[*i], &self.rows).is_none();
+        let (which, absent): (Vec<usize>, Vec<Key>) = (0..keys.len()).filter(is_absent).map(|i| (i, keys[i])).unzip();
+        let mut have = vec![false; keys.len()];
+        which.into_iter().zip(self.have_rows(&absent)?).for_each(|(i, h)| have[i] = h);
+        for (&key, has_row) in keys.iter().zip(have) {
+            let slot = self.slots.get(key, &self.rows);
+            if let Some(slot) = slot {
+                self.n_rows = self.n_rows.saturating_sub(self.is_written(slot) as usize);
+                self.n_dirty -= (self.rows.flags[slot as usize] & DIRTY != 0) as usize;
                 self.slots.remove(key, slot);
                 self.n_moves += 1;
                 self.release(slot);
                 self.rows.flags[slot as usize] = DEAD;
             }
-            if let Some(entry) = entry {
+            let entry = self.places.find(key);
+            let is_gone = entry.is_some_and(|e| self.places.get(e).is_gone());
+            // A key that stands twice has its row once.
+            if has_row && self.locate(key).is_some() {
+                self.n_rows = self.n_rows.saturating_sub(1);
+            }
+            if let Some(entry) = entry.filter(|_| !is_gone) {
                 self.log.forget(self.places.get(entry));
                 self.places.remove(entry);
-                self.n_rows -= 1;
+            }
+            if !is_gone && self.pages.may_contain(key.hash()) {
+                self.places.put(key, Place::gone(key.table));
+                self.log.n_changes += 1;
             }
         }
         self.bound_disk()?;
@@ -336,20 +363,23 @@ impl Store {
     }
 
     /// Rows of each table that were written and not removed.
-    pub fn rows_by_table(&self) -> Vec<u64> {
+    pub fn rows_by_table(&mut self) -> Result<Vec<u64>> {
         let mut n = vec![0; self.config.tables.len()];
-        self.keys().iter().for_each(|k| n[k.table as usize] += 1);
-        n
+        self.keys()?.iter().for_each(|k| n[k.table as usize] += 1);
+        Ok(n)
     }
 
-    /// Keys of all rows that were written and not removed, in order.
-    pub fn keys(&self) -> Vec<Key> {
+    /// Keys of all rows that were written and not removed, in order. Reads all pages.
+    pub fn keys(&mut self) -> Result<Vec<Key>> {
         let on_disk = self.places.iter().map(|(key, _)| key);
-        let is_new = |s: &u32| self.rows.flags[*s as usize] & DIRTY != 0 && self.rows.on_disk(*s) == NOT_ON_DISK;
-        let in_memory = (0..self.rows.flags.len() as u32).filter(is_new).map(|s| self.rows.key(s));
+        let is_of_memory = |s: &u32| self.rows.flags[*s as usize] & DIRTY != 0 || self.rows.on_disk(*s) == ON_PAGE;
+        let slots = 0..self.rows.flags.len() as u32;
+        let is_alive = |s: &u32| self.rows.flags[*s as usize] & DEAD == 0;
+        let in_memory = slots.filter(|s| is_alive(s) && is_of_memory(s)).map(|s| self.rows.key(s));
         let mut keys: Vec<Key> = on_disk.chain(in_memory).collect();
+        self.visit_pages(None, |key, _| keys.push(key))?;
         keys.sort_unstable();
-        keys
+        Ok(keys)
     }
 
     /// Returns true if the row in a slot is one of the store, not initial values that nobody has updated.
@@ -358,19 +388,25 @@ impl Store {
     }
 
     pub fn stats(&self) -> Stats {
-        let record = self.log.record_bytes() as u64;
-        let sum = |f: fn(&crate::log::Segment) -> u32| self.log.segments.values().map(|s| f(s) as u64).sum::<u64>();
+        let (record, page) = (self.log.record_bytes() as u64, PAGE as u64);
+        let bytes = |s: &Segment| if s.is_of_pages() { page * s.n_blocks as u64 } else { record * s.n_records as u64 };
+        let feet: usize = self.pages.runs().iter().map(|r| Run::foot_bytes(r.n_pages(), r.n_records as usize)).sum();
         Stats {
             rows: self.n_rows as u64,
             resident: self.slots.len() as u64,
             capacity: self.rows.capacity() as u64,
             memory_bytes: self.rows.bytes() as u64,
-            index_bytes: (self.slots.bytes() + self.places.bytes() + self.admissions.bytes()) as u64,
-            disk_bytes: record * sum(|s| s.n_records),
-            live_bytes: record * sum(|s| s.n_live),
+            index_bytes: self.index_bytes(),
+            disk_bytes: feet as u64 + self.log.segments.values().map(bytes).sum::<u64>(),
+            live_bytes: record * self.n_on_disk(),
             epoch: self.epoch,
             counts: self.counts,
         }
+    }
+
+    /// Bytes of all that finds rows.
+    fn index_bytes(&self) -> u64 {
+        (self.slots.bytes() + self.places.bytes() + self.pages.bytes() + self.admissions.bytes()) as u64
     }
 
     pub(crate) fn check_tables(&self, keys: &[Key]) -> Result<()> {
@@ -430,14 +466,16 @@ impl Store {
             return;
         }
         *flag |= DIRTY;
+        self.n_dirty += 1;
         match self.rows.on_disk(slot) {
             NOT_ON_DISK => self.n_rows += 1,
+            ON_PAGE => self.log.n_changes += 1,
             entry => {
-                let place = self.places.get(entry);
-                self.log.forget(place);
-                self.places.set(entry, crate::log::Place::nowhere(place.table()));
+                self.log.forget(self.places.get(entry));
+                self.places.remove(entry);
             }
         }
+        self.rows.set_on_disk(slot, NOT_ON_DISK);
     }
 
     /// Appends the slot of each key, or `ABSENT`, and asks for the first `n` numbers of each row.
@@ -486,35 +524,47 @@ impl Store {
         made
     }
 
-    pub(crate) fn wait_for(&mut self, places: &[crate::log::Place], ids: &[u64]) -> Result<Vec<u32>> {
-        if places.is_empty() {
-            return Ok(Vec::new());
+    pub(crate) fn wait_for(&mut self, wanted: &[Wanted]) -> Result<Found> {
+        if wanted.is_empty() {
+            return Ok(Found::default());
         }
         let start = Instant::now();
-        let rows = self.log.read(&self.readers, places, ids);
+        let found = self.log.read(&self.readers, wanted);
         self.counts.stalled += start.elapsed().as_nanos() as u64;
-        rows
+        found
     }
 
     /// Brings those of the missing rows into memory that are on disk.
     pub(crate) fn fetch(&mut self, keys: &[Key], missing: &[usize], slots: &mut [u32]) -> Result<()> {
         missing.iter().for_each(|k| self.places.prefetch(keys[*k]));
-        let entry_of = |k: &usize| self.places.find(keys[*k]).map(|entry| (*k, entry));
-        let found: Vec<(usize, u32)> = missing.iter().filter_map(entry_of).collect();
-        if found.is_empty() {
-            return Ok(());
+        let (mut wanted, mut which) = (Vec::new(), Vec::new());
+        for &k in missing {
+            if let Some(at) = self.locate(keys[k]) {
+                wanted.push(Wanted { key: keys[k], at });
+                which.push(k);
+            }
         }
-        let places: Vec<_> = found.iter().map(|(_, entry)| self.places.get(*entry)).collect();
-        let ids: Vec<_> = found.iter().map(|(k, _)| keys[*k].id).collect();
-        let rows = self.wait_for(&places, &ids)?;
-        self.counts.reads += found.len() as u64;
-        for ((k, entry), row) in found.into_iter().zip(rows.chunks_exact(HEADER + self.config.width())) {
-            let slot = self.take_slot()?;
-            self.rows.enter(slot, row, entry);
-            self.hold(slot, keys[k]);
-            slots[k] = slot;
+        let found = self.wait_for(&wanted)?;
+        let rows = found.words.chunks_exact(HEADER + self.config.width()).zip(found.are_there);
+        for ((k, wanted), (row, is_there)) in which.into_iter().zip(wanted).zip(rows) {
+            if is_there {
+                self.counts.reads += 1;
+                let slot = self.take_slot()?;
+                self.enter_row(slot, row, wanted);
+                self.hold(slot, wanted.key);
+                slots[k] = slot;
+            }
         }
         Ok(())
+    }
+
+    /// Takes a row over as it was read.
+    pub(crate) fn enter_row(&mut self, slot: u32, row: &[u32], wanted: Wanted) {
+        let entry = match wanted.at {
+            Where::Page(_) => ON_PAGE,
+            Where::Record(_) => self.places.find(wanted.key).unwrap_or(NOT_ON_DISK),
+        };
+        self.rows.enter(slot, row, entry);
     }
 
     /// Makes the rows that are nowhere, with their initial values.
@@ -569,8 +619,7 @@ impl Store {
 
     /// Keeps rows and indexes within the budget: where the indexes have grown, rows leave, a chunk at a time.
     pub(crate) fn bound_memory(&mut self) -> Result<()> {
-        let indexes = self.slots.bytes() + self.places.bytes() + self.admissions.bytes();
-        self.rows.fit(self.memory_budget.saturating_sub(indexes as u64));
+        self.rows.fit(self.memory_budget.saturating_sub(self.index_bytes()));
         while let Some(first) = self.rows.surplus() {
             for slot in first..self.rows.flags.len() as u32 {
                 if self.rows.flags[slot as usize] & DEAD == 0 {
@@ -602,15 +651,13 @@ impl Store {
 
     /// Appends a dirty row to the log.
     pub(crate) fn save(&mut self, slot: u32) -> Result<()> {
-        let place = self.log.append(&self.rows.head(slot), self.rows.values(slot))?;
-        match self.rows.on_disk(slot) {
-            NOT_ON_DISK => {
-                let entry = self.places.insert(self.rows.key(slot).id, place);
-                self.rows.set_on_disk(slot, entry);
-            }
-            entry => self.places.set(entry, place),
-        }
+        let key = self.rows.key(slot);
+        let place = self.log.append(self.pages.part(key.hash()), &self.rows.head(slot), self.rows.values(slot))?;
+        // The key may be here as removed.
+        let entry = self.places.put(key, place);
+        self.rows.set_on_disk(slot, entry);
         self.rows.flags[slot as usize] &= !DIRTY;
+        self.n_dirty -= 1;
         self.counts.writes += 1;
         Ok(())
     }

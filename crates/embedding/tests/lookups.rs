@@ -2,8 +2,17 @@
 
 mod common;
 
-use common::{Scratch, batch, config, options};
+use common::{Scratch, Tier, batch, config};
 use oneflow_embedding::{Bags, Batch, Config, Forget, Key, Options, Rule, Step, Store};
+
+over_tiers! {
+    sums_of_bags_are_those_of_rows_one_after_the_other,
+    large_results_that_pass_by_the_caches_hold_the_same_rows,
+    rows_and_indexes_stay_within_the_budget,
+    rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update,
+    rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are,
+    rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows,
+}
 
 const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
 const STEP: Step = Step { lr: 0.5, step: 1, scale: 1.0 };
@@ -17,13 +26,12 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|n| n.to_bits()).collect()
 }
 
-#[test]
-fn sums_of_bags_are_those_of_rows_one_after_the_other() {
+fn sums_of_bags_are_those_of_rows_one_after_the_other(tier: Tier) {
     for (dim, state) in [(1, 0), (3, 1), (8, 0), (15, 2), (16, 32), (17, 1), (33, 0), (64, 64), (130, 0), (300, 0)] {
         // All rows in memory, and most of them on disk.
         for budget in [u64::MAX, 0] {
-            let scratch = Scratch::new("bags");
-            let mut store = Store::open(scratch.path(), config(dim, state), &options(budget)).unwrap();
+            let scratch = Scratch::new("bags", tier);
+            let mut store = Store::open(scratch.path(), config(dim, state), &scratch.options(budget)).unwrap();
             let mut x = dim as u64;
             // Small ids and sparse ones, of both tables.
             let spread = |n: u64| if n.is_multiple_of(3) { n.wrapping_mul(0x9E37_79B9_7F4A_7C15) } else { n };
@@ -71,9 +79,8 @@ fn sums_of_bags_are_those_of_rows_one_after_the_other() {
     }
 }
 
-#[test]
-fn large_results_that_pass_by_the_caches_hold_the_same_rows() {
-    let scratch = Scratch::new("large");
+fn large_results_that_pass_by_the_caches_hold_the_same_rows(tier: Tier) {
+    let scratch = Scratch::new("large", tier);
     let mut store = Store::open(scratch.path(), config(64, 0), &Options::default()).unwrap();
     let keys: Vec<Key> = (0..500).map(|id| Key { table: 0, id }).collect();
     let grads: Vec<f32> = (0..500 * 64).map(|i| i as f32).collect();
@@ -92,10 +99,9 @@ fn large_results_that_pass_by_the_caches_hold_the_same_rows() {
     }
 }
 
-#[test]
-fn rows_and_indexes_stay_within_the_budget() {
+fn rows_and_indexes_stay_within_the_budget(tier: Tier) {
     for dim in [64, 128] {
-        let scratch = Scratch::new("budget");
+        let scratch = Scratch::new("budget", tier);
         let budget = 8 << 20;
         let options = Options { memory_budget: budget, ..Options::default() };
         let mut store = Store::open(scratch.path(), config(dim, dim), &options).unwrap();
@@ -111,7 +117,7 @@ fn rows_and_indexes_stay_within_the_budget() {
         let stats = store.stats();
         assert!(stats.resident > 2000 && stats.rows == n_rows, "{stats:?}");
         // No row was lost on the way.
-        let mut once = Store::open(Scratch::new("fresh").path(), config(dim, dim), &options).unwrap();
+        let mut once = Store::open(Scratch::new("fresh", tier).path(), config(dim, dim), &options).unwrap();
         for part in keys.chunks(2000) {
             let (mut found, mut initial) = (vec![0.0; part.len() * dim], vec![0.0; part.len() * dim]);
             store.lookup(&batch(part), false, &mut found).unwrap();
@@ -121,10 +127,9 @@ fn rows_and_indexes_stay_within_the_budget() {
     }
 }
 
-#[test]
-fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update() {
-    let scratch = Scratch::new("wanted");
-    let mut store = Store::open(scratch.path(), config(4, 0), &options(0)).unwrap();
+fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update(tier: Tier) {
+    let scratch = Scratch::new("wanted", tier);
+    let mut store = Store::open(scratch.path(), config(4, 0), &scratch.options(0)).unwrap();
     let keys = |range: std::ops::Range<u64>| range.map(|id| Key { table: 0, id }).collect::<Vec<_>>();
     store.update(&batch(&keys(0..1000)), &[1.0; 4000], &SGD, &STEP).unwrap();
     let others = |store: &mut Store, first: u64| {
@@ -159,15 +164,14 @@ fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update() {
     assert_eq!(rows, after);
 }
 
-#[test]
-fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are() {
+fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are(tier: Tier) {
     for (dim, state, budget) in [(3, 1, u64::MAX), (16, 0, u64::MAX), (4, 4, 0)] {
-        let scratch = Scratch::new("placed");
+        let scratch = Scratch::new("placed", tier);
         let of_one_table =
             |seed| Config { tables: config(dim, state).tables[..1].to_vec(), seed, ..config(dim, state) };
-        let mut store = Store::open(scratch.path(), of_one_table(5), &options(budget)).unwrap();
-        let untouched = Scratch::new("untouched");
-        let mut initial = Store::open(untouched.path(), of_one_table(5), &options(u64::MAX)).unwrap();
+        let mut store = Store::open(scratch.path(), of_one_table(5), &scratch.options(budget)).unwrap();
+        let untouched = Scratch::new("untouched", tier);
+        let mut initial = Store::open(untouched.path(), of_one_table(5), &scratch.options(u64::MAX)).unwrap();
         let plain = |ids: &[u64]| Batch::from_ids(ids.to_vec(), None, 1, None).unwrap();
         let key = |id: u64| Key { table: 0, id };
         // By id, what has been added to its row.
@@ -181,7 +185,7 @@ fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are() {
             }
             assert!(found.iter().zip(&want).all(|(f, w)| (f - w).abs() < 1e-4), "{dim} {budget}");
             assert_eq!(
-                store.keys().iter().map(|k| k.id).collect::<Vec<_>>(),
+                store.keys().unwrap().iter().map(|k| k.id).collect::<Vec<_>>(),
                 model.keys().copied().collect::<Vec<_>>()
             );
             assert_eq!(store.len(), model.len());
@@ -217,24 +221,23 @@ fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are() {
         }
         store.commit().unwrap();
         drop(store);
-        let mut store = Store::open(scratch.path(), of_one_table(5), &options(budget)).unwrap();
+        let mut store = Store::open(scratch.path(), of_one_table(5), &scratch.options(budget)).unwrap();
         check(&mut store, &model, &(0..5200).collect::<Vec<_>>());
     }
 }
 
-#[test]
-fn rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows() {
-    let scratch = Scratch::new("new");
-    let mut store = Store::open(scratch.path(), config(4, 2), &options(0)).unwrap();
+fn rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows(tier: Tier) {
+    let scratch = Scratch::new("new", tier);
+    let mut store = Store::open(scratch.path(), config(4, 2), &scratch.options(0)).unwrap();
     let keys = |range: std::ops::Range<u64>| range.map(|id| Key { table: 1, id }).collect::<Vec<_>>();
-    let mut other = Store::open(Scratch::new("other").path(), config(4, 2), &options(0)).unwrap();
+    let mut other = Store::open(Scratch::new("other", tier).path(), config(4, 2), &scratch.options(0)).unwrap();
     let mut initial = |range: std::ops::Range<u64>| {
         let mut rows = vec![f32::NAN; 4 * range.clone().count()];
         other.lookup(&batch(&keys(range)), false, &mut rows).unwrap();
         rows
     };
     store.prefetch(&batch(&keys(0..5))).unwrap();
-    assert_eq!((store.len(), store.keys().len(), store.stats().counts.initial), (0, 0, 5));
+    assert_eq!((store.len(), store.keys().unwrap().len(), store.stats().counts.initial), (0, 0, 5));
     let mut rows = [f32::NAN; 20];
     let of = batch(&keys(0..5));
     store.lookup(&of, true, &mut rows).unwrap();
@@ -250,7 +253,7 @@ fn rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows() {
     }
     let stats = store.stats();
     assert!(stats.counts.evictions > 900 && stats.resident <= stats.capacity && stats.counts.writes <= 5, "{stats:?}");
-    assert_eq!((store.len(), store.keys(), store.commit().unwrap()), (5, keys(0..5), 1));
+    assert_eq!((store.len(), store.keys().unwrap(), store.commit().unwrap()), (5, keys(0..5), 1));
     assert_eq!(store.forget(&Forget { below_norm: Some(0.0), ..Forget::default() }).unwrap(), 0);
     store.lookup(&of, false, &mut rows).unwrap();
     assert!(rows.iter().zip(initial(0..5)).all(|(r, i)| *r == i - 1.0));

@@ -27,7 +27,7 @@ def _inspect(args: argparse.Namespace) -> dict[str, Any]:
         largest = max(largest, float(values.abs().max()))
     place = os.path.join(args.folder, "snapshots")
     snapshots = sorted(n.removesuffix(".manifest") for n in os.listdir(place) if n.endswith(".manifest"))
-    files = [os.path.join(args.folder, name) for name in os.listdir(args.folder) if name.endswith(".rows")]
+    files = [os.path.join(args.folder, name) for name in os.listdir(args.folder) if name.endswith((".rows", ".pages"))]
     return {
         **config,
         "epoch": saved.epoch,

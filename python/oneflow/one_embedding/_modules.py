@@ -168,6 +168,7 @@ class Embedding(Module):
             memory_budget(kv_store["caches"], self.storage_dim, n_ranks),
             [admission_numbers(table.get("admission")) for table in tables],
             direct_block(kv_store["persistent_table"]),
+            kv_store["persistent_table"].get("pages"),
         )
         self.staleness = staleness
         self._ahead = Ahead(n_ranks)
@@ -503,7 +504,7 @@ class Embedding(Module):
         return len(chosen)
 
     def rows_by_table(self) -> list[int]:
-        """Rows of each table that were trained, on this rank."""
+        """Rows of each table that were trained, on this rank. Reads the pages of small rows."""
         return self._store.rows_by_table()
 
     def compact(self) -> None:

@@ -39,6 +39,7 @@ def _store(
     storage_dim: int,
     physical_block_size: int,
     direct_io: bool = False,
+    pages: bool | None = None,
 ) -> Options:
     if physical_block_size not in (512, 4096):
         raise ValueError(f"{function}(): physical_block_size must be 512 or 4096, got {physical_block_size}")
@@ -54,6 +55,7 @@ def _store(
                 "physical_block_size": physical_block_size,
                 "capacity_hint": int(capacity),
                 "direct_io": bool(direct_io),
+                "pages": None if pages is None else bool(pages),
             },
         },
         "size_factor": size_factor,
@@ -143,6 +145,7 @@ def make_cached_ssd_store_options(
     physical_block_size: int = 4096,
     host_cache_budget_mb: float = 0,
     direct_io: bool = False,
+    pages: bool | None = None,
 ) -> Options:
     """Options of a store on disk with the hottest rows in memory.
 
@@ -153,6 +156,8 @@ def make_cached_ssd_store_options(
         host_cache_budget_mb: memory of the host for rows, in MiB; on the CPU the two budgets are added.
         direct_io: read past the system's cache of files, where the file system has such reads. Rows outside of the
             budget then take no memory at all; without it the system keeps what it has room for, and reads are faster.
+        pages: whether rows on disk lie in pages of 4 KiB, which cost less than 2 bytes of memory a row but more writes,
+            or in a log, whose index takes 25 to 30 bytes a row. None chooses pages for rows of which eight fit in one.
 
     Raises:
         ValueError: a number is out of its bounds.
@@ -178,7 +183,15 @@ def make_cached_ssd_store_options(
         if budget > 0
     ]
     return _store(
-        function, caches, persistent_path, capacity or 0, size_factor, storage_dim, physical_block_size, direct_io
+        function,
+        caches,
+        persistent_path,
+        capacity or 0,
+        size_factor,
+        storage_dim,
+        physical_block_size,
+        direct_io,
+        pages,
     )
 
 

@@ -7,16 +7,65 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub struct Scratch(PathBuf);
+/// Where rows lie on disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tier {
+    Log,
+    Pages,
+}
+
+impl Tier {
+    /// How the names of files end that hold most rows.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Tier::Log => ".rows",
+            Tier::Pages => ".pages",
+        }
+    }
+    /// Bytes that files may take besides twice the rows in use: superseded records that are not worth collecting, and blocks and
+    /// feet of files of pages.
+    pub fn slack(self) -> u64 {
+        match self {
+            Tier::Log => 24_000,
+            Tier::Pages => 64_000,
+        }
+    }
+}
+
+/// Runs tests over both tiers.
+#[macro_export]
+macro_rules! over_tiers {
+    ($($name:ident),+ $(,)?) => {
+        mod log {
+            $(#[test] fn $name() { super::$name(crate::common::Tier::Log) })+
+        }
+        mod pages {
+            $(#[test] fn $name() { super::$name(crate::common::Tier::Pages) })+
+        }
+    };
+}
+
+/// A folder for a store, and where its rows lie there.
+pub struct Scratch(PathBuf, Tier);
 
 impl Scratch {
-    pub fn new(name: &str) -> Scratch {
+    pub fn new(name: &str, tier: Tier) -> Scratch {
         static N: AtomicU64 = AtomicU64::new(0);
         let n = N.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("oneflow_embedding_{name}_{}_{n}", std::process::id()));
         // May be there from a run whose process had this number.
         let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
+        Scratch(path, tier)
+    }
+    /// As few rows in memory as there may be for a budget of 0.
+    pub fn options(&self, memory_budget: u64) -> Options {
+        let pages = Some(self.1 == Tier::Pages);
+        Options { memory_budget, pages, records_per_segment: 100, n_readers: 2, ..Options::default() }
+    }
+    /// Bytes of rows.
+    pub fn bytes(&self) -> u64 {
+        let files = [".rows", ".pages"].into_iter().flat_map(|end| self.files(end));
+        files.map(|f| f.metadata().unwrap().len()).sum()
     }
     pub fn path(&self) -> &Path {
         &self.0
@@ -43,10 +92,6 @@ pub fn config(dim: usize, state_width: usize) -> Config {
     Config { column_dims: vec![dim], state_width, tables, seed: 11 }
 }
 
-pub fn options(memory_budget: u64) -> Options {
-    Options { memory_budget, records_per_segment: 100, n_readers: 2, ..Options::default() }
-}
-
 pub fn batch(keys: &[Key]) -> Batch {
     Batch::new(keys.iter().copied().map(Some)).unwrap()
 }
@@ -58,8 +103,8 @@ pub fn fill(store: &mut Store, keys: &[Key]) -> Vec<f32> {
     out
 }
 
-pub fn keys_of(store: &Store) -> Vec<Key> {
-    store.keys()
+pub fn keys_of(store: &mut Store) -> Vec<Key> {
+    store.keys().unwrap()
 }
 
 /// Fails the n-th change of the disk. After a crash all that follow fail too.

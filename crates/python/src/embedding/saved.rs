@@ -54,7 +54,7 @@ impl PySaved {
     fn select<'py>(&self, py: Python<'py>, entries: Vec<usize>) -> PyResult<RecordTensors<'py>> {
         self.tensors(py, |saved| saved.select(&entries))
     }
-    /// Places of the rows that may have changed since an older one, and tables and ids of those that are gone.
+    /// Places of the rows that are new or changed since an older one, and tables and ids of those that are gone.
     fn since<'py>(
         &self,
         py: Python<'py>,
@@ -69,11 +69,11 @@ impl PySaved {
                 // Always in one order, so that two threads that compare the same two do not wait for each other.
                 let is_first = std::ptr::from_ref(self) < std::ptr::from_ref(older);
                 let (a, b) = if is_first { (self, older) } else { (older, self) };
-                let (a, b) = (
+                let (mut a, mut b) = (
                     a.0.lock().unwrap_or_else(PoisonError::into_inner),
                     b.0.lock().unwrap_or_else(PoisonError::into_inner),
                 );
-                if is_first { a.since(&b) } else { b.since(&a) }
+                if is_first { a.since(&mut b) } else { b.since(&mut a) }
             })
         })?;
         let (tables, ids) = key_tensors(py, &gone)?;

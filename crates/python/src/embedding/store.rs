@@ -99,7 +99,7 @@ impl PyStore {
 #[pymethods]
 impl PyStore {
     #[new]
-    #[pyo3(signature = (path, column_dims, state_width, tables, seed, memory_budget, admissions, direct_block=None))]
+    #[pyo3(signature = (path, column_dims, state_width, tables, seed, memory_budget, admissions, direct_block=None, pages=None))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -110,13 +110,14 @@ impl PyStore {
         memory_budget: u64,
         admissions: Vec<(u8, u32, f64, usize)>,
         direct_block: Option<usize>,
+        pages: Option<bool>,
     ) -> PyResult<PyStore> {
         run(|| {
             let columns = |t: Vec<(u8, [f32; 4])>| t.into_iter().map(initializer).collect::<Result<Vec<_>>>();
             let tables = tables.into_iter().map(columns).collect::<Result<Vec<_>>>()?;
             let config = Config { column_dims, state_width, tables, seed };
             let admission = admissions.into_iter().map(admission).collect::<Result<Vec<_>>>()?;
-            let options = Options { memory_budget, admission, direct_block, ..Options::default() };
+            let options = Options { memory_budget, admission, direct_block, pages, ..Options::default() };
             detach(py, || Store::open(&path, config, &options))
         })
         .map(|store| PyStore(Mutex::new(Some(store))))
@@ -216,7 +217,7 @@ impl PyStore {
         self.with(py, Store::compact)
     }
     fn rows_by_table(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        self.with(py, |store| Ok(store.rows_by_table()))
+        self.with(py, Store::rows_by_table)
     }
 
     /// The weights of a batch, in a new tensor of these sizes.
@@ -306,7 +307,7 @@ impl PyStore {
 
     /// Tables and ids of all rows, as two tensors of int64.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        key_tensors(py, &self.with(py, |store| Ok(store.keys()))?)
+        key_tensors(py, &self.with(py, Store::keys)?)
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<u64> {
