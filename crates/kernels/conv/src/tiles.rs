@@ -1,8 +1,8 @@
 //! Sums of bfloat16 convolutions on the tiles of AMX, where the machine has them.
 //!
-//! What the register kernels gather as they multiply lies anywhere, and a tile is loaded from rows equally far apart: some steps
-//! of all rows of a block are brought together first, and multiplied by panels that are those of the register kernels. Zeros
-//! around the image are multiplied as well, so weights that are not finite stay with those.
+//! What the register kernels gather as they multiply lies anywhere, and a tile is loaded from rows equally far apart:
+//! some steps of all rows of a block are brought together first, and multiplied by panels that are those of the
+//! register kernels. Zeros around the image are multiplied as well, so weights that are not finite stay with those.
 
 use oneflow_kernels_prim::{Isa, isa};
 use std::ops::Range;
@@ -61,8 +61,8 @@ mod products {
     }
 
     impl Rows {
-        /// Sets or adds the products with panels of at most 32 columns, which `panel` fills one after the other from the first
-        /// column, their width and the place on: [pair, up to a whole step][column, up to a whole tile].
+        /// Sets or adds the products with panels of at most 32 columns, which `panel` fills one after the other from
+        /// the first column, their width and the place on: [pair, up to a whole step][column, up to a whole tile].
         ///
         /// # Safety
         /// The machine has the tiles. The rows lie in memory, as do sums in whole tiles, `ld` apart.

@@ -216,7 +216,8 @@ pub fn same_for_any_threads(what: &str, f: impl Fn() -> Vec<Buf>) -> Vec<Vec<f64
     one
 }
 
-/// Runs this binary's tests again on every instruction set of the machine with narrower registers, and on that without tiles.
+/// Runs this binary's tests again on every instruction set of the machine with narrower registers, and on that
+/// without tiles.
 pub fn again_on_other_isas() {
     if std::env::var_os("ONEFLOW_CPU_ISA").is_some() {
         return;

@@ -1,6 +1,7 @@
 //! Whether this process may use the tiles of AMX: the processor has them and the system keeps them across its switches.
 //!
-//! Linux saves tiles only for processes that have asked (`arch_prctl`); threads and forks of a process share its answer.
+//! Linux saves tiles only for processes that have asked (`arch_prctl`); threads and forks of a process share its
+//! answer.
 
 /// Whether tiles of bfloat16 and of bytes can be multiplied here. Asks the system on the first call.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
