@@ -72,7 +72,7 @@ impl Log {
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_unstable_by_key(|i| wanted[*i].at.order());
         for i in order {
-            match self.to_read(wanted[i].at)? {
+            match self.read_of(wanted[i].at)? {
                 Some(read) => {
                     reads.push(read);
                     which.push(i);

@@ -86,14 +86,16 @@ pub(crate) fn check_segments(folder: &Folder, from: &Manifest, record_bytes: usi
 }
 
 impl Store {
-    /// Opens a store that is there, with the configuration that it was created with.
+    /// Opens a store that is there, with the configuration that it was created with. If nothing else is said, rows lie in pages
+    /// if some do.
     pub fn open_existing(path: &Path, options: &Options) -> Result<Store> {
         let folder = Folder::open_to_read(path, true)?;
         let newest = newest_epoch(&folder)?
             .ok_or_else(|| Error::value(format!("embedding: {} holds no epoch of a store", path.display())))?;
-        let config = manifest::read(&folder, &newest)?.head.config;
+        let head = manifest::read(&folder, &newest)?.head;
         drop(folder);
-        Store::open(path, config, options)
+        let pages = options.pages.or(Some(!head.pages.is_empty()));
+        Store::open(path, head.config, &Options { pages, ..options.clone() })
     }
 
     /// Opens a store as of its last epoch, or creates an empty one.
@@ -256,7 +258,7 @@ impl Store {
         }
         // What this manifest frees of the last one, it frees at once.
         match self.pages.are_used() {
-            true => self.bound_pages(Store::is_in_snapshot)?,
+            true => self.bound_pages(Store::is_in_snapshot).map(|_| ())?,
             false => self.collect(Store::is_in_snapshot)?,
         }
         self.log.sync()?;
@@ -365,6 +367,13 @@ impl Store {
             return Ok(());
         }
         self.looked_at = self.log.n_changes;
+        if self.pages.are_used() {
+            if !self.bound_pages(Store::is_pinned)? {
+                // Not again before there is more to gain.
+                self.looked_at += self.n_on_disk() / 4;
+            }
+            return Ok(());
+        }
         let (mut n_records, mut n_live) = (0, 0);
         for s in self.log.segments.values() {
             n_records += s.n_records as u64;
@@ -374,10 +383,7 @@ impl Store {
         if n_records <= 2 * n_live + SLACK {
             return Ok(());
         }
-        match self.pages.are_used() {
-            true => self.bound_pages(Store::is_pinned),
-            false => self.collect(Store::is_pinned),
-        }
+        self.collect(Store::is_pinned)
     }
 
     /// Moves what lives out of the segments that hold least of it, until the segments that are not kept hold at most twice

@@ -305,7 +305,7 @@ impl Log {
     }
 
     /// What to read for a row; None while its record waits to be written.
-    pub fn to_read(&mut self, at: Where) -> Result<Option<Read>> {
+    pub fn read_of(&mut self, at: Where) -> Result<Option<Read>> {
         let (segment, offset, length) = match at {
             Where::Page(spot) => (spot.segment, spot.block as u64 * PAGE as u64, spot.n_blocks as usize * PAGE),
             Where::Record(place) if self.buffered(place).is_some() => return Ok(None),

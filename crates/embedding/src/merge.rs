@@ -130,19 +130,20 @@ impl Store {
     }
 
     /// Merges parts until what is not kept holds at most twice the rows that are newest on disk.
-    pub(crate) fn bound_pages(&mut self, is_kept: impl Fn(&Store, u32) -> bool) -> Result<()> {
+    /// Returns false if it still holds more, since something cannot be read.
+    pub(crate) fn bound_pages(&mut self, is_kept: impl Fn(&Store, u32) -> bool) -> Result<bool> {
         for _ in 0..self.pages.n_parts() {
             let of_use = |s: &&u32| !is_kept(self, **s);
             let used = self.log.segments.iter().filter(|(_, s)| s.n_live > 0).map(|(n, _)| n).filter(of_use);
             let n_records: u64 = used.map(|n| self.log.segments[n].n_records as u64).sum();
             if n_records <= 2 * self.n_on_disk() + SLACK {
-                break;
+                return Ok(true);
             }
             let part = self.pages.take_part();
             self.merge(part)?;
             self.remove_dead();
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Rows whose newest numbers are on disk.

@@ -104,7 +104,7 @@ impl Store {
         wanted.sort_unstable_by_key(|w| w.at.order());
         let mut buffered = Vec::new();
         for wanted in wanted {
-            match self.log.to_read(wanted.at)? {
+            match self.log.read_of(wanted.at)? {
                 None => buffered.push(wanted),
                 Some(read) => {
                     prefetch.reads.push(read);

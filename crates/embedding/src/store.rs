@@ -328,6 +328,8 @@ impl Store {
     /// Removes rows; their keys have their initial values again. Keys that are not there are no error.
     pub fn remove(&mut self, keys: &[Key]) -> Result<usize> {
         self.check_tables(keys)?;
+        // What fails here has changed nothing. What these keys free is collected by the next call.
+        self.bound_disk()?;
         let before = self.n_rows;
         let is_absent = |i: &usize| self.slots.get(keys[*i], &self.rows).is_none();
         let (which, absent): (Vec<usize>, Vec<Key>) = (0..keys.len()).filter(is_absent).map(|i| (i, keys[i])).unzip();
@@ -358,7 +360,6 @@ impl Store {
                 self.log.n_changes += 1;
             }
         }
-        self.bound_disk()?;
         Ok(before - self.n_rows)
     }
 

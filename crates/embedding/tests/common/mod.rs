@@ -37,10 +37,10 @@ impl Tier {
 macro_rules! over_tiers {
     ($($name:ident),+ $(,)?) => {
         mod log {
-            $(#[test] fn $name() { super::$name(crate::common::Tier::Log) })+
+            $(#[test] fn $name() { super::$name($crate::common::Tier::Log) })+
         }
         mod pages {
-            $(#[test] fn $name() { super::$name(crate::common::Tier::Pages) })+
+            $(#[test] fn $name() { super::$name($crate::common::Tier::Pages) })+
         }
     };
 }
