@@ -54,10 +54,15 @@ def test_options_bring_a_timeout() -> None:
 MODULES = "constants elastic.multiprocessing.errors nn.functional rendezvous tensor.parallel.loss tensor.parallel.style"
 
 
-@pytest.mark.parametrize("module", ["placement_types", "device_mesh", "api"])
+@pytest.mark.parametrize("module", ["placement_types", "device_mesh", "api", "experimental", "_utils"])
 def test_older_places_of_distributed_tensors(module: str) -> None:
     found = importlib.import_module(f"oneflow.distributed._tensor.{module}")
-    assert all(getattr(found, name) is getattr(dist.tensor, name, getattr(dist, name, None)) for name in found.__all__)
+    homes = [dist.tensor, dist]
+    homes += [
+        importlib.import_module(f"oneflow.distributed.tensor.{m}") for m in ("_dtensor_spec", "_utils", "experimental")
+    ]
+    for name in found.__all__:
+        assert any(getattr(found, name) is getattr(home, name, None) for home in homes), name
 
 
 @pytest.mark.parametrize("module", MODULES.split())
