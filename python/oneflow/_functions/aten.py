@@ -9,6 +9,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._functions import sparse, sparse_products
 
 
 def sym_size(self: Tensor, dim: int | None = None) -> Any:
@@ -106,9 +107,9 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 def _sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * self + alpha * (mat1 @ mat2)`` of a sparse ``mat1``."""
-    return oneflow.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    return sparse_products.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def _sparse_mm_reduce_impl(self: Tensor, other: Tensor, reduce: str) -> tuple[Tensor, Tensor]:
     """:func:`oneflow.sparse.mm` with ``reduce``; the second is empty: which entry was the greatest is not kept."""
-    return oneflow.sparse.mm(self, other, reduce), self.crow_indices().new_empty((0,))
+    return sparse.mm(self, other, reduce), self.crow_indices().new_empty((0,))

@@ -163,7 +163,7 @@ class PipelineTable:
             unit = () if second else self._unit(rank, at)
             needs = [places[need] for one in unit for need in self._needs(one)]
             whole = action.kind == "B" and not self.splits(action.stage, action.micro_batch)
-            parts = (1, 2) if whole else ("FBW".index(action.kind),)
+            parts: tuple[int, ...] = (1, 2) if whole else ("FBW".index(action.kind),)
             steps.append((rank, action.stage, parts, needs, places[self.rows[rank][at - 1]] if second else None))
         return steps
 
