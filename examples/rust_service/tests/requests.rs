@@ -383,11 +383,11 @@ fn inputs_that_are_rows_of_tables_are_given_by_ids_and_follow_deltas() {
     set(&mut store, 0, 7, 2.0);
     store.remove(&[Key { table: 1, id: u64::MAX }]).unwrap();
     store.save_snapshot("second").unwrap();
-    let (older, mut newer) = (
+    let (mut older, mut newer) = (
         Saved::open(&place.join("rows"), Some("first")).unwrap(),
         Saved::open(&place.join("rows"), Some("second")).unwrap(),
     );
-    let (changed, gone) = newer.since(&older).unwrap();
+    let (changed, gone) = newer.since(&mut older).unwrap();
     let rows = newer.select(&changed).unwrap();
     let folder = place.join("deltas");
     std::fs::create_dir_all(&folder).unwrap();
