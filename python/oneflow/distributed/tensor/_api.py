@@ -56,7 +56,7 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
         [(True, [0.0, 1.0], (Shard(dim=0),)), (True, [2.0, 3.0], (Shard(dim=0),))]
     """
 
-    def __new__(cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
+    def __new__(cls, local_tensor: Tensor, spec: DTensorSpec | None = None, *, requires_grad: bool = False) -> DTensor:
         if not isinstance(spec, DTensorSpec) or spec.tensor_meta is None:
             raise TypeError(
                 "DTensor is made by distribute_tensor or DTensor.from_local, or of a DTensorSpec with sizes"
