@@ -297,5 +297,5 @@ def test_texts_name_the_package_as_programs_import_it():
         assert oneflow.ones(1).type() == "torch.FloatTensor"
         assert "dtype=torch.float64" in repr(oneflow.ones(1, dtype=oneflow.float64))
         with mock.disable():
-            assert str(oneflow.float32) == "torch.float32"
+            assert str(oneflow.float32) == "oneflow.float32"
     assert [str(v) for v in values] == [f"oneflow.{name}" for name in names]
