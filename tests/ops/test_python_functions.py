@@ -23,7 +23,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated", "ignore:A window was not provided")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*deprecated", "ignore:A window was not provided", "ignore:Sparse CSR tensor support"
+)
 
 
 def found(name):
