@@ -138,9 +138,7 @@ def _local_tensor(self: Tensor) -> Tensor:
 def _spec(self: Tensor) -> Any:
     """Mesh, placements, sizes and dtype of a global tensor: PyTorch's ``DTensor._spec``."""
     _global(self, "_spec")
-    from oneflow.distributed.tensor._dtensor_spec import spec_of
-
-    return spec_of(self)
+    return oneflow.distributed.tensor._dtensor_spec.spec_of(self)
 
 
 METHODS: dict[str, Any] = {
