@@ -138,7 +138,8 @@ def _local_tensor(self: Tensor) -> Tensor:
 def _spec(self: Tensor) -> Any:
     """Mesh, placements, sizes and dtype of a global tensor: PyTorch's ``DTensor._spec``."""
     _global(self, "_spec")
-    return oneflow.distributed.tensor._dtensor_spec.spec_of(self)
+    specs: Any = oneflow.distributed.tensor._dtensor_spec
+    return specs.spec_of(self)
 
 
 METHODS: dict[str, Any] = {
