@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oneflow._functions.compressed_products import sampled_addmm, spdiags
-from oneflow._functions.sparse import check_sparse_tensor_invariants, mm, sum
+from oneflow._functions.sparse import mm, sum
+from oneflow._functions.sparse_indices import check_sparse_tensor_invariants
 from oneflow._functions.sparse_products import addmm
 from oneflow._functions.sparse_softmax import log_softmax, softmax
 

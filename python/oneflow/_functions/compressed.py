@@ -6,6 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._functions.sparse_indices import check_sparse_tensor_invariants, entries_at
 from oneflow._oneflow import Function
 
 _C = _oneflow._C
@@ -67,8 +68,6 @@ def sparse_compressed_tensor(
         tensor([[0., 3.],
                 [4., 0.]])
     """
-    from oneflow._functions.sparse import check_sparse_tensor_invariants
-
     name = layout_name(layout)
     if not name:
         raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout}")
@@ -102,19 +101,7 @@ def _size_of(name: str, starts: Tensor, plain: Tensor, values: Tensor) -> list[i
     return [*plain.shape[:-1], *(n * b for n, b in zip(matrix, block, strict=True)), *dense]
 
 
-def sparse_csr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
-    values: Any,
-    size: Any = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> Tensor:
+def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any) -> Tensor:
     """A sparse tensor by rows (CSR): :func:`sparse_compressed_tensor` of that layout.
 
     Args:
@@ -122,8 +109,7 @@ def sparse_csr_tensor(
         col_indices: [batch..., nnz], the column of each entry.
         values: [batch..., nnz, dense dims...].
         size: of the whole; left out, just large enough.
-        dtype, device, pin_memory, requires_grad, check_invariants: as there.
-        layout: sparse_csr.
+        options: ``dtype``, ``device``, ``pin_memory``, ``requires_grad``, ``check_invariants`` as there.
 
     Example::
 
@@ -131,25 +117,10 @@ def sparse_csr_tensor(
         tensor([[0., 1.],
                 [2., 3.]])
     """
-    layout = _only("sparse_csr", layout)
-    return _made(
-        crow_indices, col_indices, values, size, dtype, layout, device, pin_memory, requires_grad, check_invariants
-    )
+    return _in_layout("sparse_csr", (crow_indices, col_indices, values, size), options)
 
 
-def sparse_csc_tensor(
-    ccol_indices: Any,
-    row_indices: Any,
-    values: Any,
-    size: Any = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> Tensor:
+def sparse_csc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any) -> Tensor:
     """A sparse tensor by columns (CSC): :func:`sparse_compressed_tensor` of that layout.
 
     Args:
@@ -157,8 +128,7 @@ def sparse_csc_tensor(
         row_indices: [batch..., nnz], the row of each entry.
         values: [batch..., nnz, dense dims...].
         size: of the whole; left out, just large enough.
-        dtype, device, pin_memory, requires_grad, check_invariants: as there.
-        layout: sparse_csc.
+        options: ``dtype``, ``device``, ``pin_memory``, ``requires_grad``, ``check_invariants`` as there.
 
     Example::
 
@@ -166,25 +136,10 @@ def sparse_csc_tensor(
         tensor([[0., 2.],
                 [1., 3.]])
     """
-    layout = _only("sparse_csc", layout)
-    return _made(
-        ccol_indices, row_indices, values, size, dtype, layout, device, pin_memory, requires_grad, check_invariants
-    )
+    return _in_layout("sparse_csc", (ccol_indices, row_indices, values, size), options)
 
 
-def sparse_bsr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
-    values: Any,
-    size: Any = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> Tensor:
+def sparse_bsr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any) -> Tensor:
     """A sparse tensor of blocks by rows (BSR): :func:`sparse_compressed_tensor` of that layout.
 
     Args:
@@ -192,33 +147,17 @@ def sparse_bsr_tensor(
         col_indices: [batch..., nnz], the column of each block.
         values: [batch..., nnz, rows, columns, dense dims...].
         size: of the whole; left out, just large enough.
-        dtype, device, pin_memory, requires_grad, check_invariants: as there.
-        layout: sparse_bsr.
+        options: ``dtype``, ``device``, ``pin_memory``, ``requires_grad``, ``check_invariants`` as there.
 
     Example::
 
         >>> oneflow.sparse_bsr_tensor([0, 1], [1], oneflow.ones(1, 1, 2)).to_dense()
         tensor([[0., 0., 1., 1.]])
     """
-    layout = _only("sparse_bsr", layout)
-    return _made(
-        crow_indices, col_indices, values, size, dtype, layout, device, pin_memory, requires_grad, check_invariants
-    )
+    return _in_layout("sparse_bsr", (crow_indices, col_indices, values, size), options)
 
 
-def sparse_bsc_tensor(
-    ccol_indices: Any,
-    row_indices: Any,
-    values: Any,
-    size: Any = None,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> Tensor:
+def sparse_bsc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any) -> Tensor:
     """A sparse tensor of blocks by columns (BSC): :func:`sparse_compressed_tensor` of that layout.
 
     Args:
@@ -226,8 +165,7 @@ def sparse_bsc_tensor(
         row_indices: [batch..., nnz], the row of each block.
         values: [batch..., nnz, rows, columns, dense dims...].
         size: of the whole; left out, just large enough.
-        dtype, device, pin_memory, requires_grad, check_invariants: as there.
-        layout: sparse_bsc.
+        options: ``dtype``, ``device``, ``pin_memory``, ``requires_grad``, ``check_invariants`` as there.
 
     Example::
 
@@ -235,43 +173,20 @@ def sparse_bsc_tensor(
         tensor([[0., 0.],
                 [1., 1.]])
     """
-    layout = _only("sparse_bsc", layout)
-    return _made(
-        ccol_indices, row_indices, values, size, dtype, layout, device, pin_memory, requires_grad, check_invariants
-    )
+    return _in_layout("sparse_bsc", (ccol_indices, row_indices, values, size), options)
 
 
-def _only(name: str, layout: Any) -> Any:
-    own = getattr(oneflow, name)
-    if layout is not None and layout is not own:
-        raise RuntimeError(f"{name}_tensor(): expected layout {own} but got {layout}")
-    return own
+def _in_layout(name: str, parts: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
+    layout = getattr(oneflow, name)
+    if options.pop("layout", None) not in (None, layout):
+        raise RuntimeError(f"{name}_tensor(): the layout of this function is {layout}")
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        raise TypeError(f"{name}_tensor() got an unexpected keyword argument '{min(unknown)}'")
+    return sparse_compressed_tensor(*parts, layout=layout, **options)
 
 
-def _made(
-    starts: Any,
-    plain: Any,
-    values: Any,
-    size: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    pin_memory: bool,
-    requires_grad: bool,
-    check_invariants: bool | None,
-) -> Tensor:
-    return sparse_compressed_tensor(
-        starts,
-        plain,
-        values,
-        size,
-        dtype=dtype,
-        layout=layout,
-        device=device,
-        pin_memory=pin_memory,
-        requires_grad=requires_grad,
-        check_invariants=check_invariants,
-    )
+_OPTIONS = {"dtype", "device", "pin_memory", "requires_grad", "check_invariants"}
 
 
 class _WithValues(Function):
@@ -318,11 +233,11 @@ class _Converted(Function):
         grad = grads[0]
         if ctx.x.layout is oneflow.strided:
             return grad.to_dense(), None, None, None
-        if ctx.x.is_sparse:
-            made = grad.to_dense().sparse_mask(ctx.x.coalesce())
-        else:
-            made = at_places_of(grad, ctx.x)
-        return made, None, None, None
+        if not ctx.x.is_sparse:
+            return at_places_of(grad, ctx.x), None, None, None
+        unique, size = ctx.x.coalesce(), list(ctx.x.shape)
+        values = entries_at(grad.to_sparse() if is_compressed(grad) else grad, unique._indices(), size)
+        return _C._sparse_coo(unique._indices(), values, size, True), None, None, None
 
 
 def at_places_of(grad: Tensor, like: Tensor) -> Tensor:
@@ -481,11 +396,16 @@ def row_indices(self: Tensor) -> Tensor:
     return _index(self, "row_indices", 1, ("sparse_csc", "sparse_bsc"), "column")
 
 
+def _of_entries(starts: Tensor) -> Tensor:
+    """The place in the compressed dimension of each entry of a matrix."""
+    return oneflow.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
+
+
 def rows_and_columns(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The row and the column of each entry of a CSR or CSC matrix, as they lie."""
+    """The row and the column of each entry of a compressed matrix, as they lie: of blocks, in blocks."""
     starts, plain, _ = _C._sparse_compressed_parts(tensor)
-    places = oneflow.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
-    return (places, plain) if layout_name(tensor.layout) == "sparse_csr" else (plain, places)
+    places = _of_entries(starts)
+    return (places, plain) if layout_name(tensor.layout) in ("sparse_csr", "sparse_bsr") else (plain, places)
 
 
 def parts_by_name(tensor: Tensor) -> dict[str, Tensor]:
@@ -506,7 +426,7 @@ def _convert_indices_from_csr_to_coo(
     crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
 ) -> Tensor:
     """Rows and columns of each entry, [2, nnz]; the other way round if ``transpose``."""
-    rows = oneflow.arange(len(crow_indices) - 1, device=crow_indices.device).repeat_interleave(crow_indices.diff())
+    rows = _of_entries(crow_indices)
     both = [col_indices, rows] if transpose else [rows, col_indices]
     return oneflow.stack([t.to(oneflow.int32 if out_int32 else oneflow.int64) for t in both])
 

@@ -32,10 +32,13 @@ class _Product(Function):
 
 def _gradient_at(matrix: Tensor, grad: Tensor, dense: Tensor) -> Tensor:
     """The entries of ``grad @ dense.T`` at the places of ``matrix``."""
-    if layout_name(matrix.layout) in ("sparse_bsr", "sparse_bsc"):
-        return _C._sparse_mask(grad @ dense.t(), matrix)
     rows, columns = rows_and_columns(matrix)
-    return _C._sparse_with_values(matrix, (grad[rows] * dense[columns]).sum(1))
+    _, _, (height, width) = _C._sparse_compressed_facts(matrix)
+    if layout_name(matrix.layout) in ("sparse_bsr", "sparse_bsc"):
+        values = grad.unflatten(0, (-1, height))[rows] @ dense.unflatten(0, (-1, width))[columns].mT
+    else:
+        values = (grad[rows] * dense[columns]).sum(1)
+    return _C._sparse_with_values(matrix, values)
 
 
 def mm(matrix: Tensor, dense: Tensor) -> Tensor:
