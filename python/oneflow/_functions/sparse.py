@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._functions import compressed, compressed_products
+from oneflow._functions import compressed
 from oneflow._functions.sparse_indices import check_sparse_tensor_invariants, entries_at, in_order
 from oneflow._oneflow import Function
 
@@ -384,6 +384,8 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
         tensor([[1.],
                 [1.]])
     """
+    from oneflow._functions import compressed_products
+
     if reduce is not None:
         return compressed_products.mm_reduced(sparse, dense, reduce)
     if compressed.is_compressed(sparse) and sparse.requires_grad and dense.layout is oneflow.strided:
