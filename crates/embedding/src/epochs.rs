@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    fn is_pinned(&self, segment: u32) -> bool {
+    pub(crate) fn is_pinned(&self, segment: u32) -> bool {
         segment < self.keep_below || self.pins.values().any(|p| p.contains(&segment))
     }
 

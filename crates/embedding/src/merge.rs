@@ -9,7 +9,7 @@ use crate::disk::{Wanted, Where};
 use crate::epochs::SLACK;
 use crate::folder::Folder;
 use crate::log::{Log, MAX_RECORDS, Place};
-use crate::page::{PagesWriter, Row, Run, pages_name, prefix};
+use crate::page::{PAGE, PagesWriter, Row, Run, pages_name, prefix};
 use crate::pages::{Pages, most_bytes};
 use crate::queues::{DEAD, DIRTY};
 use crate::rows::ON_PAGE;
@@ -22,6 +22,12 @@ use std::ops::Range;
 const RECORDS: usize = 1 << 12;
 /// While rows of this share of the store, or more, are newer in memory, what they supersede is looked for and left out.
 const DIRTY_SHARE: usize = 8;
+
+/// How many times as many places the log may have where merging it would take too much of the disk.
+const LONGER: usize = 2;
+
+/// Bytes of a place of the log in a manifest.
+const PLACE_BYTES: u64 = 16;
 
 /// A record of the log that is moved: its hash, its key, its entry, and where in `Moved::words` it begins; or a removal.
 struct Move {
@@ -104,14 +110,23 @@ impl<'a> Output<'a> {
 
 impl Store {
     /// Merges parts until the log is as small as its places in memory must be.
+    ///
+    /// A part whose files a manifest needs is on disk twice once it is merged. Where that would be more than twice what lives, its
+    /// log may take more of the memory first.
     pub(crate) fn bound_log(&mut self) -> Result<()> {
         while self.places.len() > self.pages.most_records {
             let mut sizes = vec![0; self.pages.n_parts()];
             self.places.entries().for_each(|(_, key, _)| sizes[self.pages.part(key.hash())] += 1);
-            let largest = (0..sizes.len()).filter(|part| !self.is_damaged(*part)).max_by_key(|part| sizes[*part]);
             // Where parts that cannot be merged hold the most, the others are not merged for a few records.
             let enough = self.pages.most_records / sizes.len() / 2;
-            let Some(part) = largest.filter(|part| sizes[*part] > enough) else { break };
+            let manifest = PLACE_BYTES * self.places.len() as u64;
+            let room = (2 * self.live_bytes()).saturating_sub(self.disk_bytes() + manifest);
+            let fits = |part: &usize| self.kept_bytes(*part) <= room;
+            let parts = (0..sizes.len()).filter(|part| sizes[*part] > enough && !self.is_damaged(*part));
+            let is_full = self.places.len() > self.pages.most_records * LONGER;
+            let largest = parts.clone().filter(fits).max_by_key(|part| sizes[*part]);
+            let any = || parts.filter(|_| is_full).max_by_key(|part| sizes[*part]);
+            let Some(part) = largest.or_else(any) else { break };
             let before = self.places.len();
             self.merge(part)?;
             if self.places.len() == before && !self.is_damaged(part) {
@@ -120,6 +135,13 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// The bytes of a part's files that a manifest needs.
+    fn kept_bytes(&self, part: usize) -> u64 {
+        let (first, last) = self.pages.prefixes(part);
+        let runs = &self.pages.runs()[self.pages.between(first, last)];
+        runs.iter().filter(|run| self.is_pinned(run.segment)).map(|run| run.n_blocks as u64 * PAGE as u64).sum()
     }
 
     /// Returns true if a file of a part holds what cannot be read.

@@ -389,20 +389,32 @@ impl Store {
     }
 
     pub fn stats(&self) -> Stats {
-        let (record, page) = (self.log.record_bytes() as u64, PAGE as u64);
-        let bytes = |s: &Segment| if s.is_of_pages() { page * s.n_blocks as u64 } else { record * s.n_records as u64 };
-        let feet: usize = self.pages.runs().iter().map(|r| Run::foot_bytes(r.n_pages(), r.n_records as usize)).sum();
         Stats {
             rows: self.n_rows as u64,
             resident: self.slots.len() as u64,
             capacity: self.rows.capacity() as u64,
             memory_bytes: self.rows.bytes() as u64,
             index_bytes: self.index_bytes(),
-            disk_bytes: feet as u64 + self.log.segments.values().map(bytes).sum::<u64>(),
-            live_bytes: record * self.n_on_disk(),
+            disk_bytes: self.disk_bytes(),
+            live_bytes: self.live_bytes(),
             epoch: self.epoch,
             counts: self.counts,
         }
+    }
+
+    /// Bytes of segment files.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        let (record, page) = (self.log.record_bytes() as u64, PAGE as u64);
+        let bytes = |s: &Segment| match s.is_of_pages() {
+            true => page * s.n_blocks as u64 + Run::foot_bytes(s.n_blocks as usize, s.n_records as usize) as u64,
+            false => record * s.n_records as u64,
+        };
+        self.log.segments.values().map(bytes).sum()
+    }
+
+    /// Bytes of the newest records of rows, as the log has them.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.log.record_bytes() as u64 * self.n_on_disk()
     }
 
     /// Bytes of all that finds rows.

@@ -52,9 +52,15 @@ fn small_rows_of_ten_times_the_budget_leave_room_for_rows() {
         let part: Vec<Key> = ids.iter().map(|id| Key { table: (id % 2) as u32, id: *id }).collect();
         add(&mut store, &part);
         ids.iter().for_each(|id| updates[*id as usize] += 1);
+        if round == 150 {
+            // From here on all files are kept, and what is merged is on disk twice.
+            store.commit().unwrap();
+        }
         let stats = store.stats();
         assert!(stats.memory_bytes + stats.index_bytes <= budget * 11 / 10, "round {round}: {stats:?}");
-        assert!(scratch.bytes() <= 2 * stats.live_bytes + Tier::Pages.slack(), "round {round}: {stats:?}");
+        // As long as the log has room for what is newer than the epoch; then parts are on disk twice, and the log besides.
+        let most = if round < 200 { 2 * stats.live_bytes } else { stats.live_bytes * 9 / 4 };
+        assert!(scratch.bytes() <= most + Tier::Pages.slack(), "round {round}: {stats:?}");
         // The bar is what a place of each row in memory would leave: nothing.
         assert!(stats.resident * 128 > budget / 4, "round {round}: {stats:?}");
     }
