@@ -157,8 +157,11 @@ def test_a_step_takes_its_work_and_its_messages() -> None:
     quick = dry_run(data_parallel, cluster=cluster(4))
     rank = quick.ranks[0]
     assert quick.step_seconds == pytest.approx(rank["compute"] + rank["communication"] + rank["wait_collective"])
-    across = dry_run(data_parallel, cluster=cluster(4, hosts=2))
+    across = dry_run(data_parallel, cluster=cluster(4, hosts=4))
     assert across.ranks[0]["communication"] > 9 * rank["communication"]
+    # Two rings, one through the link of either device of a host, with half of the bytes each.
+    pairs = dry_run(data_parallel, cluster=cluster(4, hosts=2))
+    assert 5 < pairs.ranks[0]["communication"] / rank["communication"] < 6
     assert across.ranks[0]["compute"] == pytest.approx(rank["compute"])
     shared = Cluster("test", 1, 4, 1e11, 1e11, 1e9, Link(0.0, 1e9, shared=True), Link(0.0, 1e9))
     alone = Cluster("test", 1, 4, 1e11, 1e11, 1e9, Link(0.0, 1e9), Link(0.0, 1e9))

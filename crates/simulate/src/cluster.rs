@@ -66,7 +66,7 @@ impl Cluster {
         self.hosts * self.devices_per_host
     }
 
-    fn host(&self, rank: u32) -> usize {
+    pub(crate) fn host(&self, rank: u32) -> usize {
         rank as usize / self.devices_per_host
     }
 

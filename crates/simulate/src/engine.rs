@@ -407,18 +407,29 @@ impl<'a> Sim<'a> {
         if !is_full {
             return Ok(());
         }
-        let across = self.job.cluster.crosses_hosts(members);
+        let cluster = self.job.cluster;
+        let across = cluster.crosses_hosts(members);
         let mut links: Vec<(u32, f64)> = Vec::with_capacity(members.len());
+        let mut of_host: HashMap<usize, u64> = HashMap::new();
+        members.iter().for_each(|r| *of_host.entry(cluster.host(*r)).or_default() += 1);
         for (place, r) in members.iter().enumerate() {
-            // In a ring only the last rank of a host sends to another one.
-            let next = members[(place + 1) % members.len()];
-            let leaves = across && (!c.ring || self.job.cluster.crosses_hosts(&[*r, next]));
-            let at = self.job.cluster.resource(*r, leaves, false);
-            match links.iter_mut().find(|l| l.0 == at) {
-                Some(l) => l.1 += 1.0,
-                None => links.push((at, 1.0)),
+            // There are as many rings as ranks of a host; in each of them another one sends to the next host.
+            let (rings, sent) = (if c.ring { of_host[&cluster.host(*r)] } else { 1 }, c.sent[place]);
+            let leaving = if across { sent / rings } else { 0 };
+            for (leaves, bytes, share) in [
+                (true, leaving, if across { 1.0 / rings as f64 } else { 0.0 }),
+                (false, sent - leaving, if across { 1.0 - 1.0 / rings as f64 } else { 1.0 }),
+            ] {
+                if share == 0.0 {
+                    continue;
+                }
+                let at = cluster.resource(*r, leaves, false);
+                match links.iter_mut().find(|l| l.0 == at) {
+                    Some(l) => l.1 += share,
+                    None => links.push((at, share)),
+                }
+                self.ranks[*r as usize].sends(bytes, &mut self.link_bytes[at as usize]);
             }
-            self.ranks[*r as usize].sends(c.sent[place], &mut self.link_bytes[at as usize]);
         }
         let bytes = c.sent.iter().copied().max().unwrap_or(0) as f64;
         let latency = c.rounds * self.job.cluster.link(across).latency;

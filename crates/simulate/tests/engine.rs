@@ -76,7 +76,11 @@ fn a_ring_leaves_each_host_once() {
     // One ring over both hosts: one rank of each host sends through what the host's ranks share.
     let all = [0, 1, 2, 3];
     let rows = all.map(|_| vec![ring(&all, "all")]);
-    assert_eq!(run(&links(true), rows.into(), Scenario::default()).step, 8.0);
+    assert_eq!(run(&links(true), rows.clone().into(), Scenario::default()).step, 8.0);
+    // Where each rank has its own link, the bytes go in two rings, one through each.
+    let found = run(&links(false), rows.into(), Scenario::default());
+    assert_eq!((found.step, found.ranks[0].sent, found.links.len()), (4.0, 8, 8));
+    assert!(found.links.iter().all(|(_, bytes)| *bytes == 4));
     // Two rings, each with a rank of each host: they share it.
     let rows = [[0, 2], [1, 3], [0, 2], [1, 3]].map(|own| vec![ring(&own, "pair")]);
     assert_eq!(run(&links(true), rows.clone().into(), Scenario::default()).step, 16.0);
