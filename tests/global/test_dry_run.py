@@ -75,14 +75,15 @@ def pipelined(schedule: Any = None, stages: tuple[int, ...] = (0, 1), micro_batc
     return Step(model, 0, micro_batches, schedule), torch.ones(16, 32).to_global(places[0], B)
 
 
-def data_and_pipeline() -> tuple[Any, ...]:
-    places = [torch.placement("cpu", [0, 1]), torch.placement("cpu", [2, 3])]
+def data_and_pipeline(schedule: str = "1F1B", rows: tuple[int, ...] = (0, 1), width: int = 32) -> tuple[Any, ...]:
+    """Each row of the pipeline is two ranks; a row may have several stages."""
+    places = [torch.placement("cpu", [2 * row, 2 * row + 1]) for row in rows]
     torch.manual_seed(0)
-    model = nn.Sequential(*[nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in places])
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in places])
     for number, (stage, place) in enumerate(zip(model, places, strict=True)):
         stage.to_global(place, B).to(nn.graph.GraphModule).set_stage(number, place)
-    x = torch.ones(16, 32).to_global(places[0], B).to_global(sbp=S0)
-    return Step(model, 0, 4, "1F1B"), x
+    x = torch.ones(16, width).to_global(places[0], B).to_global(sbp=S0)
+    return Step(model, 0, 4, schedule), x
 
 
 def planned(seed: int, again: bool = False) -> tuple[Any, ...]:
@@ -114,6 +115,7 @@ JOBS = {
     "1F1B": (2, lambda: pipelined("1F1B")),
     "data and pipeline": (4, data_and_pipeline),
     "ZB-V": (2, lambda: pipelined("ZB-V", (0, 1, 1, 0))),
+    "data and interleaved": (4, lambda: data_and_pipeline("InterleavedZeroBubble", (0, 1, 0, 1))),
 }
 
 
@@ -202,6 +204,20 @@ def test_a_pipeline_of_a_graph_has_a_bubble() -> None:
     slow = dry_run(pipelined, "1F1B", cluster=busy, slow={1: 10.0})
     assert slow.step_seconds > 5 * report.step_seconds
     assert slow.ranks[0]["wait_message"] > waits[0] and slow.ranks[1]["compute"] > 9 * report.ranks[1]["compute"]
+
+
+@pytest.mark.parametrize("schedule", ["Interleaved1F1B", "InterleavedZeroBubble"])
+def test_gradients_of_a_stage_are_reduced_between_turns_of_others(schedule: str) -> None:
+    """Where each row has two stages, those of the later one are there before the row is done."""
+    report = dry_run(data_and_pipeline, schedule, (0, 1, 0, 1), 256, cluster=cluster(4))
+    for rank in (0, 2):
+        spans = [span for span in report.spans if span[0] == rank]
+        # Two weights and two biases, maybe in buckets.
+        reduced = sorted(span[2] for span in spans if span[5].startswith("all_reduce"))
+        products = sorted(span[3] for span in spans if "linear_backward" in span[5] or "matmul" in span[5])
+        assert sum(start < products[-1] for start in reduced) >= 1, (rank, reduced, products)
+        last = max(span[2] for span in spans if "cross" in span[5])
+        assert rank == 0 or reduced[0] < last, (rank, reduced, last)
 
 
 def programs(job: Any, n: int, share: bool) -> list[str]:

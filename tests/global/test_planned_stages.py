@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -308,8 +309,9 @@ def drawn_cut(draw: random.Random, n_stages: int, m: int) -> dict[str, Any]:
     updates, held = [draw.random() * 1e-3 for _ in halves], [[draw.random() for _ in range(4)] for _ in halves]
     total = sum(map(sum, halves)) + max((m - 1) * sum(own) + u for own, u in zip(halves, updates, strict=True))
     peaks = [own[0] + own[3] + min(m, n_stages - k) * own[1] for k, own in enumerate(held)]
-    starts = list(range(n_stages))
-    return {"starts": starts, "halves": halves, "updates": updates, "held": held, "total": total, "peaks": peaks}
+    found = {"starts": list(range(n_stages)), "halves": halves, "held": held, "total": total, "peaks": peaks}
+    reductions = [u * share for u, share in zip(updates, itertools.cycle((0.2, 0.9, 0.5)), strict=False)]
+    return {**found, "updates": updates, "reductions": reductions}
 
 
 def longest_path(name: str, cut: dict[str, Any], shape: Shape, m: int) -> float:
@@ -330,8 +332,16 @@ def longest_path(name: str, cut: dict[str, Any], shape: Shape, m: int) -> float:
         whole = a.kind == "B" and (s, a.micro_batch, "W") not in done
         return max((end(*b) for b in before), default=0.0) + own["FBW".index(a.kind)] + whole * own[2]
 
-    updates = [sum(cut["updates"][s] for s in table.stages_of(rank)) for rank in range(table.n_ranks)]
-    return max(end(rank, len(row) - 1) + updates[rank] for rank, row in enumerate(table.rows))
+    def updated(rank: int, row: Sequence[Any]) -> float:
+        # Reductions of a stage begin behind its last action, and behind those of the stages that were done before.
+        lasts = {a.stage: at for at, a in enumerate(row)}
+        order = sorted(lasts, key=lambda s: lasts[s])
+        waits = [
+            end(rank, lasts[s]) + sum(cut["reductions"][later] for later in order[k:]) for k, s in enumerate(order)
+        ]
+        return max(waits) + sum(cut["updates"][s] - cut["reductions"][s] for s in order)
+
+    return max(updated(rank, row) for rank, row in enumerate(table.rows))
 
 
 @pytest.mark.parametrize(("name", "shape"), [(name, shape) for name in SCHEDULES for shape in SHAPES[name]], ids=str)

@@ -6,6 +6,7 @@
 //! time, bytes on the wire and memory; searches nothing (`solve` does), and knows nothing of overlap.
 
 use crate::ir::{Graph, Kind, Node, Seam, ValueId};
+use crate::passes::fold::is_pure;
 use oneflow_base::{NdSbp, NdSbpId, Result, Sbp};
 use oneflow_core::{Call, Outs, Tensor, Ty};
 use oneflow_global::boxing::{Transfer, cheapest_path};
@@ -54,11 +55,21 @@ pub struct Estimate {
     pub peak: f64,
     /// Of them what sums of gradients hold between micro-batches.
     pub gradients: f64,
-    /// The share of each node in the seconds of one micro-batch, and of each parameter in those of the update.
+    /// The share of each node in the seconds of one micro-batch, and what each parameter takes.
     pub by_node: Vec<f64>,
-    pub by_parameter: HashMap<ValueId, f64>,
+    pub by_parameter: HashMap<ValueId, Updating>,
     /// Changes of layout where blocks meet, which nodes that stand for several have on average.
     pub at_seams: Vec<AtSeam>,
+}
+
+/// The seconds that a parameter takes beside the nodes that read it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Updating {
+    /// Of a step: its update, and of that what ranks send.
+    pub update: f64,
+    pub reduction: f64,
+    /// To add the gradient of one micro-batch to those before it, on average.
+    pub sum: f64,
 }
 
 /// A change of layout for what a block reads of the one before or behind it (`is_outer`: of what is outside of the run).
@@ -432,12 +443,16 @@ impl<'a> Walk<'a> {
         let stage = self.zero.map_or(0, |z| z.stage);
         // A slice of a gradient is made of each micro-batch's.
         let times = self.micro_batches;
+        // What one pass over others makes.
+        let read: HashSet<ValueId> = n.ins.iter().flatten().map(|v| self.g.root(*v)).collect();
+        let made = self.g.nodes.iter().filter(|n| n.outs.first().is_some_and(|v| read.contains(v)) && is_pure(n));
+        let cast: HashSet<ValueId> = made.map(|n| n.outs[0]).collect();
         for own in lists(n) {
             let Some(home) = own.first().and_then(|i| n.ins[*i]) else { continue };
-            let (before, n_moves) = (self.found.compute_seconds + self.found.move_seconds, self.found.moves.len());
+            let (before, n_moves) = (self.found.move_seconds, self.found.moves.len());
             let (whole, slice) = (self.layout(home), self.slice(home));
             let to = slice.clone().unwrap_or_else(|| whole.clone());
-            let mut bytes = 0.0;
+            let (mut bytes, mut is_cast) = (0.0, false);
             // A variable may stand for several.
             let all = self.g.folds.variables(home);
             for v in own.iter().filter_map(|i| n.ins[*i]).filter(|v| self.g.meta(*v).sizes == self.g.meta(home).sizes) {
@@ -450,17 +465,23 @@ impl<'a> Walk<'a> {
                     None => self.change(at, v, &from, &to, all)?,
                 };
                 bytes += self.local(v, &to);
+                is_cast |= !outlives && cast.contains(&self.g.root(v));
             }
             if slice.is_some() {
                 // Once a step; or for a module's call, and once more for its backward.
                 self.change(at, home, &to, &whole, all * if stage == 3 { 2.0 * times } else { 1.0 })?;
             }
-            // Gradients of further micro-batches are added to those of the first.
-            let added = (times - 1.0) * self.seconds_of_work(0.0, 3.0 * self.local(home, &to));
-            self.found.compute_seconds += all * (self.seconds_of_work(bytes, 2.0 * bytes) + added);
-            let seconds = (self.found.compute_seconds + self.found.move_seconds - before) / all;
+            // Gradients of further micro-batches are added to those of the first; by what makes them, if that is a pass over them.
+            let touched = if is_cast { 1.0 } else { 3.0 };
+            let added = (times - 1.0) * self.seconds_of_work(0.0, touched * self.local(home, &to));
+            let work = self.seconds_of_work(bytes, 2.0 * bytes);
+            self.found.compute_seconds += all * (work + added);
+            let reduction = (self.found.move_seconds - before) / all;
             self.copies.extend((n_moves..self.found.moves.len()).map(|k| (k, all)));
-            *self.found.by_parameter.entry(home).or_default() += seconds;
+            let own = self.found.by_parameter.entry(home).or_default();
+            own.update += work + reduction;
+            own.reduction += reduction;
+            own.sum += added / times;
         }
         for (i, o) in &n.updates {
             if let Some(v) = n.ins[*i as usize] {

@@ -19,8 +19,9 @@ pub struct Unit {
     pub backward: f64,
     /// Of the backward, what computes gradients of parameters alone: no other unit waits for it.
     pub weights: f64,
-    /// Of the update, once a step, with the reductions of gradients.
+    /// Of the update, once a step, with the reductions of gradients; and of them alone.
     pub update: f64,
+    pub reduction: f64,
     /// Parameters, states and inputs of a step, with what is made of parameters once a step; and gradients.
     pub fixed: f64,
     pub gradients: f64,
@@ -80,8 +81,12 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
         }
     }
     let home_of = |homes: &HashMap<ValueId, usize>, v: ValueId| homes.get(&g.root(v)).copied().unwrap_or(0);
-    for (parameter, seconds) in &w.found.by_parameter {
-        found.units[home_of(&found.homes, *parameter)].update += seconds;
+    for (parameter, own) in &w.found.by_parameter {
+        let unit = &mut found.units[home_of(&found.homes, *parameter)];
+        unit.update += own.update;
+        unit.reduction += own.reduction;
+        unit.backward += own.sum;
+        unit.weights += own.sum;
     }
     for x in g.variables.iter() {
         found.units[home_of(&found.homes, x.value)].fixed += w.kept(x.value);

@@ -282,7 +282,8 @@ impl Layouts {
             Some(starts) => price_stages(&all, &of, &starts),
             None => cut_stages(&all, &of),
         };
-        let Some(StageCut { starts, seconds, messages, updates, peaks, halves, held, total }) = found else {
+        let Some(StageCut { starts, seconds, messages, updates, reductions, peaks, halves, held, total }) = found
+        else {
             return Ok(None);
         };
         let d = PyDict::new(py);
@@ -290,6 +291,7 @@ impl Layouts {
         d.set_item("seconds", seconds)?;
         d.set_item("messages", messages)?;
         d.set_item("updates", updates)?;
+        d.set_item("reductions", reductions)?;
         d.set_item("peaks", peaks)?;
         d.set_item("halves", halves)?;
         d.set_item("held", held)?;

@@ -131,21 +131,21 @@ class PipelineTable:
         return self._run(lasts, transfer)
 
     def ends(self, lasts: Sequence[Sequence[float]]) -> list[float]:
-        """Return for each rank when its last action ends; by stage ``lasts`` has the times of an F, a B and a W.
+        """Return for each stage when its last action ends; by stage ``lasts`` has the times of an F, a B and a W.
 
         The same as the ends of :meth:`timed`, for any numbers, and faster where one table is asked for many.
         """
-        done, now = [0.0] * len(self._steps), [0.0] * self.n_ranks
+        done, now, ends = [0.0] * len(self._steps), [0.0] * self.n_ranks, [0.0] * self.n_stages
         for at, (rank, stage, parts, needs, first) in enumerate(self._steps):
             start = now[rank]
             for need in needs:
                 start = max(start, done[need])
             own = lasts[stage]
-            now[rank] = done[at] = start + sum(own[part] for part in parts)
+            now[rank] = done[at] = ends[stage] = start + sum(own[part] for part in parts)
             if first is not None:
                 # What a pair makes is there when both have ended.
                 done[first] = now[rank]
-        return now
+        return ends
 
     @functools.cached_property
     def _steps(self) -> list[tuple[int, int, tuple[int, ...], list[int], int | None]]:

@@ -103,17 +103,26 @@ def scheduled(
 
 
 def least(cut: dict[str, Any], micro_batches: int, shape: Shape = _ONE) -> float:
-    """Return seconds that no schedule goes below: those of the busiest rank."""
+    """Return seconds that no schedule goes below: those of the busiest rank, without what it may do beside its work."""
     own = [0.0] * (len(cut["starts"]) // shape.stages_per_rank)
-    for row, halves, update in zip(shape.rows(len(cut["starts"])), cut["halves"], cut["updates"], strict=True):
-        own[row] += micro_batches * sum(halves) + update
+    for stage, row in enumerate(shape.rows(len(cut["starts"]))):
+        own[row] += micro_batches * sum(cut["halves"][stage]) + cut["updates"][stage] - cut["reductions"][stage]
     return max(own)
 
 
 def _step(table: PipelineTable, cut: dict[str, Any]) -> float:
-    """Seconds from the first forward to the last update."""
-    updates = [sum(cut["updates"][stage] for stage in table.stages_of(rank)) for rank in range(table.n_ranks)]
-    return max(end + update for end, update in zip(table.ends(cut["halves"]), updates, strict=True))
+    """Seconds from the first forward to the last update.
+
+    The gradients of a stage are reduced while the rank works on others, one stage after another.
+    """
+    ends, most = table.ends(cut["halves"]), 0.0
+    for rank in range(table.n_ranks):
+        stages = sorted(table.stages_of(rank), key=ends.__getitem__)
+        reduced = 0.0
+        for stage in stages:
+            reduced = max(reduced, ends[stage]) + cut["reductions"][stage]
+        most = max(most, reduced + sum(cut["updates"][stage] - cut["reductions"][stage] for stage in stages))
+    return most
 
 
 def _peaks(table: PipelineTable, cut: dict[str, Any]) -> list[float]:

@@ -5,13 +5,20 @@
 //! all stages work, and none holds the activations of more micro-batches than it needs to. A table says for each stage and
 //! micro-batch when its forward, its backward and, separately, the gradients of its parameters come. Chooses an order
 //! alone; the messages between stages are their own credits (`_cross_send`), and the table was checked as a whole before.
+//!
+//! Two things stand aside of a row. What follows from parameters alone, such as their casts, comes before it: a rank then does
+//! it while it waits for its first message. And where a rank has work of other stages behind the last of one, the gradients of that
+//! one are reduced between their turns, in shares of equal bytes, so that the row does not wait for them.
 
 use crate::Config;
 use crate::ir::{Graph, Node};
+use crate::lowering::call_of;
+use crate::passes::fold::is_pure;
 use crate::passes::order::waits;
 use oneflow_base::{Error, Result};
 use oneflow_core::Traits;
-use std::collections::{BTreeSet, HashMap};
+use oneflow_global::boxing::{Wire, wire};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 /// One entry of a rank's row.
@@ -92,7 +99,10 @@ fn by_table(g: &Graph, turns: &[Turn]) -> Result<Vec<usize>> {
         units_of(g, m, w[0]..w[1], &own, &before, &mut units);
     }
     let mut wanted: Vec<usize> = (0..first).collect();
-    for t in turns {
+    wanted.extend(of_parameters(g, first..last));
+    let late = reductions(g, first..last, turns, &units, &before)?;
+    let is_late: HashSet<usize> = late.values().flatten().copied().collect();
+    for (at, t) in turns.iter().enumerate() {
         let unit = units.get(&(t.micro_batch, t.stage, t.half != Half::Forward));
         let unit = unit.map_or(&[][..], Vec::as_slice);
         let weights_wait = t.half == Half::Backward && turns.contains(&Turn { half: Half::Weights, ..*t });
@@ -100,8 +110,9 @@ fn by_table(g: &Graph, turns: &[Turn]) -> Result<Vec<usize>> {
             wanted.extend(for_others(g, t, unit, &units, &before));
         } else {
             // What the first half of a backward has taken already is skipped.
-            wanted.extend(unit);
+            wanted.extend(unit.iter().filter(|i| !is_late.contains(i)));
         }
+        wanted.extend(late.get(&at).into_iter().flatten());
     }
     wanted.extend(first..last);
     wanted.extend(last..g.nodes.len());
@@ -137,14 +148,17 @@ fn units_of(
         if receives {
             continue;
         }
-        // What this rank sends while another's stage is traced was made by its own stage before. Gradients may be
-        // accumulated as late: with the stage that made them, whose activations they would keep. What waits for a
-        // message belongs to whoever needs it.
-        let later = || {
-            let units: Option<Vec<_>> = before[i].range(start..).map(|j| unit_of.get(j).copied()).collect();
-            units.and_then(|u| u.last().copied())
+        // What this rank sends while another's stage is traced was made by its own stage before. Gradients may be accumulated as
+        // late: with the stage that made them, whose activations they would keep, also if it is another one of this rank. What
+        // waits for a message belongs to whoever needs it.
+        let made_by: Option<Vec<_>> = before[i].range(start..).map(|j| unit_of.get(j).copied()).collect();
+        let later = || made_by.as_ref().and_then(|u| u.last().copied());
+        let other = || {
+            let all = made_by.as_ref().filter(|_| unit.2 && !sends)?;
+            all.first().copied().filter(|u| u.2 && u.1 != unit.1 && all.iter().all(|v| v == u))
         };
-        if let Some(at) = if here || sends { Some(unit) } else { later() } {
+        let at = if here || sends { Some(other().unwrap_or(unit)) } else { later() };
+        if let Some(at) = at {
             units.entry(at).or_default().push(i);
             unit_of.insert(i, at);
         }
@@ -171,6 +185,88 @@ fn for_others(
         }
     }
     needed.into_iter().collect()
+}
+
+/// What micro-batches make of parameters alone; of what several make the first stays.
+fn of_parameters(g: &Graph, part: Range<usize>) -> Vec<usize> {
+    let mut known: HashSet<u32> = g.variables.iter().map(|x| x.value).collect();
+    let mut found = Vec::new();
+    for (i, n) in g.nodes[part.clone()].iter().enumerate().map(|(k, n)| (part.start + k, n)) {
+        let follows = n.again == 0 && n.updates.is_empty() && (n.is_view() || is_pure(n));
+        if follows && !n.ins.is_empty() && n.ins.iter().flatten().all(|v| known.contains(v)) {
+            known.extend(&n.outs);
+            found.push(i);
+        }
+    }
+    // A view comes with what reads it.
+    found.retain(|i| !g.nodes[*i].is_view());
+    found
+}
+
+/// By the turn behind which they come: the reductions of gradients of a stage that is done, with what is made of their results
+/// before the step's end.
+fn reductions(
+    g: &Graph,
+    part: Range<usize>,
+    turns: &[Turn],
+    units: &HashMap<(usize, u32, bool), Vec<usize>>,
+    before: &[BTreeSet<usize>],
+) -> Result<BTreeMap<usize, Vec<usize>>> {
+    let mut after: HashMap<usize, Vec<usize>> = HashMap::new();
+    for i in part.clone() {
+        before[i].iter().for_each(|j| after.entry(*j).or_default().push(i));
+    }
+    let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut lasts: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, t) in turns.iter().enumerate().filter(|(_, t)| t.half != Half::Forward) {
+        lasts.insert(t.stage, at);
+    }
+    let in_a_unit: HashSet<usize> = units.values().flatten().copied().collect();
+    for (stage, last) in lasts {
+        let behind = turns.len() - 1 - last;
+        if behind == 0 {
+            continue;
+        }
+        let unit: BTreeSet<usize> =
+            units.get(&(turns[last].micro_batch, stage, true)).into_iter().flatten().copied().collect();
+        // Each reduction with what follows from it; a message must not follow from it.
+        let mut own: Vec<(u64, Vec<usize>)> = Vec::new();
+        let mut taken: BTreeSet<usize> = BTreeSet::new();
+        for &i in &unit {
+            let Some(bytes) = reduced_bytes(g, i)?.filter(|_| !taken.contains(&i)) else { continue };
+            let (mut all, mut open) = (BTreeSet::new(), vec![i]);
+            while let Some(j) = open.pop() {
+                if all.insert(j) {
+                    open.extend(after.get(&j).into_iter().flatten());
+                }
+            }
+            let sends = |j: &usize| g.nodes[*j].op().is_some_and(|o| o.traits.has(Traits::SENDS));
+            if all.iter().all(|j| (unit.contains(j) || !in_a_unit.contains(j)) && !sends(j)) {
+                taken.extend(&all);
+                own.push((bytes, all.into_iter().collect()));
+            }
+        }
+        let total: u64 = own.iter().map(|(bytes, _)| bytes).sum();
+        let mut passed = 0;
+        for (bytes, nodes) in own {
+            let share = u128::from(passed) * behind as u128 / u128::from(total.max(1));
+            found.entry(last + share as usize).or_default().extend(nodes);
+            passed += bytes;
+        }
+    }
+    Ok(found)
+}
+
+/// The bytes of sums over ranks, if a node makes them.
+fn reduced_bytes(g: &Graph, at: usize) -> Result<Option<u64>> {
+    call_of(g, &g.nodes[at], |c| {
+        let Some(Wire::Axis(m)) = wire(c)?.filter(|w| matches!(w, Wire::Axis(m) if m.from.is_partial())) else {
+            return Ok(None);
+        };
+        let numel = |sizes: &[i64]| sizes.iter().product::<i64>() as u64;
+        let all = [&m.sizes].into_iter().chain(&m.others).map(|sizes| numel(sizes)).sum::<u64>();
+        Ok(Some(all * m.dtype.size() as u64))
+    })
 }
 
 /// A micro-batch's forward and its backward, which begins with the first thing that comes back after something was sent.
@@ -290,6 +386,8 @@ mod tests {
             // Behind the stage's module, on the same rank.
             let t = node(&mut g, &WORK, "T", m, &[r, f0]);
             begin(&mut g, 0, true);
+            // Another one, while the other stage of this rank is traced.
+            node(&mut g, &WORK, "Z", m, &[w3]);
             node(&mut g, &WORK, "w", m, &[t, f0]);
         }
         g.micro_batches.push(g.nodes.len());
@@ -310,7 +408,7 @@ mod tests {
     fn a_row_of_a_table_orders_stages_and_weights() {
         let whole =
             [(0, 0, "F"), (0, 1, "F"), (3, 0, "F"), (3, 0, "B"), (3, 1, "F"), (3, 1, "B"), (0, 0, "B"), (0, 1, "B")];
-        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 A0 r1 F1 W1 B1 S1 V1 A1 R0 T0 w0 R1 T1 w1 u9 ");
+        assert_eq!(by_row(&whole), "f0 s0 f1 s1 r0 F0 W0 B0 S0 V0 A0 Z0 r1 F1 W1 B1 S1 V1 A1 Z1 R0 T0 w0 R1 T1 w1 u9 ");
         let split = [
             (0, 0, "F"),
             (0, 1, "F"),
@@ -323,7 +421,7 @@ mod tests {
             (3, 0, "W"),
             (0, 0, "B"),
         ];
-        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 R1 T1 w1 W0 V0 A0 R0 T0 w0 u9 ");
+        assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 Z1 R1 T1 w1 W0 V0 A0 Z0 R0 T0 w0 u9 ");
     }
 
     #[test]

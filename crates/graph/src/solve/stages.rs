@@ -40,10 +40,12 @@ pub struct Pipeline {
 pub struct StageCut {
     /// The first unit of each stage.
     pub starts: Vec<usize>,
-    /// Of each stage: the seconds of one micro-batch, of them those of messages, of the update, and the bytes at its peak.
+    /// Of each stage: the seconds of one micro-batch, of them those of messages, of the update, of it those of reductions, and the
+    /// bytes at its peak.
     pub seconds: Vec<f64>,
     pub messages: Vec<f64>,
     pub updates: Vec<f64>,
+    pub reductions: Vec<f64>,
     pub peaks: Vec<f64>,
     /// For schedules other than one forward for one backward, of each stage: the seconds of a forward, of a backward of inputs
     /// and of one of parameters, with the messages that each waits for; bytes that it always holds, those of one micro-batch
@@ -139,6 +141,7 @@ fn priced(units: &Units, starts: Vec<usize>, of: &Pipeline) -> StageCut {
         seconds: spans.iter().map(|s| s.seconds).collect(),
         messages: spans.iter().map(|s| s.messages).collect(),
         updates: spans.iter().map(|s| s.update).collect(),
+        reductions: spans.iter().map(|s| s.reduction).collect(),
         peaks: spans.iter().enumerate().map(|(stage, s)| s.peak(stage, of)).collect(),
         halves: spans.iter().map(|s| s.halves).collect(),
         held: spans.iter().map(|s| [s.fixed, s.saved, s.between, s.working]).collect(),
@@ -157,6 +160,7 @@ struct Span {
     /// The seconds of a forward, of a backward of inputs and of one of parameters.
     halves: [f64; 3],
     update: f64,
+    reduction: f64,
     /// `(m - 1) t + update`, for each stage of a rank.
     bottleneck: f64,
     fixed: f64,
@@ -279,6 +283,7 @@ fn span(units: &Units, of: &Pipeline, i: usize, j: usize, elsewhere: &dyn Fn(usi
         messages,
         halves,
         update,
+        reduction: sum(|u| u.reduction),
         bottleneck: of.stages_per_rank().max(1) as f64 * f64::from(of.micro_batches - 1) * seconds + update,
         fixed: sum(|u| u.fixed + u.gradients),
         saved: sum(|u| u.saved) + received,
@@ -311,6 +316,7 @@ mod tests {
                 saved,
                 working,
                 between: saved,
+                reduction: update / 2.0,
             });
         }
         for to in 1..n {
