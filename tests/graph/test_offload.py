@@ -179,3 +179,54 @@ def test_it_can_be_ended(tmp_path: Path) -> None:
     assert torch.equal(step(first), plain(first))
     step.config.enable_offload(False)
     assert torch.equal(step(second), plain(second))
+
+
+class Laid(nn.Graph):
+    """Six layers in two stages, or with every matrix split over two ranks."""
+
+    def __init__(self, how: str, offload: dict[str, Any] | None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(6)])
+        places = [torch.placement("cpu", [rank] if how == "stages" else [0, 1]) for rank in (0, 1)]
+        for number, layer in enumerate(self.model):
+            stage = number // 3
+            layer.to_global(places[stage], torch.sbp.broadcast)
+            if how == "stages":
+                layer.to(nn.graph.GraphModule).set_stage(stage, places[stage])
+            else:
+                # By rows and by columns in turns.
+                split = torch.sbp.split(number % 2)
+                layer[0].weight = nn.Parameter(layer[0].weight.detach().to_global(sbp=split))
+        self.add_optimizer(torch.optim.AdamW(self.model.parameters(), lr=1e-2))
+        if offload is not None:
+            self.config.enable_offload(**offload)
+        if how == "stages":
+            self.config.set_gradient_accumulation_steps(2)
+            self.config.set_pipeline_schedule("1F1B")
+        self.place = places[0]
+
+    def build(self, x: torch.Tensor) -> torch.Tensor:
+        loss = self.model(x).square().mean()
+        loss.backward()
+        return loss
+
+
+def laid(how: str, folder: Path | None, parameters: bool) -> tuple[list[bytes], int]:
+    """The bits of each parameter after some steps, and the bytes that lie in files."""
+    offload = None if folder is None else {"to": folder, "parameters": parameters, "window": 300 * KIB}
+    step = Laid(how, offload)
+    for x in batches(4):
+        step(x.to_global(step.place, torch.sbp.broadcast))
+    offloaded = step.memory()["offloaded"] if folder is not None else 0
+    return [p.detach().to_local().numpy().tobytes() for p in step.model.parameters()], offloaded
+
+
+@pytest.mark.parametrize("how", ["stages", "matrices"])
+@pytest.mark.parametrize("parameters", [False, True])
+def test_each_rank_offloads_its_own_part(tmp_path: Path, how: str, parameters: bool) -> None:
+    """Stages of a pipeline and split matrices: half of the states is each rank's."""
+    expected = run_ranks(2, laid, how, None, False)
+    found = run_ranks(2, laid, how, tmp_path, parameters)
+    assert [bits for bits, _ in found] == [bits for bits, _ in expected]
+    assert [n for _, n in found] == [(2 + parameters) * 3 * WIDTH * WIDTH * 4] * 2

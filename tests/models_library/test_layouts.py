@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -223,7 +224,7 @@ def test_zero_in_a_graph(name: str, options: dict[str, Any]) -> None:
 
 
 def pipelined(options: dict[str, Any], traced: bool, n_steps: int = 20) -> tuple[list[float], dict[str, int]]:
-    """The losses of a Llama of four blocks in stages, and what the last step sent."""
+    """The losses of a Llama of four blocks, maybe in stages, and what the last step sent."""
     flow.set_default_dtype(flow.float64)
     flow.manual_seed(0)
     words = flow.randint(0, VOCABULARY, (BATCH, TIME + 1))
@@ -258,6 +259,32 @@ def pipelined(options: dict[str, Any], traced: bool, n_steps: int = 20) -> tuple
         sent = distributed.wire_bytes()
         losses.append(layout.mean(loss))
     return losses, sent
+
+
+STAGES: list[dict[str, Any]] = [
+    {},
+    {"pp": 2, "micro_batches": 2},
+    {"pp": 2, "virtual": 2, "micro_batches": 2, "schedule": "InterleavedZeroBubble"},
+]
+COPIES: list[dict[str, Any]] = [
+    {"tp": 2},
+    *({"dp": 2, "zero": zero} for zero in range(4)),
+    *({"dp": 2, "tp": 2, "zero": zero} for zero in range(4)),
+]
+# All mixtures; every other one computes its blocks again, and those without stages split sequences where they split
+# matrices.
+MIXTURES = [
+    {**stages, **copies, "recompute": bool(number % 2), **(SEQUENCE if "tp" in copies and not stages else {})}
+    for number, (stages, copies) in enumerate(itertools.product(STAGES, COPIES))
+]
+
+
+@pytest.mark.parametrize("options", MIXTURES, ids=written)
+def test_mixtures_in_a_graph(options: dict[str, Any]) -> None:
+    """Stages, copies with each stage of ZeRO and parts of matrices together."""
+    ((expected, _),) = flow.testing.run_ranks(1, pipelined, {}, False, 6)
+    for losses, _ in flow.testing.run_ranks(options.get("pp", 1) * n_ranks(options), pipelined, options, True, 6):
+        assert losses == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("traced", [True, False])
