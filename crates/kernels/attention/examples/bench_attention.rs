@@ -1,6 +1,6 @@
 //! Times of attention forward and backward, causal, as microseconds and multiply-adds a nanosecond.
 //!
-//! `cargo run --release -p oneflow-kernels-attention --example bench_attention`
+//! `cargo run --release -p oneflow-kernels-attention --example bench_attention [bf16]`
 
 use oneflow_base::{DType, Device, DeviceType};
 use oneflow_ep::Queue;
@@ -29,19 +29,25 @@ fn median(mut f: impl FnMut()) -> f64 {
 
 fn main() {
     oneflow_kernels_attention::register();
-    for (b, h, t, d) in [(8, 6, 256, 64), (16, 6, 256, 64), (8, 4, 64, 32), (16, 4, 64, 32), (2, 12, 1024, 64)] {
+    let dtype = if std::env::args().any(|a| a == "bf16") { DType::BF16 } else { DType::F32 };
+    // Both halves are the number as bfloat16, near enough to it as a whole.
+    let number = |x: f32| f32::from_bits(x.to_bits() >> 16 << 16 | x.to_bits() >> 16);
+    for (b, h, t, d) in
+        [(8, 6, 256, 64), (16, 6, 256, 64), (8, 4, 64, 32), (16, 4, 64, 32), (2, 12, 1024, 64), (1, 8, 512, 128)]
+    {
         // Memory order is batch, row, head, column, as models have it.
         let sizes = [b, h, t, d];
         let strides = [t * h * d, d, h * d, 1];
         let n = (b * h * t * d) as usize;
-        let mut data: Vec<Vec<f32>> =
-            (0..8).map(|s| (0..n).map(|i| ((i * 7919 + s * 31) % 1000) as f32 / 500.0 - 1.0).collect()).collect();
+        let mut data: Vec<Vec<f32>> = (0..8)
+            .map(|s| (0..n).map(|i| number(((i * 7919 + s * 31) % 1000) as f32 / 500.0 - 1.0)).collect())
+            .collect();
         let mut stats = vec![0f32; (b * h * t) as usize];
         let stat_sizes = [b, h, t];
         let stat_strides = [h * t, t, 1];
         let views: Vec<Option<View>> = data
             .iter_mut()
-            .map(|v| Some(View { ptr: v.as_mut_ptr().cast(), dtype: DType::F32, sizes: &sizes, strides: &strides }))
+            .map(|v| Some(View { ptr: v.as_mut_ptr().cast(), dtype, sizes: &sizes, strides: &strides }))
             .collect();
         let stat = Some(View {
             ptr: stats.as_mut_ptr().cast(),

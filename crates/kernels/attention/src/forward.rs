@@ -2,26 +2,49 @@
 
 use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
 use crate::problem::{Dropout, Heads, Mask, Problem};
+#[cfg(target_arch = "x86_64")]
+use crate::tiles;
 use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
 use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, store_row, with_buffers};
-use oneflow_kernels_prim::{Acc, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Acc, Float, Lanes, Launch, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
 use std::ops::Range;
 
 pub unsafe fn attention(l: &Launch<'_>) -> Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(problem) = tiles::problem(l)? {
+        // SAFETY: the launch's views hold the heads; tasks write distinct rows.
+        return run_heads(l, &problem, tiles::ROWS, &|head, out, stats| unsafe {
+            tiles::head_rows(&problem, head, out, stats)
+        });
+    }
     by_float!("scaled_dot_product_attention", l.input(0)?.dtype, T => run::<T>(l))
 }
 
 fn run<T: GemmFloat>(l: &Launch<'_>) -> Result<()> {
-    let problem = Problem::<T>::new(l, 0)?;
+    let (p, kit) = (&Problem::<T>::new(l, 0)?, &Kit::<T>::new());
+    // SAFETY: the launch's views hold the heads; tasks write distinct rows.
+    run_heads(l, p, row_block(kit.kernels), &|head, out, stats| unsafe { head_rows(p, kit, head, out, stats) })
+}
+
+/// Some rows of one head.
+pub struct HeadRows {
+    pub batch: usize,
+    pub head: usize,
+    pub rows: Range<usize>,
+}
+
+/// What computes some rows of a head.
+type HeadFn<'a, T> = dyn Fn(HeadRows, Heads<T>, Stats<<T as Float>::Acc>) + Sync + 'a;
+
+/// Calls `f` for all rows of all heads, in tasks of whole blocks.
+fn run_heads<T: GemmFloat>(l: &Launch<'_>, p: &Problem<T>, block: usize, f: &HeadFn<'_, T>) -> Result<()> {
     let out = Heads::<T>::new(&l.output(0)?);
     let stats = l.output(1)?;
     let (sb, sh, sr) = (stats.strides[0] as isize, stats.strides[1] as isize, stats.strides[2] as isize);
     let stats = oneflow_kernels_prim::rows::Shared::<T::Acc>::new(stats.ptr);
-    let (p, kit) = (&problem, &Kit::<T>::new());
     let n_heads = p.batch * p.heads;
     // Every task packs the keys of its head: heads are cut only where there are few.
-    let block = row_block(kit.kernels);
     let work = n_heads as f64 * p.rows as f64 * p.keys as f64 * (p.width + p.value_width) as f64;
     let wanted = if work < 2e5 { 1 } else { 4 * cpu::num_threads() };
     let parts = wanted.div_ceil(n_heads.max(1)).clamp(1, p.rows.div_ceil(block).max(1));
@@ -32,8 +55,7 @@ fn run<T: GemmFloat>(l: &Launch<'_>) -> Result<()> {
         let (batch, head) = (head / p.heads, head % p.heads);
         let rows = part * part_rows..((part + 1) * part_rows).min(p.rows);
         let stats = Stats { ptr: stats.at(batch as isize * sb + head as isize * sh), step: sr };
-        // SAFETY: the launch's views hold the head; tasks write distinct rows.
-        unsafe { head_rows(p, kit, batch, head, rows, out, stats) };
+        f(HeadRows { batch, head, rows }, out, stats);
     };
     // Small problems stay on the caller: several heads a task.
     if wanted == 1 {
@@ -46,17 +68,15 @@ fn run<T: GemmFloat>(l: &Launch<'_>) -> Result<()> {
 
 /// Where a head's log-sum-exps go.
 #[derive(Clone, Copy)]
-struct Stats<A> {
-    ptr: *mut A,
-    step: isize,
+pub struct Stats<A> {
+    pub ptr: *mut A,
+    pub step: isize,
 }
 
 unsafe fn head_rows<T: GemmFloat>(
     p: &Problem<T>,
     kit: &Kit<T>,
-    batch: usize,
-    head: usize,
-    rows: Range<usize>,
+    HeadRows { batch, head, rows }: HeadRows,
     out: Heads<T>,
     stats: Stats<T::Acc>,
 ) {
@@ -111,6 +131,7 @@ unsafe fn head_rows<T: GemmFloat>(
                             n,
                             padded: kit.padded(n),
                             scores,
+                            scale: T::Acc::ONE,
                             sums,
                             vp,
                             max: max.add(at),
@@ -130,19 +151,22 @@ unsafe fn head_rows<T: GemmFloat>(
 }
 
 /// Scores of a few rows to weights: mask, new maximum, exponentials, sums, dropout; earlier sums are rescaled.
-struct Pass<'a, T: GemmFloat> {
-    p: &'a Problem<T>,
+pub struct Pass<'a, T: GemmFloat> {
+    pub p: &'a Problem<T>,
     /// Batch, head, first row, first key.
-    at: [usize; 4],
-    height: usize,
-    n: usize,
-    padded: usize,
-    scores: Block<T::Acc>,
-    sums: Block<T::Acc>,
-    vp: usize,
-    max: *mut T::Acc,
-    total: *mut T::Acc,
-    factors: *mut T::Acc,
+    pub at: [usize; 4],
+    pub height: usize,
+    pub n: usize,
+    /// Keys in whole registers.
+    pub padded: usize,
+    pub scores: Block<T::Acc>,
+    /// What the scores are multiplied by first.
+    pub scale: T::Acc,
+    pub sums: Block<T::Acc>,
+    pub vp: usize,
+    pub max: *mut T::Acc,
+    pub total: *mut T::Acc,
+    pub factors: *mut T::Acc,
 }
 
 impl<T: GemmFloat> WithSimd for Pass<'_, T> {
@@ -157,6 +181,12 @@ impl<T: GemmFloat> WithSimd for Pass<'_, T> {
             let seen = p.visible(row + i, key, n);
             // SAFETY: a row of scores holds `padded` numbers, one of sums `vp`; the mask covers every score.
             unsafe {
+                if self.scale != T::Acc::ONE {
+                    let scale = Reg::<S, T>::all_of(self.scale);
+                    for j in (0..seen).step_by(width) {
+                        (<Reg<S, T> as Register>::load(s.add(j)) * scale).store(s.add(j));
+                    }
+                }
                 for j in seen..padded {
                     *s.add(j) = least;
                 }
@@ -270,15 +300,15 @@ pub unsafe fn apply_mask<T: GemmFloat>(mask: &Mask<T>, [batch, head, row, key]: 
 }
 
 /// Divides finished rows by their sums and stores them.
-struct Finish<T: GemmFloat> {
-    sums: Block<T::Acc>,
-    vp: usize,
-    n_rows: usize,
-    max: *const T::Acc,
-    total: *const T::Acc,
-    out: Matrix<T>,
-    stats: Stats<T::Acc>,
-    first_row: usize,
+pub struct Finish<T: GemmFloat> {
+    pub sums: Block<T::Acc>,
+    pub vp: usize,
+    pub n_rows: usize,
+    pub max: *const T::Acc,
+    pub total: *const T::Acc,
+    pub out: Matrix<T>,
+    pub stats: Stats<T::Acc>,
+    pub first_row: usize,
 }
 
 impl<T: GemmFloat> WithSimd for Finish<T> {

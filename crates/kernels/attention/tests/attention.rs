@@ -150,6 +150,19 @@ fn check(c: &Case, dtype: DType) {
     }
 }
 
+/// More rows, keys and columns than are worked on together.
+fn several_blocks() {
+    let dtype = DType::BF16;
+    let large = case([1, 1, 70, 40], 1, 290, 36);
+    for lay in LAYS {
+        check(&Case { lay, causal: lay == Lay::Plain, ..large.clone() }, dtype);
+    }
+    for (d, sizes) in [(DType::Bool, vec![70, 290]), (DType::F32, vec![1, 290]), (dtype, vec![70, 1])] {
+        check(&Case { mask: Some((d, sizes)), ..large.clone() }, dtype);
+    }
+    check(&Case { p: 0.25, causal: true, ..case([1, 2, 290, 16], 1, 290, 16) }, dtype);
+}
+
 #[test]
 fn attention() {
     oneflow_kernels_attention::register();
@@ -182,6 +195,9 @@ fn attention() {
         }
         check(&Case { p: 0.25, ..case([2, 2, 20, 8], 2, 90, 8) }, dtype);
         check(&Case { p: 1.0, ..case([1, 2, 3, 8], 2, 5, 8) }, dtype);
+        if dtype == DType::BF16 {
+            several_blocks();
+        }
         for empty in [
             case([0, 2, 3, 4], 2, 3, 4),
             case([1, 2, 0, 4], 2, 3, 4),
@@ -214,4 +230,28 @@ fn threads() {
         };
         same_for_any_threads("attention", || compute(&c, &m, DType::F32));
     }
+}
+
+/// A value that is not finite reaches the rows that see it, and no weight that is not hidden is lost.
+#[test]
+fn values_that_are_not_finite() {
+    oneflow_kernels_attention::register();
+    for dtype in FLOATS {
+        let c = Case { causal: true, ..case([1, 1, 100, 32], 1, 100, 32) };
+        let mut m = make(&c, dtype);
+        let value = m.ins[2].as_mut().unwrap();
+        *value =
+            Buf::of(dtype, &[1, 1, 100, 32], Lay::Plain, |i| if i == 70 * 32 + 5 { f64::NAN } else { noise(3)(i) });
+        let out = &compute(&c, &m, dtype)[0];
+        for (i, want) in m.want[0].iter().enumerate() {
+            let (row, col) = (i / 32, i % 32);
+            match (col == 5, row) {
+                // Rows that share a block with the one that sees it may get it, too.
+                (true, 32..70) => {}
+                (true, 70..) => assert!(out.get(i).is_nan(), "{dtype} row {row}"),
+                _ => assert!((out.get(i) - want).abs() < 0.05, "{dtype} row {row} column {col}"),
+            }
+        }
+    }
+    again_on_other_isas();
 }

@@ -40,7 +40,10 @@ pub mod micro {
     pub use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Panel, Strip};
     pub use crate::scratch::{Slot, with as with_scratch};
     #[cfg(target_arch = "x86_64")]
-    pub use crate::tiles::{Bf16 as TileBf16, Block as TileBlock, LINE, SIDE, TILE, Tiles};
+    pub use crate::tiles::{
+        Bf16 as TileBf16, Block as TileBlock, LINE, Part as TilePart, SIDE, TILE, Tiles,
+        panel_bytes as tile_panel_bytes,
+    };
 }
 
 /// Building blocks that the peak-measuring example times; not for other crates.

@@ -18,7 +18,8 @@ use oneflow_kernels_prim::{Float, Isa};
 
 pub use kernel::tile_peak;
 pub use kernel::{Bf16, Block, LINE, SIDE, SignedBytes, TILE, Tiles, UnsignedBytes, Words};
-use pack::{Part, panel_bytes, transpose_sums};
+use pack::transpose_sums;
+pub use pack::{Part, panel_bytes};
 
 /// Most steps of one pass over k: a panel of B stays in the first cache beside the rows of A that pass by.
 const PASS: usize = 16;
