@@ -1,7 +1,8 @@
 //! Fused attention on the CPU: scores, softmax and the weighted sum over tiles that stay in cache, and its backward.
 //!
-//! Built on the GEMM's micro-kernels; bfloat16 goes forward on AMX tiles where the machine has them. Every sum has one order that follows from the problem and the instruction set, so
-//! that no result depends on the number of threads. Knows no tensor and no op; never holds the weights of a whole head.
+//! Built on the GEMM's micro-kernels; bfloat16 goes forward on AMX tiles where the machine has them. Every sum has one
+//! order that follows from the problem and the instruction set, so that no result depends on the number of threads. Knows no
+//! tensor and no op; never holds the weights of a whole head.
 
 mod backward;
 mod block;

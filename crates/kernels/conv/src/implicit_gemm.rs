@@ -337,7 +337,8 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
         let [e0, e1, e2] = of.every;
         let at_phase = [phase / (e1 * e2), phase / e2 % e1, phase % e2];
         debug_assert!(at_phase[0] < e0);
-        let mut classes: Vec<Class> = Vec::new();
+        // Neighbours are mostly of one class.
+        let (mut classes, mut last): (Vec<Class>, usize) = (Vec::new(), 0);
         block.each(|_, at| {
             let to: [usize; 3] = std::array::from_fn(|d| at[d + 1] * of.every[d] + at_phase[d]);
             if (0..3).any(|d| to[d] >= whole.len[d + 1]) {
@@ -351,10 +352,13 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                 None => of.dst.offset(whole.start[0] + at[0], 0, std::array::from_fn(|d| whole.start[d + 1] + to[d])),
             };
             let row = [from / O::TOGETHER as isize, sum];
-            match classes.iter_mut().find(|c| c.runs == runs) {
-                Some(class) => class.rows.push(row),
-                None => classes.push(Class { runs, rows: vec![row] }),
+            if classes.get(last).is_none_or(|c| c.runs != runs) {
+                last = classes.iter().position(|c| c.runs == runs).unwrap_or(classes.len());
             }
+            if last == classes.len() {
+                classes.push(Class { runs, rows: Vec::with_capacity(block.n_positions()) });
+            }
+            classes[last].rows.push(row);
         });
         classes
     }

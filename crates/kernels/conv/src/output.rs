@@ -35,12 +35,10 @@ impl Store<'_> {
         let (dst, channel) = (self.dst, channels.start);
         let bias = self.bias.map(|(ptr, stride)| (ptr.cast::<T>().wrapping_offset(channel as isize * stride), stride));
         if dst.strides[1] == 1 && dst.sizes[1] > 1 {
-            block.each(|i, at| {
-                let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
-                let to = dst.at::<T>(p[0], channel, [p[1], p[2], p[3]]);
-                let (sums, activation) = (sums.wrapping_add(i * ld), self.activation);
-                let row = StoreRow { sums, n: channels.len(), bias, activation, to };
-                dispatch(prim::isa(), row);
+            block.runs(dst, |i, at, rows| {
+                let to = dst.at::<T>(at[0], channel, [at[1], at[2], at[3]]);
+                let (sums, n, activation) = (sums.wrapping_add(i * ld), channels.len(), self.activation);
+                dispatch(prim::isa(), StoreRows { sums, ld, rows, n, bias, activation, to, step: dst.strides[4] });
             });
             return;
         }
@@ -87,29 +85,39 @@ pub unsafe fn finish<T: GemmFloat, S: Simd>(activation: Activation, sums: Reg<S,
     activate(activation, unsafe { T::rounded::<S>(sums) })
 }
 
-/// One position's channels, side by side.
-struct StoreRow<T: GemmFloat> {
+/// Positions of a line, each with its channels side by side.
+struct StoreRows<T: GemmFloat> {
     sums: *const T::Acc,
+    /// From the sums of a position to the next one's, and between their places.
+    ld: usize,
+    step: isize,
+    rows: usize,
     n: usize,
     bias: Option<(*const T, isize)>,
     activation: Activation,
     to: *mut T,
 }
 
-impl<T: GemmFloat> WithSimd for StoreRow<T> {
+impl<T: GemmFloat> WithSimd for StoreRows<T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self) {
         let width = Reg::<S, T>::WIDTH;
         for i in (0..self.n).step_by(width) {
             let n = width.min(self.n - i);
-            // SAFETY: sums are readable in whole registers; n channels lie at the destination and in the bias.
+            // SAFETY: sums are readable in whole registers; n channels lie at every destination and in the bias.
             unsafe {
-                let mut v = <Reg<S, T> as Register>::load(self.sums.add(i));
-                if let Some((b, stride)) = self.bias {
-                    v = v + T::gather::<S>(b.wrapping_offset(i as isize * stride), stride, n);
+                let bias =
+                    self.bias.map(|(b, stride)| T::gather::<S>(b.wrapping_offset(i as isize * stride), stride, n));
+                for row in 0..self.rows {
+                    let sum = <Reg<S, T> as Register>::load(self.sums.add(row * self.ld + i));
+                    let to = self.to.wrapping_offset(row as isize * self.step).wrapping_add(i);
+                    let v = finish::<T, S>(self.activation, bias.map_or(sum, |b| sum + b));
+                    match n == width {
+                        true => T::store::<S>(v, to),
+                        false => T::store_n::<S>(v, to, n),
+                    }
                 }
-                T::store_n::<S>(finish::<T, S>(self.activation, v), self.to.add(i), n);
             }
         }
     }
