@@ -92,15 +92,17 @@ def test_random_networks_give_what_they_give_eagerly(seed):
     assert "batch_norm_inference" not in repr(graph)
 
 
-def test_a_chain_is_laid_out_once_at_each_end():
-    net, x = nn.Sequential(*[Block(8, 8, 3, 1, False, False) for _ in range(3)]).eval(), flow.randn(2, 8, 8, 8)
+@pytest.mark.parametrize(("width", "copies"), [(1, 2), (2, 1), (3, 1), (4, 1), (5, 2), (8, 2)])
+def test_a_chain_is_laid_out_once_at_each_end(width, copies):
+    blocks = [Block(n, 8, 3, 1, False, False) for n in (width, 8, 8)]
+    net, x = nn.Sequential(*blocks).eval(), flow.randn(2, width, 8, 8)
     with flow.no_grad():
         graph = Answer(net)
         same(graph(x), net(x))
         text = repr(graph)
         text = text[text.index("as it runs") :] if "as it runs" in text else text
-        # Its input becomes channels last, its result channels first; every weight was laid out before.
-        assert text.count("= clone_contiguous(") == 2 and text.count("= native_conv") == 6
+        # An input of many channels becomes channels last, the result channels first; weights were laid out before.
+        assert text.count("= clone_contiguous(") == copies and text.count("= native_conv") == 6
 
 
 def test_without_it_the_bits_are_those_of_eager():

@@ -14,6 +14,10 @@ use oneflow_core::{Kernel, OpDef, Traits};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
+/// An image of so few channels is read as it lies: its convolution makes the result channels last as its weight says, and
+/// brings the image into the cache anew in any case.
+const FEW_CHANNELS: std::ops::RangeInclusive<i64> = 2..=4;
+
 /// Copies that as many convolutions make up for.
 const CONVOLUTIONS_A_COPY: usize = 3;
 
@@ -107,6 +111,7 @@ impl Walk {
             let Some(old) = *v else { continue };
             *v = match self.twins.get(&old) {
                 Some(twin) => Some(*twin),
+                None if chosen && i == 0 && FEW_CHANNELS.contains(&self.g.meta(old).sizes[1]) => Some(old),
                 None if chosen && i < 2 => Some(self.convert(old, n, i == 0)?),
                 None => Some(old),
             };
