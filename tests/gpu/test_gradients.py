@@ -269,8 +269,66 @@ def test_a_step_of_a_deep_gpt_is_few_launches(gpu, launches, monkeypatch, autoca
         optimizer.zero_grad()
 
     step()
-    # Of a layer: two norms, two sums, GELU, attention; then four for norms, three for attention, one for the heads,
-    # four sums of biases, GELU, two sums of branches. And some forty for embeddings, loss, clipping and the optimizer.
-    # Autocast in half types has no sums of biases, and casts: what two norms give and their gradients, the gradients of
-    # two sums, the gradients of four weights with their biases; all weights in one or two.
-    assert launches(step) <= (27 if autocast else 21) * layers + (50 if autocast else 45)
+    # Of a layer: two norms, two sums, GELU, attention; then two for norms, which add the other branch's gradient,
+    # three for attention, one for the heads, GELU. And some forty for embeddings, loss, clipping and the optimizer.
+    # Autocast casts what two norms give, the gradients of two sums, and those of four weights with their biases; all
+    # weights in one or two.
+    assert launches(step) <= (21 if autocast else 13) * layers + (50 if autocast else 45)
+
+
+def seen(_grad):
+    """A hook: what it sees is made on its own."""
+
+
+@pytest.mark.parametrize("dtype", [oneflow.bfloat16, oneflow.float16])
+@pytest.mark.parametrize("width", [32, 768, 33, 9000])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_norms_read_narrow_gradients_and_add_what_waits(gpu, launches, norm, width, dtype):
+    """To the bit what casts and sums of their own give, in fewer launches."""
+    oneflow.manual_seed(0)
+    layer = nn.LayerNorm(width) if norm == "layer" else nn.RMSNorm(width)
+    layer, linear = layer.to(gpu), nn.Linear(width, 16, bias=False, device=gpu)
+    x = oneflow.randn(5, 3, width).to(gpu)
+    with oneflow.no_grad():
+        layer.weight.uniform_(0.5, 1.5)
+
+    def run(hooked):
+        leaf = x.clone().requires_grad_()
+        stream = leaf * 1.5
+        with oneflow.autocast("cuda", dtype):
+            y = layer(stream)
+            if hooked:
+                y.register_hook(seen)
+            z = linear(y)
+        # The sum of both branches arrives at `stream`, and that of the second first.
+        loss = (z.float() * 3).sum() + (stream * stream).sum()
+        for p in (*layer.parameters(), *linear.parameters()):
+            p.grad = None
+        n = launches(loss.backward)
+        return n, [leaf.grad, *(p.grad for p in layer.parameters()), linear.weight.grad]
+
+    run(True)
+    (n_apart, apart), (n, together) = run(True), run(False)
+    for a, b in zip(apart, together, strict=True):
+        assert b.dtype == oneflow.float32 and oneflow.equal(a, b)
+    # A cast and a sum.
+    assert n == n_apart - 2
+
+
+def test_a_norm_that_is_read_twice_has_no_narrow_sum(gpu):
+    """Of two gradients in half types the second is cast: their sum is one in float32."""
+    oneflow.manual_seed(0)
+    norm, linears = nn.LayerNorm(32, device=gpu), [nn.Linear(32, 8, device=gpu) for _ in range(3)]
+    x = oneflow.randn(6, 32).to(gpu)
+
+    def run(hooked):
+        leaf = x.clone().requires_grad_()
+        with oneflow.autocast("cuda", oneflow.bfloat16):
+            y = norm(leaf)
+            if hooked:
+                y.register_hook(seen)
+            z = [linear(y) for linear in linears]
+        sum((k + 1) * part.float().square().sum() for k, part in enumerate(z)).backward()
+        return leaf.grad
+
+    assert oneflow.equal(run(True), run(False))

@@ -6,6 +6,7 @@
 
 use crate::addresses::{AddressMap, AddressSet};
 use crate::anomaly::{self, Inside, is_anomaly_enabled};
+use crate::destinations::{Reachable, Slots};
 use crate::function::custom_edges;
 use crate::left::Left;
 use crate::mode::GradGuard;
@@ -15,8 +16,10 @@ use crate::saved::SameHooks;
 use crate::slot::{link, state_mut};
 use crate::tensor_hooks::{arrive, leaf_post, leaf_pre};
 use crate::view::edge;
-use oneflow_base::{Error, Meta, Result, contiguous_strides};
-use oneflow_core::{Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span};
+use oneflow_base::{DType, Error, Meta, Result, contiguous_strides};
+use oneflow_core::{
+    Destinations, Fix, Grad, SpanKind, Tensor, Traits, bit, copy_into, oneflow_conventions, watch_span,
+};
 use oneflow_ep::queues::{self, Chosen, Switched};
 use oneflow_ops::elementwise::is_dense;
 use oneflow_ops::{TensorOps, f};
@@ -25,8 +28,6 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-type Slots = SmallVec<[Option<Tensor>; 1]>;
 
 /// What another layer does to a gradient before it is added to a leaf's (global tensors box it to the leaf's layout).
 type AccumulateRule = fn(&Tensor, Tensor) -> Result<Tensor>;
@@ -397,14 +398,18 @@ impl Engine {
             if hooked {
                 node.hooks.run_pre(&mut grads)?;
             }
+            // Where gradients are recorded, seen by hooks or kept, each is made on its own.
+            let open = !self.create && !hooked && self.needed.is_none() && self.left.is_none() && self.first.is_none();
+            let to = open.then(|| Reachable::new(&node, &mut self.buffers));
+            let to = to.as_ref().map(|to| to as &dyn Destinations);
             let mut out = if anomaly {
                 let (name, trace) = (node.name(), node.hooks.trace());
                 let _inside = Inside::new(&name, trace.clone());
-                let out = node.run(&grads, wanted, retain);
+                let out = node.run(&grads, wanted, retain, to);
                 let checked = out.and_then(|out| anomaly::check(&name, &out).map(|()| out));
                 checked.map_err(|e| anomaly::explain(&name, trace, e))?
             } else {
-                node.run(&grads, wanted, retain)?
+                node.run(&grads, wanted, retain, to)?
             };
             if hooked && node.hooks.has_post() {
                 node.hooks.run_post(&mut out, &grads)?;
@@ -573,7 +578,7 @@ fn implicit(root: &Root) -> Result<Tensor> {
 fn add(have: Tensor, g: Tensor, create: bool) -> Result<Tensor> {
     let alone = have.use_count() == 1
         && have.storage().is_some_and(|s| s.use_count() == 1)
-        && have.dtype() == g.dtype()
+        && (have.dtype() == g.dtype() || have.dtype() == DType::F32 && matches!(g.dtype(), DType::BF16 | DType::F16))
         && have.is_contiguous();
     if is_sparse(&have) && !create {
         return g.add(&have);

@@ -6,7 +6,7 @@ use crate::node::{Edge, Kind, Node, OpNode};
 use crate::saved::Kept;
 use crate::slot::{differentiable, link, relinked, requires_grad};
 use oneflow_base::{Error, Result};
-use oneflow_core::{GradCall, Grads, Tensor};
+use oneflow_core::{Destinations, GradCall, Grads, Tensor};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Node {
 
     /// The gradients of the inputs, given those of the outputs, outside of any backward.
     pub fn call(self: &Arc<Node>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-        self.run(grads, u64::MAX, true).map(SmallVec::into_vec)
+        self.run(grads, u64::MAX, true, None).map(SmallVec::into_vec)
     }
 
     /// The gradients of the inputs, given those of the outputs. Those outside `wanted` (a bit for each input) may be left out.
@@ -50,11 +50,12 @@ impl Node {
         grads: &[Option<Tensor>],
         wanted: u64,
         retain: bool,
+        to: Option<&dyn Destinations>,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         match &self.kind {
             // No gradient reached any output.
             Kind::Op(o) if grads.iter().all(Option::is_none) => Ok(SmallVec::from_elem(None, o.in_metas.len())),
-            Kind::Op(o) => self.run_op(o, grads, wanted & o.needs, retain),
+            Kind::Op(o) => self.run_op(o, grads, wanted & o.needs, retain, to),
             Kind::Custom { backward, release, .. } => {
                 let out = backward(grads)?;
                 if !retain {
@@ -80,6 +81,7 @@ impl Node {
         grads: &[Option<Tensor>],
         needs: u64,
         retain: bool,
+        to: Option<&dyn Destinations>,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>> {
         let oneflow_core::Grad::Rule { f, .. } = o.op.grad else {
             return Err(Error::not_implemented(format!("derivative for {} is not implemented", o.op.name())));
@@ -117,6 +119,7 @@ impl Node {
             saved_outs: &outs,
             in_metas: &o.in_metas,
             out_metas: &o.out_metas,
+            to,
         };
         let mut out = Grads::new(o.in_metas.len(), needs);
         f(&call, &mut out).map_err(|e| e.context(format_args!("backward of {}: ", o.op.name())))?;

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod anomaly;
+mod destinations;
 mod engine;
 mod function;
 mod gradients;

@@ -57,6 +57,15 @@ pub enum Fix {
     Broadcast,
 }
 
+/// Where the gradients of a node's inputs go, as far as a rule may know it. Nobody but the rule sees what it is told here.
+pub trait Destinations {
+    /// Takes what has gone to the same place as the gradient of this input so far, if it `fits`: the gradient that the rule sets must
+    /// include it then.
+    fn take_sum(&self, input: usize, fits: &dyn Fn(&Tensor) -> bool) -> Option<Tensor>;
+    /// Whether a gradient in a half type of this input in float32 may stay as it is.
+    fn takes_narrow(&self, input: usize) -> bool;
+}
+
 /// The backward call of one node. Metas of inputs and outputs are always there, tensors only where declared.
 pub struct GradCall<'a> {
     pub op: &'static OpDef,
@@ -70,6 +79,8 @@ pub struct GradCall<'a> {
     /// Metas of the inputs (absent inputs have none).
     pub in_metas: &'a [Option<Meta>],
     pub out_metas: &'a [Meta],
+    /// None where gradients are recorded themselves, or seen by hooks.
+    pub to: Option<&'a dyn Destinations>,
 }
 
 impl<'a> GradCall<'a> {
@@ -125,6 +136,16 @@ impl<'a> GradCall<'a> {
     #[inline]
     pub fn needs(&self, at: In) -> bool {
         self.needs >> at.index().min(63) & 1 != 0
+    }
+    /// What a rule may add to the gradient of this input, which must include it then: of the same meta, and without gaps.
+    pub fn take_sum(&self, at: In) -> Option<Tensor> {
+        let (to, meta) = (self.to?, self.in_metas.get(at.index())?.as_ref()?);
+        let fits = |t: &Tensor| t.dtype() == meta.dtype && t.sizes() == meta.sizes.as_slice() && t.is_contiguous();
+        to.take_sum(at.index(), &fits)
+    }
+    /// Whether a gradient in a half type of this input in float32 may stay as it is.
+    pub fn takes_narrow(&self, at: In) -> bool {
+        self.to.is_some_and(|to| to.takes_narrow(at.index()))
     }
     #[cold]
     fn undeclared(&self, what: &str, i: usize) -> Error {

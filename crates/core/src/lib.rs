@@ -37,7 +37,7 @@ pub use call::{Call, Dest};
 pub use conventions::{oneflow_conventions, set_oneflow_conventions};
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use generator::{Generator, default_generator, set_thread_generator, use_in_order};
-pub use grad::{Fix, Grad, GradCall, Grads, Save};
+pub use grad::{Destinations, Fix, Grad, GradCall, Grads, Save};
 pub use interceptors::{Interceptor, pop_interceptor, push_interceptor};
 pub use layers::{Guard, LayerFn, Tls, bit, dispatch, dispatch_one, layer, redispatch, register_layer, tls, with_tls};
 pub use limited::{Composition, elementwise_takes, instead, set_widen};

@@ -271,6 +271,8 @@ impl Traits {
     pub const FILLS: Traits = Traits(131072);
     /// Of half floats: a number as the second operand is read as float32 (`narrow_operands`).
     pub const WIDE_NUMBER: Traits = Traits(262144);
+    /// The gradient rule reads gradients in half types of results in float32.
+    pub const NARROW_GRADIENTS: Traits = Traits(524288);
 
     pub const fn or(self, other: Traits) -> Traits {
         Traits(self.0 | other.0)

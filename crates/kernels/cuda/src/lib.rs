@@ -91,7 +91,6 @@ pub fn register() {
         slot!(SOFTMAX, nn::softmax),
         slot!(SOFTMAX_BACKWARD, nn::softmax_backward),
         slot!(LAYER_NORM, nn::layer_norm),
-        slot!(LAYER_NORM_BACKWARD, nn::layer_norm_backward),
         slot!(CROSS_ENTROPY, nn::cross_entropy),
         slot!(CROSS_ENTROPY_BACKWARD, nn::cross_entropy_backward),
         slot!(EMBEDDING, nn::embedding),
@@ -152,5 +151,9 @@ pub fn register() {
     ];
     for (primitive, f) in table {
         primitive.provide(DeviceType::CUDA, *f);
+    }
+    let mixed: &[(&prim::Primitive, prim::KernelFn)] = &[slot!(LAYER_NORM_BACKWARD, nn::layer_norm_backward)];
+    for (primitive, f) in mixed {
+        primitive.provide_mixed(DeviceType::CUDA, *f);
     }
 }

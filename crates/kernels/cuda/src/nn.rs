@@ -4,9 +4,10 @@ use crate::index::sorted_updates;
 use crate::launch::{Family, Key, Number, Scratch, Tickets, address, args, ceil_div, faults, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
-use crate::row::{RowKind, Rows, is_aligned};
-use crate::text::{Builder, bits_type, c_type, float, unsupported};
+use crate::row::{GROUP, RowKind, RowTypes, Rows, is_aligned};
+use crate::text::{Builder, PLUS, bits_type, c_type, float, unsupported};
 use oneflow_base::{DType, Error, Result, contiguous_strides};
+use oneflow_ep::Queue;
 use oneflow_ep::cuda::{Grid, Text};
 use oneflow_kernels_prim::{
     CrossEntropyParams, CrossEntropyReducedParams, EmbeddingBackwardParams, EmbeddingParams, Launch, LayerNormParams,
@@ -22,7 +23,7 @@ pub fn softmax_text(dtype: DType, forward: bool, log: bool) -> Result<Text> {
 pub unsafe fn softmax(l: &Launch<'_>) -> Result<()> {
     let (x, out, SoftmaxParams { dim, log }) = (l.input(0)?, l.output(0)?, l.read()?);
     let mut nest = Nest::of(&[&out, &x]);
-    if let Some(rows) = Rows::new((RowKind::Softmax, log), (x.dtype, x.dtype), &[&out, &x], nest.without(dim))? {
+    if let Some(rows) = Rows::new((RowKind::Softmax, log), RowTypes::all(x.dtype), &[&out, &x], nest.without(dim))? {
         // SAFETY: the arguments are the template's.
         return unsafe { rows.launch(l.queue, args![x.ptr, out.ptr, rows.n, rows.geo]) };
     }
@@ -52,7 +53,7 @@ pub unsafe fn softmax_backward(l: &Launch<'_>) -> Result<()> {
     let SoftmaxParams { dim, log } = l.read()?;
     let mut nest = Nest::of(&[&out, &grad, &y]);
     let views = [&out, &grad, &y];
-    if let Some(rows) = Rows::new((RowKind::SoftmaxBackward, log), (y.dtype, y.dtype), &views, nest.without(dim))? {
+    if let Some(rows) = Rows::new((RowKind::SoftmaxBackward, log), RowTypes::all(y.dtype), &views, nest.without(dim))? {
         // SAFETY: the arguments are the template's.
         return unsafe { rows.launch(l.queue, args![grad.ptr, y.ptr, out.ptr, rows.n, rows.geo]) };
     }
@@ -78,21 +79,14 @@ pub unsafe fn softmax_backward(l: &Launch<'_>) -> Result<()> {
 }
 
 /// `part` 0: forward, 1: gradient of x, 2: gradients of weight and bias.
-pub fn norm_text(part: u8, dtype: DType, weight: DType, rms: bool) -> Result<Text> {
+pub fn norm_text(part: u8, RowTypes { element, weight, grad }: RowTypes, rms: bool) -> Result<Text> {
     let b = Builder::new("layer_norm").variant("PART", part).variant("RMS", rms as u8);
-    let b = b.compute("C", float("layer_norm", dtype)?.compute())?.dtype("T", dtype)?.dtype("W", weight)?;
-    Ok(b.push(include_str!("text/norm.cu")).finish())
+    let b = b.compute("C", float("layer_norm", element)?.compute())?.dtype("T", element)?.dtype("W", weight)?;
+    Ok(b.dtype("G", grad)?.push(PLUS).push(include_str!("text/norm.cu")).finish())
 }
 
-fn norm_key(part: u8, dtype: DType, weight: DType, rms: bool) -> Key {
-    Key::new(Family::Norm).small(part as u64).dtype(dtype).dtype(weight).small(rms as u64)
-}
-
-fn without_residual(name: &str, residual: Option<View<'_>>) -> Result<()> {
-    match residual {
-        Some(_) => Err(Error::not_implemented(format!("{name}: no CUDA kernel adds a residual"))),
-        None => Ok(()),
-    }
+fn norm_key(part: u8, RowTypes { element, weight, grad }: RowTypes, rms: bool) -> Key {
+    Key::new(Family::Norm).small(part as u64).dtype(element).dtype(weight).dtype(grad).small(rms as u64)
 }
 
 /// Both of one dtype, where both are there.
@@ -109,15 +103,18 @@ fn weight_dtype(name: &str, weight: Option<View<'_>>, bias: Option<View<'_>>, x:
 pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
     let (x, weight, bias, y) = (l.input(0)?, l.opt_input(1), l.opt_input(2), l.output(0)?);
     let LayerNormParams { normalized_dims: n_dims, eps, rms } = l.read()?;
-    without_residual("layer_norm", l.opt_input(3))?;
+    if l.opt_input(3).is_some() {
+        return Err(Error::not_implemented("layer_norm: no CUDA kernel adds a residual"));
+    }
     let w = weight_dtype("layer_norm", weight, bias, x.dtype)?;
+    let dtypes = RowTypes { weight: w, ..RowTypes::all(x.dtype) };
     let nests = Nest::of(&[&y, &x]).split(x.ndim().saturating_sub(n_dims));
     let (mean, rstd) = (address(l.opt_output(1)), address(l.opt_output(2)));
     let eps = Number::new(x.dtype.compute(), eps);
     let (weight, bias) = (address(weight), address(bias));
     if is_aligned(weight)
         && is_aligned(bias)
-        && let Some(rows) = Rows::new((RowKind::Norm, rms), (x.dtype, w), &[&y, &x], nests.clone())?
+        && let Some(rows) = Rows::new((RowKind::Norm, rms), dtypes, &[&y, &x], nests.clone())?
     {
         let list = args![x.ptr, weight, bias, y.ptr, mean, rstd, eps, rows.n, rows.geo];
         // SAFETY: the arguments are the template's.
@@ -129,81 +126,138 @@ pub unsafe fn layer_norm(l: &Launch<'_>) -> Result<()> {
     unsafe {
         run(
             l.queue,
-            norm_key(0, x.dtype, w, rms),
-            || norm_text(0, x.dtype, w, rms),
+            norm_key(0, dtypes, rms),
+            || norm_text(0, dtypes, rms),
             grid,
             args![x.ptr, weight, bias, y.ptr, mean, rstd, eps, outer, inner],
         )
     }
 }
 
+/// The operands of a norm's backward.
+struct NormGradients<'a> {
+    grad: View<'a>,
+    x: View<'a>,
+    mean: *mut u8,
+    rstd: *mut u8,
+    weight: *mut u8,
+    residual: Option<View<'a>>,
+    dtypes: RowTypes,
+    /// The first dimension of a row.
+    at: usize,
+    rms: bool,
+}
+
 pub unsafe fn layer_norm_backward(l: &Launch<'_>) -> Result<()> {
-    let (grad, x, mean, rstd, weight) = (l.input(0)?, l.input(1)?, l.opt_input(2), l.input(3)?, l.opt_input(4));
+    let (grad, x, weight) = (l.input(0)?, l.input(1)?, l.opt_input(4));
     let LayerNormParams { normalized_dims: n_dims, rms, .. } = l.read()?;
-    without_residual("layer_norm_backward", l.opt_input(5))?;
-    let at = x.ndim().saturating_sub(n_dims);
-    let mean = address(mean);
-    if let Some(out) = l.opt_output(0) {
-        // SAFETY: the launch's contract.
-        unsafe { norm_grad_input(l, [&out, &grad, &x], (mean, rstd.ptr), weight, (at, rms))? };
-    }
     let (grad_weight, grad_bias) = (l.opt_output(1), l.opt_output(2));
-    if grad_weight.is_none() && grad_bias.is_none() {
-        return Ok(());
-    }
-    let (outer, inner) = Nest::of(&[&grad, &x]).split(at);
-    let (outer, inner) = (outer.geo("layer_norm_backward")?, inner.geo("layer_norm_backward")?);
-    let (n, compute) = (inner.n(), x.dtype.compute());
-    if n == 0 {
-        return Ok(());
+    if grad.dtype != x.dtype && (x.dtype != DType::F32 || !matches!(grad.dtype, DType::F16 | DType::BF16)) {
+        let text = format!("layer_norm_backward: no CUDA kernel for a gradient of {} beside {}", grad.dtype, x.dtype);
+        return Err(Error::not_implemented(text));
     }
     for out in [grad_weight, grad_bias].iter().flatten() {
         if out.strides != contiguous_strides(out.sizes).as_slice() {
             return Err(Error::runtime("layer_norm_backward: gradients of weight and bias must be contiguous"));
         }
     }
-    let w = weight_dtype("layer_norm_backward", grad_weight, grad_bias, x.dtype)?;
-    // Parts of the rows are summed side by side and then together, in order.
-    let parts = reduce::parts(l.queue, n, outer.n(), false)?;
-    let split = match parts {
-        1 => None,
-        _ => Some((Scratch::new(l.queue, 2 * parts * n, compute.size())?, Tickets::new(l.queue, n)?)),
+    let w = weight_dtype("layer_norm_backward", weight.or(grad_weight), grad_bias, x.dtype)?;
+    let n = NormGradients {
+        grad,
+        x,
+        mean: address(l.opt_input(2)),
+        rstd: l.input(3)?.ptr,
+        weight: address(weight),
+        residual: l.opt_input(5),
+        dtypes: RowTypes { element: x.dtype, weight: w, grad: grad.dtype },
+        at: x.ndim().saturating_sub(n_dims),
+        rms,
     };
-    let (partial, tickets) =
-        split.as_ref().map_or((std::ptr::null_mut(), std::ptr::null_mut()), |(s, t)| (s.ptr(), t.ptr()));
-    let second = partial.wrapping_add((parts * n) as usize * compute.size());
-    let (mut grid, _) = rows(n, ceil_div(outer.n(), parts), false);
-    grid.blocks[0] = (grid.blocks[0] as i64 * parts).min(1 << 30) as u32;
+    let params = grad_weight.is_some() || grad_bias.is_some();
     let (to_weight, to_bias) = (address(grad_weight), address(grad_bias));
-    let args =
-        args![grad.ptr, x.ptr, mean, rstd.ptr, to_weight, to_bias, partial, second, tickets, parts, outer, inner];
-    // SAFETY: the arguments are the template's; the scratch holds two numbers a part and column, there is a ticket a column.
-    unsafe { run(l.queue, norm_key(2, x.dtype, w, rms), || norm_text(2, x.dtype, w, rms), grid, args) }
+    // SAFETY: the launch's contract.
+    unsafe {
+        let together = match l.opt_output(0) {
+            Some(out) => norm_grad_input(l.queue, &n, &out, params.then_some((to_weight, to_bias)))?,
+            None => false,
+        };
+        if params && !together {
+            norm_grad_params(l.queue, &n, to_weight, to_bias)?;
+        }
+    }
+    Ok(())
 }
 
-/// The gradient of a norm's input. `at`: the first dimension of a row.
+/// The gradient of a norm's input; true if those of weight and bias came along.
 unsafe fn norm_grad_input(
-    l: &Launch<'_>,
-    [out, grad, x]: [&View<'_>; 3],
-    (mean, rstd): (*mut u8, *mut u8),
-    weight: Option<View<'_>>,
-    (at, rms): (usize, bool),
-) -> Result<()> {
-    let w = weight.map_or(x.dtype, |w| w.dtype);
-    let weight = address(weight);
-    let nests = Nest::of(&[out, grad, x]).split(at);
+    queue: Queue,
+    n: &NormGradients<'_>,
+    out: &View<'_>,
+    params: Option<(*mut u8, *mut u8)>,
+) -> Result<bool> {
+    let NormGradients { mean, rstd, weight, dtypes, rms, .. } = *n;
+    // What is not there is walked as the output is.
+    let views = [out, &n.grad, &n.x, n.residual.as_ref().unwrap_or(out)];
+    let residual = address(n.residual);
+    let nests = Nest::of(&views).split(n.at);
     if is_aligned(weight)
-        && let Some(rows) = Rows::new((RowKind::NormBackward, rms), (x.dtype, w), &[out, grad, x], nests.clone())?
+        && let Some(mut rows) = Rows::new((RowKind::NormBackward, rms), dtypes, &views, nests.clone())?
     {
-        let list = args![grad.ptr, x.ptr, mean, rstd, weight, out.ptr, rows.n, rows.geo];
+        let (none, width) = (std::ptr::null_mut::<u8>(), rows.n);
+        if let Some((to_weight, to_bias)) = params
+            && rows.take_params()
+        {
+            let blocks = rows.n_blocks_with_sums(queue)?;
+            let groups = ceil_div(blocks, GROUP);
+            let partial = Scratch::new(queue, 2 * (blocks + groups) * width as i64, dtypes.element.compute().size())?;
+            let tickets = Tickets::new(queue, groups + 1)?;
+            let (partial_at, tickets_at) = (partial.ptr(), tickets.ptr());
+            let list = args![
+                n.grad.ptr, n.x.ptr, mean, rstd, weight, residual, out.ptr, to_weight, to_bias, partial_at, tickets_at,
+                width, rows.geo
+            ];
+            // SAFETY: the arguments are the template's; the scratch holds two numbers a column for each block and each group.
+            unsafe { rows.launch_blocks(queue, blocks, list)? };
+            return Ok(true);
+        }
+        let list =
+            args![n.grad.ptr, n.x.ptr, mean, rstd, weight, residual, out.ptr, none, none, none, none, width, rows.geo];
         // SAFETY: the arguments are the template's.
-        return unsafe { rows.launch(l.queue, list) };
+        unsafe { rows.launch(queue, list)? };
+        return Ok(false);
     }
     let (outer, inner) = (nests.0.geo("layer_norm_backward")?, nests.1.geo("layer_norm_backward")?);
     let grid = rows(outer.n(), inner.n(), true).0;
-    let list = args![grad.ptr, x.ptr, mean, rstd, weight, out.ptr, outer, inner];
+    let list = args![n.grad.ptr, n.x.ptr, mean, rstd, weight, residual, out.ptr, outer, inner];
     // SAFETY: the arguments are the template's.
-    unsafe { run(l.queue, norm_key(1, x.dtype, w, rms), || norm_text(1, x.dtype, w, rms), grid, list) }
+    unsafe { run(queue, norm_key(1, dtypes, rms), || norm_text(1, dtypes, rms), grid, list)? };
+    Ok(false)
+}
+
+/// The gradients of a norm's weight and bias.
+unsafe fn norm_grad_params(queue: Queue, n: &NormGradients<'_>, to_weight: *mut u8, to_bias: *mut u8) -> Result<()> {
+    let NormGradients { mean, rstd, dtypes, rms, .. } = *n;
+    let (outer, inner) = Nest::of(&[&n.grad, &n.x]).split(n.at);
+    let (outer, inner) = (outer.geo("layer_norm_backward")?, inner.geo("layer_norm_backward")?);
+    let (width, compute) = (inner.n(), dtypes.element.compute());
+    if width == 0 {
+        return Ok(());
+    }
+    // Parts of the rows are summed side by side and then together, in order.
+    let parts = reduce::parts(queue, width, outer.n(), false)?;
+    let split = match parts {
+        1 => None,
+        _ => Some((Scratch::new(queue, 2 * parts * width, compute.size())?, Tickets::new(queue, width)?)),
+    };
+    let (partial, tickets) =
+        split.as_ref().map_or((std::ptr::null_mut(), std::ptr::null_mut()), |(s, t)| (s.ptr(), t.ptr()));
+    let second = partial.wrapping_add((parts * width) as usize * compute.size());
+    let (mut grid, _) = rows(width, ceil_div(outer.n(), parts), false);
+    grid.blocks[0] = (grid.blocks[0] as i64 * parts).min(1 << 30) as u32;
+    let list =
+        args![n.grad.ptr, n.x.ptr, mean, rstd, to_weight, to_bias, partial, second, tickets, parts, outer, inner];
+    // SAFETY: the arguments are the template's; the scratch holds two numbers a part and column, there is a ticket a column.
+    unsafe { run(queue, norm_key(2, dtypes, rms), || norm_text(2, dtypes, rms), grid, list) }
 }
 
 /// `part` 0: backward, 1: forward, 2: the end of CROSS_ENTROPY_REDUCED. The rows' losses are stored as `loss`.

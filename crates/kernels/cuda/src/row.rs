@@ -2,15 +2,15 @@
 //!
 //! Softmax and the norms ask here first (`nn`); what does not fit, or has gaps, goes to their kernels over any layout.
 
-use crate::launch::{Family, Key, Place, ceil_div, run};
+use crate::launch::{Family, Key, Place, ceil_div, cuda, run};
 use crate::nest::{Geo, Nest};
-use crate::text::{Builder, float};
+use crate::text::{Builder, PLUS, float};
 use oneflow_base::{DType, Result};
 use oneflow_ep::Queue;
 use oneflow_ep::cuda::{Grid, Text};
 use oneflow_kernels_prim::View;
 
-/// What a kernel does with its rows. `variant`: of softmax whether the logarithm, of norms whether only the root mean square.
+/// What a kernel does with its rows.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum RowKind {
@@ -52,12 +52,47 @@ impl Share {
     }
 }
 
-pub fn text(kind: RowKind, variant: bool, dtype: DType, weight: DType, share: Share) -> Result<Text> {
-    let b =
-        Builder::new("row").variant("KIND", kind as u8).define("RMS", variant as u8).variant("IS_LOG", variant as u8);
-    let b = b.variant("ACROSS", share.across).variant("CHUNKS", share.chunks).define("VEC", vec(dtype));
-    let b = b.compute("C", float("row", dtype)?.compute())?.dtype("T", dtype)?.dtype("W", weight)?;
-    Ok(b.push(include_str!("text/row.cu")).finish())
+/// What a text depends on. `variant`: of softmax whether the logarithm, of norms whether only the root mean square. `params`: whether a
+/// norm's backward has the gradients of weight and bias.
+#[derive(Clone, Copy, Debug)]
+pub struct RowText {
+    pub kind: RowKind,
+    pub variant: bool,
+    pub params: bool,
+    pub dtypes: RowTypes,
+    pub share: Share,
+}
+
+/// Of the elements, of what each column is multiplied with, and of the gradient that a norm's backward is given.
+#[derive(Clone, Copy, Debug)]
+pub struct RowTypes {
+    pub element: DType,
+    pub weight: DType,
+    pub grad: DType,
+}
+
+impl RowTypes {
+    pub fn all(dtype: DType) -> RowTypes {
+        RowTypes { element: dtype, weight: dtype, grad: dtype }
+    }
+}
+
+impl RowText {
+    pub fn text(&self) -> Result<Text> {
+        let RowText { kind, variant, params, dtypes: RowTypes { element, weight, grad }, share } = *self;
+        let b = Builder::new("row").variant("KIND", kind as u8).define("RMS", variant as u8);
+        let b = b.variant("IS_LOG", variant as u8).variant("PARAMS", params as u8);
+        let b = b.variant("ACROSS", share.across).variant("CHUNKS", share.chunks).define("VEC", vec(element));
+        let b = b.compute("C", float("row", element)?.compute())?.dtype("T", element)?.dtype("W", weight)?;
+        Ok(b.dtype("G", grad)?.push(PLUS).push(include_str!("text/row.cu")).finish())
+    }
+
+    fn key(&self) -> Key {
+        let RowText { kind, variant, params, dtypes: RowTypes { element, weight, grad }, share } = *self;
+        let key = Key::new(Family::Row).small(kind as u64).small(variant as u64 | (params as u64) << 1);
+        let key = key.dtype(element).dtype(weight).dtype(grad);
+        key.small(share.across.ilog2() as u64).small(share.chunks as u64)
+    }
 }
 
 /// Whether a pointer (null for what is absent) allows accesses of sixteen bytes.
@@ -67,11 +102,7 @@ pub fn is_aligned(ptr: *const u8) -> bool {
 
 /// Rows of `n` elements in a nest of operands.
 pub struct Rows {
-    kind: RowKind,
-    variant: bool,
-    dtype: DType,
-    weight: DType,
-    share: Share,
+    of: RowText,
     pub n: i32,
     pub geo: Geo,
 }
@@ -80,39 +111,65 @@ impl Rows {
     /// Rows along the last dimensions: `inner` walks one, `outer` from one to the next. `None` where they do not fit.
     pub fn new(
         (kind, variant): (RowKind, bool),
-        (dtype, weight): (DType, DType),
+        dtypes: RowTypes,
         views: &[&View<'_>],
         (outer, inner): (Nest, Nest),
     ) -> Result<Option<Rows>> {
-        let inner = inner.merged();
+        let (inner, element) = (inner.merged(), dtypes.element);
         let n = inner.n();
         let is_run = inner.sizes.len() <= 1 && (n <= 1 || inner.strides.iter().all(|s| s.as_slice() == [1]));
-        let apart = outer.strides.iter().all(|s| s.iter().all(|stride| stride % vec(dtype) == 0));
-        let aligned = views.iter().all(|v| v.dtype == dtype && is_aligned(v.ptr));
-        if !is_run || !apart || !aligned || n <= 1 || n % vec(dtype) != 0 {
+        let apart = outer.strides.iter().all(|s| s.iter().all(|stride| stride % vec(element) == 0));
+        let aligned = views.iter().all(|v| [element, dtypes.grad].contains(&v.dtype) && is_aligned(v.ptr));
+        if !is_run || !apart || !aligned || n <= 1 || n % vec(element) != 0 {
             return Ok(None);
         }
         let arrays = if matches!(kind, RowKind::SoftmaxBackward | RowKind::NormBackward) { 2 } else { 1 };
-        let Some(share) = Share::of(n, dtype, arrays, kind) else { return Ok(None) };
+        let Some(share) = Share::of(n, element, arrays, kind) else { return Ok(None) };
         let geo = outer.geo("row")?;
-        Ok(Some(Rows { kind, variant, dtype, weight, share, n: n as i32, geo }))
+        let of = RowText { kind, variant, params: false, dtypes, share };
+        Ok(Some(Rows { of, n: n as i32, geo }))
     }
 
-    /// Launches the kernel.
+    /// Asks for the gradients of a norm's parameters as well; false where registers do not suffice for their sums.
+    pub fn take_params(&mut self) -> bool {
+        self.of.params = self.of.share.across <= 256;
+        self.of.params
+    }
+
+    /// Rows that a block has at once.
+    fn at_once(&self) -> i64 {
+        self.of.share.across.max(256) / self.of.share.across
+    }
+
+    /// Blocks of a launch in which each keeps sums over its rows: two a multiprocessor, and no more than there are rows for.
+    pub fn n_blocks_with_sums(&self, queue: Queue) -> Result<i64> {
+        let most = 2 * cuda()?.device(queue.device.index)?.n_multiprocessors as i64;
+        Ok(ceil_div(self.geo.n(), self.at_once()).clamp(1, most))
+    }
+
+    /// Launches the kernel, of rows without sums over them.
     ///
     /// # Safety
     /// The arguments are those of the kind's template; its views are valid.
     pub unsafe fn launch(&self, queue: Queue, args: &mut [Place<'_>]) -> Result<()> {
-        let Rows { kind, variant, dtype, weight, share, .. } = *self;
-        let threads = share.across.max(256);
-        let blocks = ceil_div(self.geo.n(), threads / share.across).min(1 << 30) as u32;
-        let key = Key::new(Family::Row).small(kind as u64).small(variant as u64).dtype(dtype).dtype(weight);
-        let key = key.small(share.across.ilog2() as u64).small(share.chunks as u64);
-        let grid = Grid::linear(blocks, threads as u32);
+        let blocks = ceil_div(self.geo.n(), self.at_once()).min(1 << 30);
         // SAFETY: by the contract.
-        unsafe { run(queue, key, || text(kind, variant, dtype, weight, share), grid, args) }
+        unsafe { self.launch_blocks(queue, blocks, args) }
+    }
+
+    /// As `launch`, with this many blocks.
+    ///
+    /// # Safety
+    /// As `launch`.
+    pub unsafe fn launch_blocks(&self, queue: Queue, blocks: i64, args: &mut [Place<'_>]) -> Result<()> {
+        let grid = Grid::linear(blocks as u32, self.of.share.across.max(256) as u32);
+        // SAFETY: by the contract.
+        unsafe { run(queue, self.of.key(), || self.of.text(), grid, args) }
     }
 }
+
+/// Blocks whose sums the last of them adds up; as in the text.
+pub const GROUP: i64 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Every kernel text for the dtypes the project promises, so that tests compile them without a GPU.
 
-use crate::row::{self, RowKind, Share};
+use crate::row::{RowKind, RowText, RowTypes, Share};
 use crate::{
     attention, attention_mma, channel_norm, concat, conv, conv_mma, elementwise, fft, index, matmul, nn, norms,
     optimizer, pool, random, reduce, resample, rnn, rows, solver, sort,
@@ -81,7 +81,7 @@ pub fn all_sources() -> Result<Vec<Text>> {
         for flag in [false, true] {
             all.extend([nn::softmax_text(d, true, flag)?, nn::softmax_text(d, false, flag)?]);
             for part in 0..3 {
-                all.push(nn::norm_text(part, d, d, flag)?);
+                all.push(nn::norm_text(part, RowTypes::all(d), flag)?);
             }
             all.push(nn::loss_text(flag as u8, d, d, d)?);
         }
@@ -124,18 +124,33 @@ pub fn all_sources() -> Result<Vec<Text>> {
             }
         }
     }
-    for (d, weight) in [
-        (DType::F32, DType::F32),
-        (DType::BF16, DType::BF16),
-        (DType::BF16, DType::F32),
-        (DType::F16, DType::F16),
-        (DType::F64, DType::F64),
+    let mixed = |element, weight, grad| RowTypes { element, weight, grad };
+    for dtypes in [
+        RowTypes::all(DType::F32),
+        RowTypes::all(DType::BF16),
+        RowTypes::all(DType::F16),
+        RowTypes::all(DType::F64),
+        mixed(DType::BF16, DType::F32, DType::BF16),
+        mixed(DType::F32, DType::F32, DType::BF16),
+        mixed(DType::F32, DType::F32, DType::F16),
     ] {
+        let is_narrow = dtypes.grad != dtypes.element;
         for kind in [RowKind::Softmax, RowKind::SoftmaxBackward, RowKind::Norm, RowKind::NormBackward] {
-            for (variant, across, chunks) in [(false, 8, 1), (true, 32, 2), (false, 1024, 2)] {
-                all.push(row::text(kind, variant, d, weight, Share { across, chunks })?);
+            let backward = matches!(kind, RowKind::NormBackward);
+            for (variant, across, chunks) in
+                [(false, 8, 1), (true, 32, 2), (false, 64, 3), (false, 256, 2), (false, 1024, 2)]
+            {
+                for params in [false, true] {
+                    let share = Share { across, chunks };
+                    if (backward || !is_narrow) && (!params || backward && across <= 256) {
+                        all.push(RowText { kind, variant, params, dtypes, share }.text()?);
+                    }
+                }
             }
         }
+    }
+    for part in [1, 2] {
+        all.push(nn::norm_text(part, mixed(DType::F32, DType::F32, DType::BF16), false)?);
     }
     for (d, mask, width) in [
         (DType::BF16, DType::Bool, 64),

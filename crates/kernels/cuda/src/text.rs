@@ -8,6 +8,8 @@ use std::fmt::{Display, Write};
 pub const MAX_DIMS: usize = 12;
 
 const PRELUDE: &str = include_str!("text/prelude.cu");
+/// Sums that are rounded on their own.
+pub const PLUS: &str = include_str!("text/plus.cu");
 /// Several elements at once; the text defines V before it.
 pub const PACK: &str = include_str!("text/pack.cu");
 

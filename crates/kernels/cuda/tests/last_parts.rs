@@ -47,11 +47,12 @@ fn reductions_in_parts_are_one_launch() {
 }
 
 #[test]
-fn a_norms_gradients_are_two_launches() {
+fn a_norms_gradients_are_one_launch_where_rows_fit_and_else_two() {
     let Some(_alone) = emulator::alone() else { return };
     for (d, tolerance) in [(F32, 1e-3), (F64, 1e-10), (BF16, 4e-2)] {
         let compute = d.compute();
-        for (rows, n) in [(3000i64, 40i64), (1500, 8), (5, 64)] {
+        // Rows of one thread to those of a block, and such as are not whole accesses or need more registers than a block of 256 has.
+        for (rows, n) in [(3000i64, 40i64), (1500, 8), (5, 64), (70, 776), (9, 2048), (40, 41), (3, 8192)] {
             for (rms, with_bias) in [(false, true), (false, false), (true, false)] {
                 let arr = |seed| Arr::random(d, &[rows, n], Lay::Rows, seed);
                 let vector = |seed| Arr::random(d, &[n], Lay::Rows, seed);
@@ -63,7 +64,11 @@ fn a_norms_gradients_are_two_launches() {
                 let mean = (!rms).then(|| Arr::random(compute, &[rows], Lay::Rows, 5));
                 c.ins = vec![Some(arr(1)), Some(arr(2)), mean, Some(positive(3)), Some(vector(4)), None];
                 c.outs = vec![Some(arr(9)), Some(vector(7)), with_bias.then(|| vector(8))];
-                check_in(2, c.within(tolerance).named(format!("{d} {rows} {n} {rms} {with_bias}")));
+                let fits = n != 41 && n <= 4096;
+                check_in(
+                    if fits { 1 } else { 2 },
+                    c.within(tolerance).named(format!("{d} {rows} {n} {rms} {with_bias}")),
+                );
             }
         }
     }

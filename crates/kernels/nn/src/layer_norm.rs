@@ -5,7 +5,7 @@
 
 use crate::mem::{Run, STREAM_BYTES, aligned, by_register, fence, total, with_scratch};
 use crate::row::{Row, blocks};
-use oneflow_base::{Result, by_float};
+use oneflow_base::{Error, Result, by_float};
 use oneflow_kernels_prim::rows::{Grid, Shared, split};
 use oneflow_kernels_prim::{
     Acc, Float, Lanes, Launch, LayerNormParams, Num, Reg, Register, Simd, View, WithSimd, dispatch, isa,
@@ -170,7 +170,11 @@ fn block_rows(rows: usize) -> usize {
 }
 
 pub unsafe fn backward(l: &Launch<'_>) -> Result<()> {
-    let x = l.input(1)?;
+    let (g, x) = (l.input(0)?, l.input(1)?);
+    if g.dtype != x.dtype {
+        let text = format!("layer_norm_backward: the gradient is {}, the input {} on the host", g.dtype, x.dtype);
+        return Err(Error::not_implemented(text));
+    }
     // SAFETY: the views are valid by the launch's contract.
     by_float!("layer_norm_backward", x.dtype, T => unsafe { rows_backward::<T>(l, &x) })
 }

@@ -160,6 +160,8 @@ pub struct Primitive {
     slots: [AtomicPtr<()>; DeviceType::MAX],
     /// Devices whose kernel takes the extras too.
     takes_extras: [AtomicBool; DeviceType::MAX],
+    /// Devices whose kernel reads gradients narrower than what they are of.
+    takes_narrow: [AtomicBool; DeviceType::MAX],
 }
 
 impl Primitive {
@@ -174,6 +176,7 @@ impl Primitive {
             extras: Extras::NONE,
             slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; DeviceType::MAX],
             takes_extras: [const { AtomicBool::new(false) }; DeviceType::MAX],
+            takes_narrow: [const { AtomicBool::new(false) }; DeviceType::MAX],
         }
     }
 
@@ -213,6 +216,24 @@ impl Primitive {
         self.slots[kind.0 as usize].store(f as *mut (), Ordering::Release);
     }
 
+    /// As `provide_with_extras`, of an implementation that also reads gradients in half types where all else is float32.
+    pub fn provide_mixed(&self, kind: DeviceType, f: KernelFn) {
+        self.takes_narrow[kind.0 as usize].store(true, Ordering::Relaxed);
+        self.provide_with_extras(kind, f);
+    }
+
+    /// Whether a device's kernel takes the extras.
+    #[inline]
+    pub fn takes_extras(&self, kind: DeviceType) -> bool {
+        self.takes_extras[kind.0 as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether a device's kernel reads gradients in half types where all else is float32.
+    #[inline]
+    pub fn takes_narrow(&self, kind: DeviceType) -> bool {
+        self.takes_narrow[kind.0 as usize].load(Ordering::Relaxed)
+    }
+
     /// The implementation for a device type and a launch with these operands.
     #[inline]
     pub fn kernel<I, O>(&self, kind: DeviceType, ins: &[Option<I>], outs: &[Option<O>]) -> Result<KernelFn> {
@@ -224,7 +245,7 @@ impl Primitive {
     }
 
     fn check_extras<I, O>(&self, kind: DeviceType, ins: &[Option<I>], outs: &[Option<O>]) -> Result<()> {
-        if self.takes_extras[kind.0 as usize].load(Ordering::Relaxed) {
+        if self.takes_extras(kind) {
             return Ok(());
         }
         let named = |bits: u32, i: usize| i < 32 && bits >> i & 1 == 1;

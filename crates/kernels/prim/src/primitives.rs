@@ -77,7 +77,8 @@ primitives! {
     /// what is normalised; both are extras. params: number of normalised (trailing) dims, eps (f64), rms (bool: no mean is subtracted).
     LAYER_NORM = "layer_norm" extras(1 << 3, 1 << 3);
     /// ins: grad_output, x, mean?, rstd, weight?, residual? (contiguous, as x: added to grad_x; an extra). outs: grad_x?,
-    /// grad_weight?, grad_bias?. params as LAYER_NORM.
+    /// grad_weight?, grad_bias?. A kernel that says so (`provide_mixed`) reads a grad_output of half type beside float32.
+    /// params as LAYER_NORM.
     LAYER_NORM_BACKWARD = "layer_norm_backward" extras(1 << 5, 0);
     /// Per-row cross entropy without holding the probabilities. ins: logits [n, c], target I64 [n], weight? [c].
     /// outs: loss [n] (logits' dtype; zero on ignored rows), logsumexp [n] (compute dtype). params: ignore_index (i64),

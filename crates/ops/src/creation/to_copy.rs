@@ -33,6 +33,10 @@ pub static OP: OpDef = OpDef {
                 if part.dtype() == m.dtype && part.device() == m.device && g.dtype().is_complex() {
                     return Ok(part);
                 }
+                let narrows = matches!(part.dtype(), DType::BF16 | DType::F16) && m.dtype == DType::F32;
+                if narrows && part.device() == m.device && c.takes_narrow(at::INPUT) {
+                    return Ok(part);
+                }
                 part.to_copy_with(Some(m.dtype), Some(m.device))
             })
         },

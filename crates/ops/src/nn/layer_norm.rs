@@ -44,6 +44,47 @@ pub(super) fn check_sum(c: &Call<'_>, x: In, residual: In) -> Result<()> {
     }
 }
 
+/// The gradient of a norm's result in a dtype that the kernel of its backward reads.
+pub(super) fn readable(g: &Tensor, x: &Tensor) -> Result<Tensor> {
+    if g.dtype() == x.dtype() || is_readable(g, x) && LAYER_NORM_BACKWARD.takes_narrow(g.device().kind) {
+        return Ok(g.clone());
+    }
+    g.to_copy_with(Some(x.dtype()), None)
+}
+
+/// Whether some kernel reads a gradient of this dtype beside the input's.
+fn is_readable(g: &Tensor, x: &Tensor) -> bool {
+    g.dtype() == x.dtype() || x.dtype() == DType::F32 && matches!(g.dtype(), DType::BF16 | DType::F16)
+}
+
+/// Refuses gradients of a dtype that no kernel reads, and says so of those that this device's does not.
+pub(super) fn check_gradient(name: &str, g: &Tensor, x: &Tensor) -> Result<()> {
+    if !is_readable(g, x) || g.sizes() != x.sizes() {
+        return Err(Error::runtime(format!(
+            "{name}(): the gradient {}{:?} is not like the input {}{:?}",
+            g.dtype(),
+            g.sizes(),
+            x.dtype(),
+            x.sizes()
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn check_narrow(name: &str, g: &Tensor, x: &Tensor) -> Result<()> {
+    if g.dtype() == x.dtype() || LAYER_NORM_BACKWARD.takes_narrow(x.device().kind) {
+        return Ok(());
+    }
+    Err(Error::not_implemented(format!("{name}: no kernel for {} reads a narrower gradient", x.device().kind.name())))
+}
+
+/// What waits where the gradient of `input` goes, if the kernel of the backward adds it.
+pub(super) fn residual(c: &GradCall<'_>, input: In, x: &Tensor) -> Option<Tensor> {
+    // Half types would be rounded once where they are rounded twice apart.
+    let adds = LAYER_NORM_BACKWARD.takes_extras(x.device().kind) && x.dtype() == x.dtype().compute();
+    if adds && c.needs(input) { c.take_sum(input) } else { None }
+}
+
 pub(super) fn not_axes(c: &Call<'_>) -> u32 {
     let n = c.t(native_layer_norm::INPUT).map_or(0, Tensor::ndim);
     let k = c.ints(native_layer_norm::NORMALIZED_SHAPE).map_or(n, <[i64]>::len);
@@ -121,12 +162,14 @@ pub static NATIVE: OpDef = OpDef {
             let shape = c.arg(native_layer_norm::NORMALIZED_SHAPE).ints().unwrap_or(&[]);
             let eps = c.arg(native_layer_norm::EPS).float().unwrap_or(1e-5);
             let (want_w, want_b) = (out.needs(native_layer_norm::WEIGHT), out.needs(native_layer_norm::BIAS));
-            let [gx, gw, gb] = c.g()?.layer_norm_backward(
-                c.x(native_layer_norm::INPUT)?,
+            let x = c.x(native_layer_norm::INPUT)?;
+            let residual = residual(c, native_layer_norm::INPUT, x);
+            let [gx, gw, gb] = readable(c.g()?, x)?.layer_norm_backward(
+                x,
                 c.y(native_layer_norm::MEAN)?,
                 c.y(native_layer_norm::RSTD)?,
                 c.opt_x(native_layer_norm::WEIGHT),
-                None,
+                residual.as_ref(),
                 shape,
                 want_w || want_b,
                 eps,
@@ -138,7 +181,7 @@ pub static NATIVE: OpDef = OpDef {
     },
     differentiable: OutMask::of(&[native_layer_norm::OUTPUT]),
     sbp: SbpRule::of(Rows::Custom(rows)),
-    traits: Traits::NEEDS_CONTIGUOUS,
+    traits: Traits::NEEDS_CONTIGUOUS.or(Traits::NARROW_GRADIENTS),
     samples: || {
         let t = |s: &[i64], n: &[i64], affine: bool| {
             let p = || if affine { SampleArg::f32(n) } else { SampleArg::None };
@@ -159,6 +202,7 @@ the input.",
     infer: |c, outs| {
         let (x, shape) = (c.t(layer_norm_backward::INPUT)?, c.ints(layer_norm_backward::NORMALIZED_SHAPE)?);
         let w = c.opt(layer_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
+        check_gradient("layer_norm_backward", c.t(layer_norm_backward::GRAD_OUTPUT)?, x)?;
         outs.push(x.dtype(), x.device(), x.sizes())?;
         let affine: &[i64] = if c.bool(layer_norm_backward::AFFINE) { shape } else { &[0] };
         outs.push(w, x.device(), affine)?;
@@ -169,6 +213,7 @@ the input.",
         lower: |c, _, l| {
             let (x, shape) = (c.t(layer_norm_backward::INPUT)?, c.ints(layer_norm_backward::NORMALIZED_SHAPE)?);
             check_sum(c, layer_norm_backward::INPUT, layer_norm_backward::RESIDUAL)?;
+            check_narrow("layer_norm_backward", c.t(layer_norm_backward::GRAD_OUTPUT)?, x)?;
             let rows: i64 = x.sizes()[..outer(x.sizes(), shape, "layer_norm")?].iter().product();
             l.input(layer_norm_backward::GRAD_OUTPUT).input(layer_norm_backward::INPUT);
             for at in [layer_norm_backward::MEAN, layer_norm_backward::RSTD] {

@@ -1,7 +1,9 @@
 //! Division by the root mean square over trailing dimensions, and its backward. The public function, which also takes complex
 //! numbers and mixed dtypes, is a composition in Python that comes here where it can.
 
-use super::layer_norm::{check_affine, check_residual, check_sum, not_axes, outer};
+use super::layer_norm::{
+    check_affine, check_gradient, check_narrow, check_residual, check_sum, not_axes, outer, readable, residual,
+};
 use crate::named::{fused_add_rms_norm, native_rms_norm, rms_norm_backward};
 use crate::prelude::*;
 
@@ -71,11 +73,13 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
         f: |c, out| {
             let shape = c.arg(native_rms_norm::NORMALIZED_SHAPE).ints().unwrap_or(&[]);
             let eps = c.arg(native_rms_norm::EPS).float().unwrap_or(1e-6);
-            let [gx, gw] = c.g()?.rms_norm_backward(
-                c.x(native_rms_norm::INPUT)?,
+            let x = c.x(native_rms_norm::INPUT)?;
+            let residual = residual(c, native_rms_norm::INPUT, x);
+            let [gx, gw] = readable(c.g()?, x)?.rms_norm_backward(
+                x,
                 c.y(native_rms_norm::RSTD)?,
                 c.opt_x(native_rms_norm::WEIGHT),
-                None,
+                residual.as_ref(),
                 shape,
                 out.needs(native_rms_norm::WEIGHT),
                 eps,
@@ -86,7 +90,7 @@ Source: Zhang and Sennrich, \"Root Mean Square Layer Normalization\", 2019.",
     },
     differentiable: OutMask::of(&[native_rms_norm::OUTPUT]),
     sbp: SbpRule::of(Rows::Custom(|c, r| rows(c, native_rms_norm::WEIGHT, &[None, None], r))),
-    traits: Traits::NEEDS_CONTIGUOUS,
+    traits: Traits::NEEDS_CONTIGUOUS.or(Traits::NARROW_GRADIENTS),
     samples: || {
         let t = |s: &[i64], n: &[i64], affine: bool| {
             let w = if affine { SampleArg::f32(n) } else { SampleArg::None };
@@ -108,6 +112,7 @@ lets `residual` be added to that of the input.",
     infer: |c, outs| {
         let (x, shape) = (c.t(rms_norm_backward::INPUT)?, c.ints(rms_norm_backward::NORMALIZED_SHAPE)?);
         let w = c.opt(rms_norm_backward::WEIGHT).map_or(x.dtype(), Tensor::dtype);
+        check_gradient("rms_norm_backward", c.t(rms_norm_backward::GRAD_OUTPUT)?, x)?;
         outs.push(x.dtype(), x.device(), x.sizes())?;
         outs.push(w, x.device(), if c.bool(rms_norm_backward::AFFINE) { shape } else { &[0] })
     },
@@ -123,6 +128,7 @@ lets `residual` be added to that of the input.",
                 c.t(rms_norm_backward::RSTD)?.offset(),
             );
             check_sum(c, rms_norm_backward::INPUT, rms_norm_backward::RESIDUAL)?;
+            check_narrow("rms_norm_backward", c.t(rms_norm_backward::GRAD_OUTPUT)?, x)?;
             l.opt_input(rms_norm_backward::WEIGHT, c.opt(rms_norm_backward::WEIGHT).is_some())
                 .opt_input(rms_norm_backward::RESIDUAL, c.opt(rms_norm_backward::RESIDUAL).is_some())
                 .output(rms_norm_backward::GRAD_INPUT);

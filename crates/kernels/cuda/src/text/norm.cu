@@ -42,15 +42,17 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* x, const W* we
     }
 }
 #elif PART == 1
-// Operands: grad_x, grad_output, x.
-extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, const W* weight, T* out,
-                                 const __grid_constant__ Geo<3> outer, const __grid_constant__ Geo<3> inner) {
+// Operands: grad_x, grad_output, x, what is added to grad_x (null where nothing is). The gradient may be of a narrower
+// dtype.
+extern "C" __global__ void __launch_bounds__(1024) entry(const G* grad, const T* x, const C* mean, const C* rstd,
+                                 const W* weight, const T* residual, T* out, const __grid_constant__ Geo<4> outer,
+                                 const __grid_constant__ Geo<4> inner) {
     __shared__ C room[1024];
     const Place p = place(1);
     for (i64 block = blockIdx.x; block * p.rows < outer.n; block += gridDim.x) {
         const i64 row = block * p.rows + p.row;
         const bool live = row < outer.n;
-        i64 at[3], in[3];
+        i64 at[4], in[4];
         locate(outer, live ? row : 0, at);
         const C mu = live && mean ? mean[row] : (C)0, r = live ? rstd[row] : (C)0;
         C sum_g = (C)0, sum_gx = (C)0;
@@ -71,14 +73,15 @@ extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T*
             const C w = weight ? get<C>(weight + i) : (C)1;
             const C g = get<C>(grad + at[1] + in[1]) * w;
             const C xhat = (get<C>(x + at[2] + in[2]) - mu) * r;
-            put(out + at[0] + in[0], r * (g - sum_g - xhat * sum_gx));
+            const C v = r * (g - sum_g - xhat * sum_gx);
+            put(out + at[0] + in[0], residual ? plus(v, get<C>(residual + at[3] + in[3])) : v);
         }
     }
 }
 #else
 // Column sums of a part of the rows: threads in x walk columns, in y rows. With parts these are kept as [parts, inner] accumulators,
 // and whoever comes last to a column adds them.
-extern "C" __global__ void __launch_bounds__(1024) entry(const T* grad, const T* x, const C* mean, const C* rstd, W* grad_weight, W* grad_bias,
+extern "C" __global__ void __launch_bounds__(1024) entry(const G* grad, const T* x, const C* mean, const C* rstd, W* grad_weight, W* grad_bias,
                                  C* partial_weight, C* partial_bias, u32* tickets, i64 parts,
                                  const __grid_constant__ Geo<2> outer, const __grid_constant__ Geo<2> inner) {
     __shared__ C room[1024];

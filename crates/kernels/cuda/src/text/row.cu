@@ -1,6 +1,6 @@
 // SOFTMAX, LAYER_NORM (and RMS norm) and their backwards, of rows without gaps that fit the registers of ACROSS threads: memory is
 // read once and written once, VEC elements (sixteen bytes) at a time, CHUNKS times a thread. KIND 0 softmax, 1 its backward, 2
-// norm, 3 the gradient of its input. Softmax: IS_LOG; norms: RMS.
+// norm, 3 its gradients. Softmax: IS_LOG; norms: RMS.
 
 #define THREADS (ACROSS < 256 ? 256 : ACROSS)
 #define AT_ONCE (THREADS / ACROSS)
@@ -164,14 +164,64 @@ extern "C" __global__ void __launch_bounds__(THREADS) entry(const T* x, const W*
     }
 }
 #else
-// Operands: grad_x, grad_output, x.
-extern "C" __global__ void __launch_bounds__(THREADS) entry(const T* grad, const T* x, const C* mean, const C* rstd,
-                                                            const W* weight, T* out, i32 n, const __grid_constant__ Geo<3> rows) {
+// Operands: grad_x, grad_output, x, what is added to grad_x (null where nothing is). The gradient may be of a narrower
+// dtype. PARAMS: a thread also keeps the sums of its columns over the rows it meets, for the gradients of weight and bias.
+// The last block of each GROUP adds up what its group's blocks have left in `partial` ([2, blocks, n]); it leaves that
+// behind them, and the last group's last block adds up all of those.
+#define GROUP 16
+
+#if PARAMS
+#define WIDTH (ACROSS * CHUNKS * VEC)
+// A block's sums by column.
+D void keep(C* to, const C (&sums)[CHUNKS][VEC], C* together, i32 n) {
+    const int row = threadIdx.x / ACROSS;
+#pragma unroll
+    for (int k = 0; k < CHUNKS; k++)
+#pragma unroll
+        for (int e = 0; e < VEC; e++) together[row * WIDTH + place_of(k) + e] = sums[k][e];
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        C sum = together[i];
+#pragma unroll
+        for (int r = 1; r < AT_ONCE; r++) sum += together[r * WIDTH + i];
+        to[i] = sum;
+    }
+    __syncthreads();
+}
+D C column(const C* from, int i, u32 n_rows, i32 n) {
+    C sum = (C)0;
+    for (u32 k = 0; k < n_rows; k++) sum += ((const volatile C*)from)[(i64)k * n + i];
+    return sum;
+}
+// Whether this block is the last of `n`, each of which has written before.
+D bool is_last(u32* ticket, u32 n, u32* room) {
+    Place p;
+    p.i = threadIdx.x;
+    p.row = 0;
+    __threadfence();
+    __syncthreads();
+    return comes_last(ticket, n, true, room, p);
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) entry(const G* grad, const T* x, const C* mean, const C* rstd,
+                                                            const W* weight, const T* residual, T* out, W* grad_weight,
+                                                            W* grad_bias, C* partial, u32* tickets, i32 n,
+                                                            const __grid_constant__ Geo<4> rows) {
     __shared__ C room[THREADS / 32];
+#if PARAMS
+    __shared__ C together[AT_ONCE * WIDTH];
+    __shared__ u32 last[1];
+    C sum_w[CHUNKS][VEC], sum_b[CHUNKS][VEC];
+#pragma unroll
+    for (int k = 0; k < CHUNKS; k++)
+#pragma unroll
+        for (int e = 0; e < VEC; e++) sum_w[k][e] = sum_b[k][e] = (C)0;
+#endif
     for (i64 row0 = (i64)blockIdx.x * AT_ONCE; row0 < rows.n; row0 += (i64)gridDim.x * AT_ONCE) {
         const i64 row = row0 + threadIdx.x / ACROSS;
         const bool live = row < rows.n;
-        i64 at[3];
+        i64 at[4];
         locate(rows, live ? row : 0, at);
         const C mu = live && mean ? mean[row] : (C)0, r = live ? rstd[row] : (C)0;
         C g[CHUNKS][VEC], v[CHUNKS][VEC], sum_g = (C)0, sum_gx = (C)0;
@@ -184,8 +234,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) entry(const T* grad, const
                 if (weight) load(w, weight + place_of(k));
 #pragma unroll
                 for (int e = 0; e < VEC; e++) {
-                    if (weight) g[k][e] *= w[e];
                     v[k][e] = (v[k][e] - mu) * r;
+#if PARAMS
+                    sum_w[k][e] += g[k][e] * v[k][e];
+                    sum_b[k][e] += g[k][e];
+#endif
+                    if (weight) g[k][e] *= w[e];
                     sum_g += g[k][e];
                     sum_gx += g[k][e] * v[k][e];
                 }
@@ -195,10 +249,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) entry(const T* grad, const
 #pragma unroll
         for (int k = 0; k < CHUNKS; k++)
             if (live && place_of(k) < n) {
+                C more[VEC];
+                if (residual) load(more, residual + at[3] + place_of(k));
 #pragma unroll
-                for (int e = 0; e < VEC; e++) v[k][e] = r * (g[k][e] - sum_g - v[k][e] * sum_gx);
+                for (int e = 0; e < VEC; e++) {
+                    v[k][e] = r * (g[k][e] - sum_g - v[k][e] * sum_gx);
+                    if (residual) v[k][e] = plus(v[k][e], more[e]);
+                }
                 save(out + at[0] + place_of(k), v[k]);
             }
     }
+#if PARAMS
+    const u32 group = blockIdx.x / GROUP, first = group * GROUP, n_groups = (gridDim.x + GROUP - 1) / GROUP;
+    const u32 n_blocks = gridDim.x - first < GROUP ? gridDim.x - first : GROUP;
+    C* const of_weight = partial, * const of_bias = of_weight + (i64)gridDim.x * n;
+    C* const groups_weight = of_bias + (i64)gridDim.x * n, * const groups_bias = groups_weight + (i64)n_groups * n;
+    keep(of_weight + (i64)blockIdx.x * n, sum_w, together, n);
+    keep(of_bias + (i64)blockIdx.x * n, sum_b, together, n);
+    if (!is_last(tickets + group, n_blocks, last)) return;
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        groups_weight[(i64)group * n + i] = column(of_weight + (i64)first * n, i, n_blocks, n);
+        groups_bias[(i64)group * n + i] = column(of_bias + (i64)first * n, i, n_blocks, n);
+    }
+    if (!is_last(tickets + n_groups, n_groups, last)) return;
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        if (grad_weight) put(grad_weight + i, column(groups_weight, i, n_groups, n));
+        if (grad_bias) put(grad_bias + i, column(groups_bias, i, n_groups, n));
+    }
+#endif
 }
 #endif
