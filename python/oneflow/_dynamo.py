@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -24,8 +26,26 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Kept and read back; nothing here reads them.
-config: Any = SimpleNamespace(
+
+class _Settings(SimpleNamespace):
+    """Settings that are kept and read back."""
+
+    @contextlib.contextmanager
+    def patch(self, *changes: Any, **named: Any) -> Iterator[None]:
+        """Change settings in a ``with`` block or in a function: a name and a value, a dictionary, or by name."""
+        given = dict([changes]) if len(changes) == 2 else dict(*changes)
+        before = {name: getattr(self, name) for name in {**given, **named} if hasattr(self, name)}
+        vars(self).update(given, **named)
+        try:
+            yield
+        finally:
+            for name in {**given, **named}:
+                vars(self).pop(name)
+            vars(self).update(before)
+
+
+# Nothing here reads them.
+config: Any = _Settings(
     cache_size_limit=8,
     accumulated_cache_size_limit=256,
     recompile_limit=8,

@@ -26,3 +26,13 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[T
     like = list(tensors)
     parts = flat.split([tensor.numel() for tensor in like])
     return tuple(part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True))
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that there is."""
+    return "cuda" if oneflow.cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The package of a kind of device, such as :mod:`oneflow.cuda`."""
+    return oneflow.get_device_module(device_type)

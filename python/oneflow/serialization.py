@@ -14,8 +14,9 @@ import os
 import pickle
 import pickletools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import oneflow
 from oneflow import Tensor
@@ -66,6 +67,9 @@ __all__ = [
     "set_default_mmap_options",
     "skip_data",
 ]
+
+# For annotations: what ``map_location`` may be.
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | oneflow.device | str | dict[str, str] | None
 
 # What PyTorch's ``torch.load(weights_only=True)`` reads.
 DEFAULT_PROTOCOL = 2

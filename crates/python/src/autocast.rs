@@ -5,6 +5,9 @@ use crate::gate::run;
 use oneflow_core::base::{DeviceType, Error, Result};
 use pyo3::prelude::*;
 
+/// Devices that programs ask about and that have no provider here: autocast is never on for them.
+const ELSEWHERE: [&str; 7] = ["hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu"];
+
 fn kind(device_type: &str) -> Result<DeviceType> {
     match device_type {
         "cpu" => Ok(DeviceType::CPU),
@@ -22,7 +25,11 @@ fn kind(device_type: &str) -> Result<DeviceType> {
 #[pyfunction]
 #[pyo3(signature = (device_type=None))]
 fn is_autocast_enabled(device_type: Option<&str>) -> PyResult<bool> {
-    run(|| Ok(oneflow_autocast::state().is_enabled(kind(device_type.unwrap_or("cuda"))?)))
+    let device_type = device_type.unwrap_or("cuda");
+    if ELSEWHERE.contains(&device_type) {
+        return Ok(false);
+    }
+    run(|| Ok(oneflow_autocast::state().is_enabled(kind(device_type)?)))
 }
 
 /// Switches autocast of a device type on this thread; `autocast` does it for a region.

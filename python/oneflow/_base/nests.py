@@ -33,6 +33,17 @@ class Nest(NamedTuple):
     build: Build
     with_keys: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None = None
 
+    @property
+    def flatten_fn(self) -> Flatten:
+        """What a registered class was given, under PyTorch's name."""
+        return self.flatten
+
+    @property
+    def unflatten_fn(self) -> Callable[[Iterable[Any], Any], Any]:
+        """Likewise: makes a value from its children and the rest."""
+        kinds: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict, "slice": slice}
+        return lambda children, rest: self.build(kinds.get(self.kind, object), list(children), rest)
+
 
 def _flatten_sequence(value: Any) -> tuple[list[Any], Any]:
     return list(value), None

@@ -108,13 +108,15 @@ def _numpys_names(function: FunctionType) -> dict[str, str]:
 
 def _as_given(function: FunctionType) -> Any:
     any_answers, numpys = _any_answers, _numpys_names(function)
+    # What classes see of the arguments; a mode sees them as they were given.
+    handed_over = getattr(function, "_handed_over", tuple)
 
     def public(*args: Any, **kwargs: Any) -> Any:
         # Without keywords neither call builds a dictionary: nearly all calls are such.
         if not kwargs:
             if not any_answers(*args):
                 return function(*args)
-            return overrides._ask(public, args, kwargs, _who(args))
+            return overrides._ask(public, args if overrides._n_modes() else handed_over(args), kwargs, _who(args))
         if numpys and not numpys.keys().isdisjoint(kwargs):
             kwargs = {
                 name if numpys.get(name, name) in kwargs else numpys[name]: value for name, value in kwargs.items()

@@ -72,6 +72,15 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return result if list(result.shape) == shape else result.expand(shape)
 
 
+def _one_by_one(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments that a class of tensors sees: the operands of a list one by one."""
+    is_list = len(args) == 2 and isinstance(args[1], (list, tuple))
+    return (args[0], *args[1]) if is_list else args
+
+
+einsum._handed_over = _one_by_one  # type: ignore[attr-defined]
+
+
 def _from_lists(given: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
     """The equation of operands that are each followed by their subscripts."""
 

@@ -171,3 +171,29 @@ def range(
         # As many elements in another shape are filled where they are.
         return out.copy_(numbers.reshape(out.shape))
     return oneflow.alias_copy(numbers, out=out)
+
+
+def _removed(name: str, instead: str) -> Any:
+    """A function that PyTorch removed and that raises RuntimeError: what takes its place."""
+    text = f"This function was deprecated since version 1.9 and is now removed. {instead}"
+
+    def removed(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(text)
+
+    removed.__name__ = removed.__qualname__ = name
+    removed.__module__ = __name__
+    removed.__doc__ = f"Raises RuntimeError: {instead}"
+    return removed
+
+
+eig = _removed("eig", "Please use the `torch.linalg.eig` or `torch.linalg.eigvals` function instead.")
+lstsq = _removed("lstsq", "Please use the `torch.linalg.lstsq` function instead: it takes the matrix first.")
+matrix_rank = _removed(
+    "matrix_rank",
+    "Please use the `torch.linalg.matrix_rank` function instead; its parameter for symmetric matrices is `hermitian`.",
+)
+solve = _removed("solve", "Please use the `torch.linalg.solve` function instead: it takes the matrix first.")
+symeig = _removed(
+    "symeig",
+    "Please use `torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')`, or `torch.linalg.eigh` for the vectors too.",
+)

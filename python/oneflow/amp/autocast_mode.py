@@ -15,6 +15,12 @@ from oneflow import Tensor, _oneflow
 _DEVICES = ("cpu", "cuda")
 
 
+def _elsewhere() -> dict[str, Any]:
+    """The default dtypes of devices that have no provider here, by name: a region for one changes nothing."""
+    half, brain = oneflow.float16, oneflow.bfloat16
+    return {"mps": half, "xpu": half, "ipu": half, "mtia": half, "hpu": brain, "xla": brain, "maia": brain}
+
+
 def is_autocast_available(device_type: str) -> bool:
     """Return whether autocast knows the device type.
 
@@ -23,7 +29,7 @@ def is_autocast_available(device_type: str) -> bool:
         >>> oneflow.amp.is_autocast_available("cpu")
         True
     """
-    return oneflow.device(device_type).type in _DEVICES
+    return device_type in _elsewhere() or oneflow.device(device_type).type in _DEVICES
 
 
 class autocast:
@@ -33,7 +39,7 @@ class autocast:
     forward pass and the loss, not the backward pass, which runs in the dtypes of the forward.
 
     Args:
-        device_type: "cpu" or "cuda".
+        device_type: "cpu" or "cuda". For a device without a provider, such as "mps", nothing changes.
         dtype: bfloat16 or float16; by default bfloat16 on the CPU, float16 on CUDA.
         enabled: False switches autocast off inside.
         cache_enabled: whether copies of parameters are kept.
@@ -63,7 +69,11 @@ class autocast:
         if not is_autocast_available(device_type):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.device = device_type
-        self.fast_dtype = oneflow.get_autocast_dtype(device_type) if dtype is None else dtype
+        elsewhere = _elsewhere().get(device_type)
+        self._is_elsewhere = elsewhere is not None
+        if dtype is None:
+            dtype = elsewhere if self._is_elsewhere else oneflow.get_autocast_dtype(device_type)
+        self.fast_dtype = dtype
         if self.fast_dtype not in (oneflow.bfloat16, oneflow.float16, oneflow.float32):
             warnings.warn(
                 f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
@@ -78,6 +88,8 @@ class autocast:
         self._before: list[tuple[bool, Any, bool]] = []
 
     def __enter__(self) -> autocast:
+        if self._is_elsewhere:
+            return self
         self._before.append(
             (
                 oneflow.is_autocast_enabled(self.device),
@@ -94,6 +106,8 @@ class autocast:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_elsewhere:
+            return
         if _oneflow.autocast_decrement_nesting() == 0:
             oneflow.clear_autocast_cache()
         enabled, dtype, cache_enabled = self._before.pop()

@@ -16,10 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 _local = threading.local()
 
 
-class _GradContext:
+class _DecoratorContextManager:
     """A context manager that can also decorate a function or a generator function."""
 
-    def clone(self) -> _GradContext:
+    def clone(self) -> _DecoratorContextManager:
         """Return a fresh context of the same kind: one decorated function may be entered recursively."""
         return type(self)()
 
@@ -51,7 +51,7 @@ class _GradContext:
         return wrapper  # type: ignore[return-value]
 
 
-def _wrap_generator(make_context: Callable[[], _GradContext], function: Any) -> Any:
+def _wrap_generator(make_context: Callable[[], _DecoratorContextManager], function: Any) -> Any:
     """Hold the context only while the generator itself runs, never while its caller does."""
 
     @functools.wraps(function)
@@ -78,7 +78,7 @@ def _wrap_generator(make_context: Callable[[], _GradContext], function: Any) -> 
     return wrapper
 
 
-class _SwitchGrad(_GradContext):
+class _SwitchGrad(_DecoratorContextManager):
     mode: bool
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
@@ -130,7 +130,7 @@ class enable_grad(_SwitchGrad):
     mode = True
 
 
-class set_grad_enabled(_GradContext):
+class set_grad_enabled(_DecoratorContextManager):
     """Set recording on or off at once; as a context manager, put the former state back at the end.
 
     Args:
@@ -165,7 +165,7 @@ class set_grad_enabled(_GradContext):
         _oneflow.set_grad_enabled(self._previous)
 
 
-class inference_mode(_GradContext):
+class inference_mode(_DecoratorContextManager):
     """Record nothing and track no versions inside: as :class:`no_grad`, and results may never enter a recorded program.
 
     Args:
@@ -203,7 +203,7 @@ class inference_mode(_GradContext):
         _oneflow.set_grad_enabled(grad)
 
 
-class set_multithreading_enabled(_GradContext):
+class set_multithreading_enabled(_DecoratorContextManager):
     """Say whether a backward may use several threads: here it runs on the thread that calls it, either way.
 
     Takes effect at once, and for a ``with`` block where it is one.

@@ -65,6 +65,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
     "get_allocator_backend",
     "get_device_capability",
@@ -74,6 +75,7 @@ __all__ = [
     "graph",
     "graph_pool_handle",
     "host_memory_stats",
+    "init",
     "is_available",
     "is_current_stream_capturing",
     "is_initialized",
@@ -300,10 +302,52 @@ def manual_seed_all(seed: int) -> None:
     _manual_seed(seed)
 
 
-_lazy = _LazyNames(__name__, ("amp",))
+def init() -> None:
+    """Initialise the GPUs, which their first use does too.
+
+    Raises:
+        RuntimeError: there is none.
+
+    Example::
+
+        >>> if oneflow.cuda.is_available():
+        ...     oneflow.cuda.init()
+    """
+    if (reason := unavailable_reason()) is not None:
+        raise RuntimeError(f"cuda.init(): {reason}")
+
+
+class device_of(device):
+    """Make the GPU of a tensor current in a ``with`` block; a tensor elsewhere changes nothing.
+
+    Example::
+
+        >>> with oneflow.cuda.device_of(oneflow.ones(1)):
+        ...     pass
+    """
+
+    def __init__(self, obj: Any) -> None:
+        self.idx = obj.get_device() if obj.is_cuda else -1
+        self.prev_idx = -1
+
+    def __enter__(self) -> device_of:
+        if self.idx >= 0:
+            super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        if self.idx >= 0:
+            super().__exit__(kind, value, trace)
+
+
+_lazy = _LazyNames(__name__, ("amp", "nvtx"))
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_initialized":
+        return is_initialized()
     return _lazy.find(name)
 
 

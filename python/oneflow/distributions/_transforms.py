@@ -12,7 +12,7 @@ from typing import Any
 import oneflow
 from oneflow import Size, Tensor
 from oneflow.distributions import constraints
-from oneflow.distributions.utils import broadcast_all, sum_rightmost
+from oneflow.distributions.utils import _sum_rightmost, broadcast_all
 from oneflow.nn import functional as F
 
 
@@ -258,7 +258,7 @@ class ComposeTransform(Transform):
         terms = []
         dims = self.domain.event_dim
         for part, before, after in zip(self.parts, values[:-1], values[1:], strict=True):
-            terms.append(sum_rightmost(part.log_abs_det_jacobian(before, after), dims - part.domain.event_dim))
+            terms.append(_sum_rightmost(part.log_abs_det_jacobian(before, after), dims - part.domain.event_dim))
             dims += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
@@ -326,7 +326,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
@@ -627,7 +627,7 @@ class AffineTransform(Transform):
         else:
             result = oneflow.full_like(x, math.log(abs(self.scale)))
         if self._event_dim:
-            result = sum_rightmost(result.expand(x.shape), self._event_dim)
+            result = _sum_rightmost(result.expand(x.shape), self._event_dim)
             return result
         return result.expand(x.shape)
 

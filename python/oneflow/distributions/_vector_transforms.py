@@ -12,7 +12,7 @@ import oneflow
 from oneflow import Size, Tensor
 from oneflow.distributions import constraints
 from oneflow.distributions._transforms import Transform, _clipped_sigmoid, _Elementwise
-from oneflow.distributions.utils import sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
+from oneflow.distributions.utils import _sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 from oneflow.nn import functional as F
 
 
@@ -244,7 +244,7 @@ class CatTransform(Transform):
         terms = []
         for t, a, b in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
             term = t.log_abs_det_jacobian(a, b)
-            terms.append(sum_rightmost(term, self.event_dim - t.event_dim))
+            terms.append(_sum_rightmost(term, self.event_dim - t.event_dim))
         dim = self.dim - x.dim() if self.dim >= 0 else self.dim
         dim += self.event_dim
         return oneflow.cat(terms, dim) if dim < 0 else functools.reduce(operator.add, terms)

@@ -23,11 +23,11 @@ from oneflow.distributions.gamma import Beta, Dirichlet, Exponential, Gamma, Hal
 from oneflow.distributions.multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, _mahalanobis
 from oneflow.distributions.normal import Cauchy, Gumbel, Laplace, Normal, Uniform
 from oneflow.distributions.transformed_distribution import Independent, TransformedDistribution
-from oneflow.distributions.utils import sum_rightmost
+from oneflow.distributions.utils import _sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_formulas: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
 _EULER = 0.57721566490153286060
 
 
@@ -45,11 +45,12 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[[Any, Any], Te
         tensor(0.)
     """
     for kind, name in ((type_p, "type_p"), (type_q, "type_q")):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+        # Classes of packages that only behave as distributions take part too.
+        if not isinstance(kind, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def keep(formula: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
-        _formulas[type_p, type_q] = formula
+        _KL_REGISTRY[type_p, type_q] = formula
         return formula
 
     return keep
@@ -68,7 +69,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         tensor(0.5000)
     """
     best: tuple[int, Any] | None = None
-    for (kind_p, kind_q), formula in _formulas.items():
+    for (kind_p, kind_q), formula in _KL_REGISTRY.items():
         if isinstance(p, kind_p) and isinstance(q, kind_q):
             distance = type(p).__mro__.index(kind_p) + type(q).__mro__.index(kind_q)
             if best is None or distance < best[0]:
@@ -282,7 +283,7 @@ def _low_rank(p: Any, q: Any) -> Tensor:
 def _independent(p: Any, q: Any) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("KL between Independents with different reinterpreted_batch_ndims is not implemented")
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
@@ -307,7 +308,7 @@ def _exponential_family(p: Any, q: Any) -> Tensor:
     result = q._log_normalizer(*q._natural_params) - p_normal
     for a, b, g in zip(p_params, q._natural_params, gradients, strict=True):
         term = (b - a) * g
-        result = result - sum_rightmost(term, term.dim() - len(p.batch_shape))
+        result = result - _sum_rightmost(term, term.dim() - len(p.batch_shape))
     return result
 
 

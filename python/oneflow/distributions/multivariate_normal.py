@@ -20,7 +20,7 @@ def _mahalanobis(factor: Tensor, x: Tensor) -> Tensor:
     return oneflow.linalg.solve_triangular(factor, x.unsqueeze(-1), upper=False).square().sum((-2, -1))
 
 
-def _precision_to_factor(precision: Tensor) -> Tensor:
+def _precision_to_scale_tril(precision: Tensor) -> Tensor:
     """Return the Cholesky factor of the inverse: reverse the matrix, invert it and reverse the result."""
     factor = oneflow.linalg.cholesky(precision.flip((-2, -1))).flip((-2, -1)).mT
     one = oneflow.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
@@ -91,7 +91,7 @@ class MultivariateNormal(Distribution):
         elif covariance_matrix is not None:
             self._unbroadcasted_scale_tril = oneflow.linalg.cholesky(covariance_matrix)
         else:
-            self._unbroadcasted_scale_tril = _precision_to_factor(matrix)
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
@@ -362,7 +362,7 @@ class Wishart(ExponentialFamily):
         elif covariance_matrix is not None:
             self._unbroadcasted_scale_tril = oneflow.linalg.cholesky(covariance_matrix)
         else:
-            self._unbroadcasted_scale_tril = _precision_to_factor(matrix)
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 
     @lazy_property
     def scale_tril(self) -> Tensor:

@@ -19,7 +19,7 @@ from oneflow.distributions.transforms import (
     StickBreakingTransform,
     Transform,
 )
-from oneflow.distributions.utils import broadcast_all, clamp_probs, sum_rightmost, tensor_like
+from oneflow.distributions.utils import _sum_rightmost, broadcast_all, clamp_probs, tensor_like
 
 
 class Independent(Distribution):
@@ -89,10 +89,10 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
@@ -187,9 +187,9 @@ class TransformedDistribution(Distribution):
             x = transform.inv(y)
             dims += transform.domain.event_dim - transform.codomain.event_dim
             stretch = transform.log_abs_det_jacobian(x, y)
-            result = result - sum_rightmost(stretch, dims - transform.domain.event_dim)
+            result = result - _sum_rightmost(stretch, dims - transform.domain.event_dim)
             y = x
-        return result + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
+        return result + _sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
 
     def _turned(self, value: Tensor) -> Tensor:
         """Return a value of the distribution function, mirrored if the transforms decrease."""

@@ -14,6 +14,7 @@ from oneflow.distributions._transforms import (
     SoftplusTransform,
     TanhTransform,
     Transform,
+    _clipped_sigmoid,  # noqa: F401 (what other packages build on)
     _InverseTransform,
     identity_transform,
 )

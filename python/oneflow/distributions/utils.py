@@ -160,6 +160,11 @@ def binary_cross_entropy(logits: Tensor, value: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
 
-def sum_rightmost(value: Tensor, dim: int) -> Tensor:
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Draw from the standard normal distribution."""
+    return oneflow.randn(shape, dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """The sum over the last ``dim`` dimensions."""
     return value if dim == 0 else value.reshape(*value.shape[: value.dim() - dim], -1).sum(-1)

@@ -7,6 +7,7 @@ Python, ``oneflow.save`` of a compiled graph.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from oneflow._base.refusals import refuse_class
 from oneflow.jit._traced import ScriptFunction, ScriptModule, TracerWarning, load, save, trace, trace_module
+from oneflow.nn.modules.module import Module
 
 __all__ = [
     "Attribute",
@@ -70,6 +72,8 @@ def script(obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, 
             UserWarning,
             stacklevel=2,
         )
+    if builtins.isinstance(obj, Module):
+        vars(obj)["_is_scripted"] = True
     return obj
 
 

@@ -59,8 +59,17 @@ class _Traced:
         save(self, f, _extra_files)
 
 
-class ScriptModule(Module):
-    """What modules are that :func:`trace` returns. Its other subclasses run as Python.
+class _Scripts(type(Module)):  # type: ignore[misc]
+    """Modules that :func:`script` was given, which it returns as they are, count as results of it."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            cls is ScriptModule and isinstance(instance, Module) and "_is_scripted" in vars(instance)
+        )
+
+
+class ScriptModule(Module, metaclass=_Scripts):
+    """What modules are that :func:`trace` returns, and those that :func:`script` was given. Subclasses run as Python.
 
     Example::
 

@@ -10,7 +10,7 @@ from oneflow import Tensor, _oneflow
 from oneflow.overrides import DisableTorchFunctionSubclass
 
 
-class _ParameterType(type(Tensor)):  # type: ignore[misc]
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
     """``isinstance(x, Parameter)`` holds for subclasses of Tensor that ``Parameter(x)`` returned too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -19,7 +19,7 @@ class _ParameterType(type(Tensor)):  # type: ignore[misc]
         return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
 
 
-class Parameter(Tensor, metaclass=_ParameterType):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a :class:`~oneflow.nn.Module` lists among its parameters.
 
     Args:
@@ -112,7 +112,7 @@ _WITHOUT_SHAPE = frozenset(
 )
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """A placeholder of a tensor whose shape is not known yet."""
 
     _becomes: Any
@@ -175,7 +175,7 @@ class _Uninitialized:
         return memo[id(self)]
 
 
-class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
     """A parameter without shape, for lazy modules.
 
     Example::
@@ -192,7 +192,7 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
         return Tensor._make_subclass(cls, oneflow.empty(0, device=device, dtype=dtype), requires_grad)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer without shape, for lazy modules.
 
     Example::
@@ -222,7 +222,7 @@ def is_lazy(tensor: Any) -> bool:
         >>> oneflow.nn.parameter.is_lazy(oneflow.nn.UninitializedParameter())
         True
     """
-    return isinstance(tensor, _Uninitialized)
+    return isinstance(tensor, UninitializedTensorMixin)
 
 
 def _check_not_lazy(tensor: Any, what: str) -> None:

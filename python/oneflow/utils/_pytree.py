@@ -39,8 +39,11 @@ __all__ = [
     "tree_unflatten",
 ]
 
-# A nest of values, for annotations.
+# For annotations: a nest of values, what it holds besides its children, a step of a path and a path.
 PyTree = Any
+Context = Any
+KeyEntry = Any
+KeyPath = tuple[Any, ...]
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
 
@@ -108,6 +111,24 @@ def register_pytree_node(
         ignored: how the shape is written to text elsewhere.
     """
     nests.register(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def is_structseq_instance(obj: object) -> bool:
+    """Return whether ``obj`` is a tuple of named fields made in C, as ``time.struct_time`` and ops' results are."""
+    fields = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+    return isinstance(obj, tuple) and all(isinstance(getattr(type(obj), name, None), int) for name in fields)
+
+
+def _list_flatten(d: list[Any]) -> tuple[list[Any], Any]:
+    return d, None
+
+
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:
+    return list(values)
+
+
+def _list_flatten_with_keys(d: list[Any]) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(SequenceKey(i), value) for i, value in enumerate(d)], None
 
 
 def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Any]:
@@ -213,6 +234,26 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
 def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any) -> Any:
     """As :func:`tree_map`, on leaves of the class or classes ``kind``; the others stay."""
     return tree_map(lambda x: func(x) if isinstance(x, kind) else x, tree)
+
+
+def tree_map_only_(kind: Any, func: Callable[[Any], Any], tree: Any) -> Any:
+    """As :func:`tree_map_`, on leaves of the class or classes ``kind``."""
+    return tree_map_(lambda x: func(x) if isinstance(x, kind) else x, tree)
+
+
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """Return the leaves of the arguments of a call."""
+    return tree_leaves((args, kwargs))
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Return whether ``tree`` is a leaf and no nest."""
+    return (is_leaf is not None and is_leaf(tree)) or isinstance(tree_structure(tree), LeafSpec)
+
+
+def treespec_leaf() -> LeafSpec:
+    """The shape of a leaf."""
+    return LeafSpec()
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

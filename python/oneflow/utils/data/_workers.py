@@ -51,6 +51,14 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Four numbers that seed NumPy in a worker process, the same as PyTorch draws."""
+    import numpy
+
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(number) for number in numpy.random.SeedSequence(words).generate_state(4)]
+
+
 class _KeyErrorMessage(str):
     """A text that KeyError prints unquoted."""
 

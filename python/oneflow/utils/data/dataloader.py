@@ -117,6 +117,14 @@ class DataLoader:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
+    @property
+    def _dataset_kind(self) -> int:
+        return _DatasetKind.Iterable if self._iterable else _DatasetKind.Map
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
     # `DataLoader[Sample]` in annotations.
     __class_getitem__: Any = classmethod(GenericAlias)
 
@@ -204,8 +212,9 @@ class DataLoader:
 class _Batches:
     """One pass over the loader's batches. With workers, they begin to load at once."""
 
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
+    def __init__(self, loader: Any) -> None:
+        loader = loader if isinstance(loader, DataLoader) else _adopt(loader)
+        self._loader: DataLoader = loader
         self._base_seed = loader._draw_base_seed()
         self._pins = loader.pin_memory and oneflow.cuda.is_available()
         if loader.pin_memory and not self._pins:
@@ -261,6 +270,32 @@ class _Batches:
 
 # The names that programs look for: with workers or without, passes are of one class.
 _BaseDataLoaderIter = _SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = _Batches
+_collate_fn_t = Callable[[list[Any]], Any]
+
+
+class _DatasetKind:
+    """Whether samples are found by index or come one after the other."""
+
+    Map = 0
+    Iterable = 1
+
+
+def _adopt(loader: Any) -> DataLoader:
+    """A loader over the data of an object that has the attributes of one, as loaders of packages are."""
+    made = DataLoader(
+        range(0),
+        batch_size=None,
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor if loader.num_workers > 0 else None,
+    )
+    is_iterable = loader._dataset_kind == _DatasetKind.Iterable
+    vars(made).update(dataset=loader.dataset, sampler=loader._index_sampler, _iterable=is_iterable)
+    return made
 
 
 class _Map(Fetcher):

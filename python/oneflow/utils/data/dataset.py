@@ -78,7 +78,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return self.tensors[0].shape[0]
 
 
-class StackDataset(Dataset[Any]):
+class StackDataset(Dataset[T_co]):
     """Item ``i`` holds item ``i`` of every data set: a tuple of them, or a dictionary.
 
     Args:
@@ -127,7 +127,7 @@ class StackDataset(Dataset[Any]):
         return self._length
 
 
-class Subset(Dataset[Any]):
+class Subset(Dataset[T_co]):
     """The items of ``dataset`` at ``indices``.
 
     Example::
@@ -154,7 +154,7 @@ class Subset(Dataset[Any]):
         return len(self.indices)
 
 
-class ConcatDataset(Dataset[Any]):
+class ConcatDataset(Dataset[T_co]):
     """Several data sets end to end.
 
     Example::
