@@ -23,6 +23,7 @@ from oneflow import _oneflow
 from oneflow.mock_torch import _metadata, private
 from oneflow.mock_torch._missing import LazyModule, Missing, report
 from oneflow.mock_torch.private import absent
+from oneflow.mock_torch.private.torch_version import TorchVersion
 
 # Modules that report another version than oneflow's.
 _CHANGED = ("torch", "torch.version")
@@ -220,7 +221,7 @@ def _face(name: str, module: ModuleType) -> ModuleType:
     if private.find(name):
         # `from torch.onnx import part` looks for a part under the name that the module reports.
         module.__name__ = name
-    changed: dict[str, Any] = {"__version__": _state.version} if name in _CHANGED else {}
+    changed: dict[str, Any] = {"__version__": TorchVersion(_state.version)} if name in _CHANGED else {}
     if name == "torch":
         # Late: these need oneflow itself.
         from oneflow.mock_torch.private import top
@@ -228,7 +229,11 @@ def _face(name: str, module: ModuleType) -> ModuleType:
         changed |= {item: getattr(top, item) for item in top.__all__}
     if _state.lazy:
         return LazyModule(name, module, changed, _state.verbose)
-    return _Renamed(name, module, changed).module if changed else module
+    renamed = _Renamed(name, module, changed).module if changed else module
+    if name == "torch":
+        # PyTorch imports itself: `torch.torch` is a name that annotations contain.
+        vars(renamed)["torch"] = renamed
+    return renamed
 
 
 class _Renamed:

@@ -56,9 +56,28 @@ def _define_torchvision() -> None:
             op.kernels[""] = _TORCHVISION[name]
 
 
+def _define_torchaudio() -> None:
+    from oneflow.mock_torch._audio_library import KERNELS
+
+    for name, kernel in KERNELS.items():
+        op = _ops._defined.setdefault(name, _Settled(*name.split("::")))
+        op.kernels[""] = kernel
+
+
+# By package and beginning of the file's name.
+_LIBRARIES: dict[tuple[str, str], Callable[[], None]] = {
+    ("torchvision", "_C"): _define_torchvision,
+    ("torchaudio", "_torchaudio"): _define_torchaudio,
+    ("torchaudio", "libtorchaudio"): _define_torchaudio,
+}
+
+
 def stands_for(path: Any) -> bool:
     """Define the ops of the library at ``path``, if they are known; return whether they are."""
-    known = Path(path).parent.name == "torchvision" and Path(path).name.startswith("_C")
-    if known:
-        _define_torchvision()
-    return known
+    path = Path(path)
+    package = path.parent.parent.name if path.parent.name == "lib" else path.parent.name
+    for (owner, stem), define in _LIBRARIES.items():
+        if package == owner and path.name.startswith(stem):
+            define()
+            return True
+    return False

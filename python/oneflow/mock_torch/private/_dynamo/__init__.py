@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import oneflow._dynamo
-from oneflow.mock_torch.private._dynamo import eval_frame, utils
+from oneflow.mock_torch.private._dynamo import eval_frame, exc, utils
 
-__all__ = ["eval_frame", "utils"]
+__all__ = ["eval_frame", "exc", "utils"]
 
 T = TypeVar("T")
 

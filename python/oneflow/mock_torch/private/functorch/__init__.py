@@ -16,6 +16,8 @@ from oneflow import Tensor, func
 from oneflow.func import functional_call
 
 __all__ = [
+    "FunctionalModule",
+    "FunctionalModuleWithBuffers",
     "combine_state_for_ensemble",
     "functionalize",
     "grad",
@@ -62,7 +64,27 @@ vjp = _deprecated("vjp")
 vmap = _deprecated("vmap", "torch")
 
 
-def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Callable[..., Any], _Tensors]:
+class FunctionalModuleWithBuffers:
+    """A module as a function of its parameters, its buffers and its inputs."""
+
+    def __init__(self, model: Any) -> None:
+        self.stateless_model = copy.deepcopy(model)
+        self.param_names = tuple(name for name, _ in model.named_parameters())
+        self.buffer_names = tuple(name for name, _ in model.named_buffers())
+
+    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        state = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers), strict=True))
+        return functional_call(self.stateless_model, state, args, kwargs)
+
+
+class FunctionalModule(FunctionalModuleWithBuffers):
+    """A module without buffers as a function of its parameters and its inputs."""
+
+    def __call__(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(params, (), *args, **kwargs)
+
+
+def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, _Tensors]:
     """Return ``(function, parameters)``, where ``function(parameters, *args, **kwargs)`` calls the module.
 
     Raises:
@@ -72,24 +94,18 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
         raise RuntimeError(
             "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
         )
-    function, params, _ = make_functional_with_buffers(model, disable_autograd_tracking)
-    return lambda values, *args, **kwargs: function(values, (), *args, **kwargs), params
+    return FunctionalModule(model), _parameters(model, disable_autograd_tracking)
 
 
 def make_functional_with_buffers(
     model: Any, disable_autograd_tracking: bool = False
-) -> tuple[Callable[..., Any], _Tensors, _Tensors]:
+) -> tuple[FunctionalModuleWithBuffers, _Tensors, _Tensors]:
     """Return ``(function, parameters, buffers)``, where ``function(parameters, buffers, *args)`` calls the module."""
-    params, buffers = dict(model.named_parameters()), dict(model.named_buffers())
-    names = (*params, *buffers)
-    bare = copy.deepcopy(model)
+    return FunctionalModuleWithBuffers(model), _parameters(model, disable_autograd_tracking), tuple(model.buffers())
 
-    def function(new_params: Sequence[Tensor], new_buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
-        state = dict(zip(names, (*new_params, *new_buffers), strict=True))
-        return functional_call(bare, state, args, kwargs)
 
-    values = tuple(p.detach() if disable_autograd_tracking else p for p in params.values())
-    return function, values, tuple(buffers.values())
+def _parameters(model: Any, is_detached: bool) -> _Tensors:
+    return tuple(p.detach() if is_detached else p for p in model.parameters())
 
 
 def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Callable[..., Any], _Tensors, _Tensors]:

@@ -7,7 +7,7 @@ import faulthandler
 from typing import Any
 
 import oneflow
-from oneflow import (  # noqa: F401  (found here too)
+from oneflow import (
     Generator,
     Size,
     Tensor,
@@ -18,14 +18,16 @@ from oneflow import (  # noqa: F401  (found here too)
     memory_format,
 )
 from oneflow._base.refusals import refuse_class
+from oneflow.autograd import _batching
 from oneflow.nn.modules.module import _parse_to
-from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass  # noqa: F401
-from oneflow.overrides import _n_modes as _len_torch_function_stack  # noqa: F401
+from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from oneflow.overrides import _n_modes as _len_torch_function_stack
 
 # Which libraries PyTorch was built with: decompositions are always there, the layout of oneDNN never is.
 has_lapack = True
 has_spectral = True
 has_mkldnn = False
+_has_xpu = False
 
 # The class of the class Tensor.
 _TensorMeta = type(Tensor)
@@ -38,6 +40,12 @@ _FILES = "read checkpoints with oneflow.load"
 PyTorchFileReader: Any = refuse_class("torch._C.PyTorchFileReader", _FILES)
 PyTorchFileWriter: Any = refuse_class("torch._C.PyTorchFileWriter", "write checkpoints with oneflow.save")
 ScriptModule: Any = refuse_class("torch._C.ScriptModule", _INSTEAD)
+ScriptMethod: Any = refuse_class("torch._C.ScriptMethod", _INSTEAD)
+ScriptObject: Any = refuse_class("torch._C.ScriptObject", _INSTEAD)
+# Types of values in programs of TorchScript, which annotations name.
+DeviceObjType: Any = refuse_class("torch._C.DeviceObjType", _INSTEAD)
+FloatType: Any = refuse_class("torch._C.FloatType", _INSTEAD)
+TensorType: Any = refuse_class("torch._C.TensorType", _INSTEAD)
 
 
 def _jit_set_emit_hooks(module_hook: Any, function_hook: Any) -> None:
@@ -107,6 +115,44 @@ class _nn(metaclass=_FunctionsOfLayers):
 
 def _get_tracing_state() -> None:
     """None: nothing is traced by TorchScript."""
+
+
+def _is_tracing() -> bool:
+    """False, likewise."""
+    return False
+
+
+def _jit_set_profiling_mode(is_on: bool) -> bool:
+    """Nothing is compiled to TorchScript."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Return whether this thread is inside ``vmap``."""
+    return _batching.is_batching()
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Return whether a mode sees the calls of this thread."""
+    return _len_torch_function_stack() > 0
+
+
+def _is_alias_of(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors have one storage."""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def _get_default_device() -> str:
+    """Return the kind of device of new tensors."""
+    return oneflow.get_default_device().type
+
+
+def _get_cudnn_enabled() -> bool:
+    """Return whether cuDNN may be used."""
+    return bool(getattr(oneflow.backends.cudnn, "enabled", True))
 
 
 def _log_api_usage_once(name: str) -> None:
