@@ -784,7 +784,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     results: dict[str, Any] = {}
-    group = globals().get(GROUP) or getattr(importlib.import_module("tasks"), GROUP)
+    homes = (sys.modules[__name__], *map(importlib.import_module, ("tasks", "toolkits")))
+    group = next(getattr(home, GROUP) for home in homes if hasattr(home, GROUP))
     for part in group():
         results.update(part)
     np.savez(FOLDER / f"{WHO}.npz", **{key.replace("/", "|"): value for key, value in results.items()})

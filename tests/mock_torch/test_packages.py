@@ -76,6 +76,17 @@ GROUPS = (
     "ultralytics",
     "whisper",
 )
+GROUPS += (
+    "adapters",
+    "dictionaries",
+    "equations",
+    "gaussian_processes",
+    "medicine",
+    "pictures",
+    "probabilities",
+    "sounds",
+    "symmetries",
+)
 GROUPS += ("transformers", "zoo", "more_timm", "more_torchvision", "more_transformers")
 
 
