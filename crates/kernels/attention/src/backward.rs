@@ -1,8 +1,8 @@
 //! ATTENTION_BACKWARD: the weights again from scores and log-sum-exps, block by block, and the five products around them.
 
 use crate::block::{KEY_BLOCK, SCORE_STRIDE, row_block};
-use crate::forward::apply_mask;
 use crate::problem::{Heads, Problem};
+use crate::softmax::apply_mask;
 use oneflow_base::{Result, by_float};
 use oneflow_ep::cpu;
 use oneflow_kernels_gemm::micro::{Block, GemmFloat, Kit, Matrix, StoreRows, with_buffers};

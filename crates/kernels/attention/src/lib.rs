@@ -8,6 +8,7 @@ mod backward;
 mod block;
 mod forward;
 mod problem;
+mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 

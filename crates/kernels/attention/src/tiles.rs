@@ -4,8 +4,8 @@
 //! weights are those of what was not rounded.
 
 use crate::block::{KEY_BLOCK, SCORE_STRIDE};
-use crate::forward::{Finish, HeadRows, Pass, Stats};
 use crate::problem::{Heads, Problem};
+use crate::softmax::{Finish, HeadRows, Pass, Stats};
 use oneflow_base::{DType, Result, bf16};
 use oneflow_kernels_gemm::micro::{
     Block, LINE, Matrix, SIDE, Slot, TILE, TileBf16, TileBlock, TilePart, Tiles, store_row, tile_panel_bytes,
