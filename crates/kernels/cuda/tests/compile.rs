@@ -107,6 +107,8 @@ fn machine_code_has_tensor_cores_and_wide_accesses() {
             let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembled.cubin");
             std::fs::write(&file, cuda::compile(t, "sm_90a").unwrap()).unwrap();
             let done = Command::new(&tool).arg("-c").arg(&file).output().unwrap();
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{}: nvdisasm ended with {}: {said}", t.name, done.status);
             let code = String::from_utf8_lossy(&done.stdout);
             for w in wanted {
                 assert!(code.contains(w), "{}: no {w} in {} bytes of machine code", t.name, code.len());
