@@ -182,7 +182,11 @@ def _removed(name: str, instead: str) -> Any:
 
     removed.__name__ = removed.__qualname__ = name
     removed.__module__ = __name__
-    removed.__doc__ = f"Raises RuntimeError: {instead}"
+    removed.__doc__ = (
+        f"Raises RuntimeError: {instead}\n\nExample::\n\n"
+        f"    >>> oneflow.{name}(oneflow.eye(2))  # doctest: +ELLIPSIS\n"
+        "    Traceback (most recent call last):\n        ...\n    RuntimeError: This function was deprecated ..."
+    )
     return removed
 
 

@@ -68,6 +68,11 @@ def range_end(range_id: int) -> None:
 
     Raises:
         RuntimeError: no range with this handle is open.
+
+    Example::
+
+        >>> handle = oneflow.cuda.nvtx.range_start("copy")
+        >>> oneflow.cuda.nvtx.range_end(handle)
     """
     region = _started.pop(range_id, None)
     if region is None:

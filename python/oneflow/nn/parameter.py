@@ -113,7 +113,13 @@ _WITHOUT_SHAPE = frozenset(
 
 
 class UninitializedTensorMixin:
-    """A placeholder of a tensor whose shape is not known yet."""
+    """A placeholder of a tensor whose shape is not known yet.
+
+    Example::
+
+        >>> isinstance(oneflow.nn.UninitializedParameter(), oneflow.nn.parameter.UninitializedTensorMixin)
+        True
+    """
 
     _becomes: Any
     data: Any

@@ -56,7 +56,14 @@ def _like(first: Any, made: Any) -> Any:
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Joins | None = None) -> Tensor:
-    """Stack tensors."""
+    """Stack tensors.
+
+    Example::
+
+        >>> from oneflow.utils.data.collate import collate_tensor_fn
+        >>> collate_tensor_fn([oneflow.tensor(1), oneflow.tensor(2)])
+        tensor([1, 2])
+    """
     first, batch = batch[0], list(batch)
     # A worker collates into shared memory, so that the batch is not copied again.
     out = batch_tensor((len(batch), *first.shape), first.dtype) if first.device.type == "cpu" else None
@@ -102,6 +109,12 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Joins | None = None) -> Any
     Args:
         collate_fn_map: by class, or tuple of classes, what joins samples of it: called with the list of samples and
             ``collate_fn_map`` itself.
+
+    Example::
+
+        >>> from oneflow.utils.data.collate import collate
+        >>> collate([{"x": 1}, {"x": 2}], collate_fn_map={int: lambda batch, *, collate_fn_map: sum(batch)})
+        {'x': 3}
     """
     first = batch[0]
     joins = collate_fn_map or {}
