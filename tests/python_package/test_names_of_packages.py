@@ -139,3 +139,8 @@ def test_workers_seed_numpy_as_pytorchs_do(seed):
     from torch.utils.data._utils.worker import _generate_state as theirs
 
     assert [list(ours(seed, i)) for i in range(3)] == [list(theirs(seed, i)) for i in range(3)]
+
+
+def test_states_of_gpus_are_found_in_a_module_of_their_own():
+    names = [name for name in dir(torch.cuda.random) if "seed" in name or "rng" in name]
+    assert all(callable(getattr(oneflow.cuda.random, name)) for name in names if not name.startswith("_"))

@@ -13,12 +13,11 @@ import oneflow
 from oneflow import Tensor, _oneflow
 
 _DEVICES = ("cpu", "cuda")
-
-
-def _elsewhere() -> dict[str, Any]:
-    """The default dtypes of devices that have no provider here, by name: a region for one changes nothing."""
-    half, brain = oneflow.float16, oneflow.bfloat16
-    return {"mps": half, "xpu": half, "ipu": half, "mtia": half, "hpu": brain, "xla": brain, "maia": brain}
+# The default dtypes of devices that have no provider here: a region for one changes nothing.
+_ELSEWHERE = {
+    **dict.fromkeys(("ipu", "mps", "mtia", "xpu"), oneflow.float16),
+    **dict.fromkeys(("hpu", "maia", "xla"), oneflow.bfloat16),
+}
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -29,7 +28,7 @@ def is_autocast_available(device_type: str) -> bool:
         >>> oneflow.amp.is_autocast_available("cpu")
         True
     """
-    return device_type in _elsewhere() or oneflow.device(device_type).type in _DEVICES
+    return device_type in _ELSEWHERE or oneflow.device(device_type).type in _DEVICES
 
 
 class autocast:
@@ -69,10 +68,9 @@ class autocast:
         if not is_autocast_available(device_type):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.device = device_type
-        elsewhere = _elsewhere().get(device_type)
-        self._is_elsewhere = elsewhere is not None
+        self._is_elsewhere = device_type in _ELSEWHERE
         if dtype is None:
-            dtype = elsewhere if self._is_elsewhere else oneflow.get_autocast_dtype(device_type)
+            dtype = _ELSEWHERE[device_type] if self._is_elsewhere else oneflow.get_autocast_dtype(device_type)
         self.fast_dtype = dtype
         if self.fast_dtype not in (oneflow.bfloat16, oneflow.float16, oneflow.float32):
             warnings.warn(

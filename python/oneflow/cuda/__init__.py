@@ -342,7 +342,7 @@ class device_of(device):
             super().__exit__(kind, value, trace)
 
 
-_lazy = _LazyNames(__name__, ("amp", "nvtx"))
+_lazy = _LazyNames(__name__, ("amp", "nvtx", "random"))
 
 
 def __getattr__(name: str) -> Any:

@@ -39,30 +39,57 @@ def is_tf32_supported() -> bool:
 
 
 def get_rng_state(device: Any = "cuda") -> Tensor:
-    """The state of the generator of all devices."""
+    """The state of the generator of all devices.
+
+    Example::
+
+        >>> state = oneflow.cuda.get_rng_state()
+        >>> oneflow.cuda.set_rng_state(state)
+    """
     return random.get_rng_state()
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """The state of the generator, once for each GPU."""
+    """The state of the generator, once for each GPU.
+
+    Example::
+
+        >>> len(oneflow.cuda.get_rng_state_all()) == oneflow.cuda.device_count()
+        True
+    """
     from oneflow import cuda
 
     return [random.get_rng_state() for _ in range(cuda.device_count())]
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Put a state from :func:`get_rng_state` back."""
+    """Put a state from :func:`get_rng_state` back.
+
+    Example::
+
+        >>> oneflow.cuda.set_rng_state(oneflow.cuda.get_rng_state())
+    """
     random.set_rng_state(new_state)
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Put the states from :func:`get_rng_state_all` back: there is one generator, which takes the last."""
+    """Put the states from :func:`get_rng_state_all` back: there is one generator, which takes the last.
+
+    Example::
+
+        >>> oneflow.cuda.set_rng_state_all(oneflow.cuda.get_rng_state_all())
+    """
     for state in new_states:
         random.set_rng_state(state)
 
 
 def seed() -> None:
-    """Seed from the operating system."""
+    """Seed from the operating system.
+
+    Example::
+
+        >>> oneflow.cuda.seed()
+    """
     random.seed()
 
 
@@ -70,7 +97,13 @@ seed_all = seed
 
 
 def initial_seed() -> int:
-    """The seed in use."""
+    """The seed in use.
+
+    Example::
+
+        >>> isinstance(oneflow.cuda.initial_seed(), int)
+        True
+    """
     return random.initial_seed()
 
 
