@@ -41,12 +41,13 @@ def use(engine: str) -> str:
 
     ``"mt19937"`` draws one number after the other with PyTorch's engine and algorithms. After the same
     :func:`manual_seed` these return PyTorch's own numbers: ``rand, randn, randint, randperm, normal, bernoulli,
-    multinomial, poisson``, the methods that fill tensors, dropout, ``nn.init`` and so the weights of new modules,
-    samplers and loaders; :func:`get_rng_state` returns PyTorch's bytes. A ported program can be checked loss by loss.
+    multinomial, poisson, binomial``, gamma and Dirichlet distributions and what is made of them, the methods
+    that fill tensors, dropout, ``nn.init`` and so the weights of new modules, samplers and loaders;
+    :func:`get_rng_state` returns PyTorch's bytes. A ported program can be checked loss by loss.
     In half types ``multinomial`` with replacement and ``normal`` of two tensors may differ.
 
     It works in eager calls on the CPU and with whole tensors. Graphs, compiled functions, CUDA devices, shards of
-    global tensors, gamma and binomial numbers raise NotImplementedError. Drawing runs on one thread. On Intel's
+    global tensors raise NotImplementedError. Drawing runs on one thread. On Intel's
     processors PyTorch may draw ``exponential_``, ``bernoulli_`` of one probability, and so dropout, with another
     library; the numbers here are those of all other processors.
 

@@ -49,6 +49,12 @@ class _Dirichlet(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         a, bounds = concentration, oneflow.finfo(concentration.dtype)
+        if oneflow.default_generator.engine == "mt19937":
+            # PyTorch's draws, in its order.
+            parts = oneflow._oneflow._standard_gamma(a.double())
+            drawn = (parts / parts.sum(-1, True)).to(a.dtype).clamp(bounds.tiny, 1 - bounds.eps / 2)
+            ctx.save_for_backward(concentration, drawn)
+            return drawn
         # A sample of a small concentration underflows; one of a concentration larger by one, times a power, does not.
         log_u = oneflow.rand(a.shape, dtype=a.dtype, device=a.device).clamp(min=bounds.tiny).log()
         log_gamma = standard_gamma(a + 1).log() + log_u / a

@@ -83,7 +83,7 @@ pub fn poisson(s: &mut impl Numbers, rate: f64) -> f64 {
 }
 
 /// Hörmann, "The generation of binomial random variates", 1993; few successes by the gaps between them.
-fn binomial(s: &mut Stream, n: f64, p: f64) -> f64 {
+pub fn binomial(s: &mut impl Numbers, n: f64, p: f64) -> f64 {
     if n.is_nan() || p.is_nan() {
         return f64::NAN;
     }

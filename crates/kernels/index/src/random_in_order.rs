@@ -159,28 +159,53 @@ impl Numbers for InOrder<'_> {
     }
 }
 
+/// Marsaglia and Tsang's gamma numbers, with the draws in PyTorch's order.
+fn gamma(e: &mut Engine, shape: f64) -> f64 {
+    if shape.is_nan() || shape <= 0.0 {
+        return if shape == 0.0 { 0.0 } else { f64::NAN };
+    }
+    let scale = if shape < 1.0 { (1.0 - e.uniform_f64()).powf(1.0 / shape) } else { 1.0 };
+    let d = if shape < 1.0 { shape + 1.0 } else { shape } - 1.0 / 3.0;
+    let c = 1.0 / (9.0 * d).sqrt();
+    loop {
+        let (mut x, mut v) = (0.0, 0.0);
+        while v <= 0.0 {
+            x = e.normal_f64();
+            v = 1.0 + c * x;
+        }
+        let v = v * v * v;
+        let u = 1.0 - e.uniform_f64();
+        if u.ln() < 0.5 * x * x + d * (1.0 - v + v.ln()) {
+            return scale * d * v;
+        }
+    }
+}
+
 pub unsafe fn random_by(l: &Launch<'_>, kind: RandomByKind, id: u64) -> Result<()> {
     let (out, a) = (l.output(0)?, l.input(0)?);
-    if kind != RandomByKind::Poisson {
-        return Err(Error::not_implemented(format!(
-            "{kind:?} numbers have no mt19937 sequence: draw them with philox"
-        )));
-    }
+    let b = if l.ins.len() > 1 { l.input(1)? } else { a };
     let registered = engine(id)?;
     let mut e = registered.lock();
-    let (rates, numbers) = (a.ptr.cast::<f64>(), out.ptr.cast::<f64>());
+    let (first, second, numbers) = (a.ptr.cast::<f64>(), b.ptr.cast::<f64>(), out.ptr.cast::<f64>());
     let mut wrong = false;
     each_in_order(out.sizes, [out.strides, a.strides], |[_, at]| {
         // SAFETY: both views hold doubles at these offsets, which the caller checked.
-        let rate = unsafe { *rates.offset(at) };
+        let rate = unsafe { *first.offset(at) };
         wrong |= rate.is_nan() || rate < 0.0;
     });
-    if wrong {
+    if wrong && kind == RandomByKind::Poisson {
         return Err(random_by::bad_rate());
     }
-    each_in_order(out.sizes, [out.strides, a.strides], |[o, i]| {
-        // SAFETY: as above.
-        unsafe { *numbers.offset(o) = random_by::poisson(&mut InOrder(&mut e), *rates.offset(i)) }
+    each_in_order(out.sizes, [out.strides, a.strides, b.strides], |[o, i, j]| {
+        // SAFETY: as above; the second view holds doubles too.
+        unsafe {
+            let (x, y) = (*first.offset(i), *second.offset(j));
+            *numbers.offset(o) = match kind {
+                RandomByKind::Poisson => random_by::poisson(&mut InOrder(&mut e), x),
+                RandomByKind::Binomial => random_by::binomial(&mut InOrder(&mut e), x, y),
+                RandomByKind::Gamma => gamma(&mut e, x),
+            };
+        }
     });
     Ok(())
 }
