@@ -43,6 +43,7 @@ MODULES = (
     "models",
     "mps",
     "multiprocessing",
+    "nested",
     "nn",
     "one_embedding",
     "onnx",

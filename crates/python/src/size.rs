@@ -187,8 +187,12 @@ unsafe extern "C" fn new(class: *mut PyTypeObject, args: *mut PyObject, kwargs: 
 unsafe extern "C" fn repr(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a slot call.
-        let items: Vec<i64> = unsafe { Bound::from_borrowed_ptr(py, o) }.extract().pend(py)?;
-        Ok(pyo3::types::PyString::new(py, &format!("{}.Size({items:?})", crate::classes::package())).into_ptr())
+        let size = unsafe { Bound::from_borrowed_ptr(py, o) };
+        // Sizes that are no plain number say so themselves: a nested tensor has such.
+        let items: Vec<String> =
+            size.try_iter().pend(py)?.map(|item| Ok(item?.repr()?.to_string())).collect::<PyResult<_>>().pend(py)?;
+        let text = format!("{}.Size([{}])", crate::classes::package(), items.join(", "));
+        Ok(pyo3::types::PyString::new(py, &text).into_ptr())
     })
 }
 

@@ -279,6 +279,14 @@ def _rebuild_sparse(layout: Any, parts: Any) -> Tensor:
     return oneflow.sparse_coo_tensor(indices, values, size, is_coalesced=bool(more and more[0]))
 
 
+def _rebuild_nested(values: Any, lengths: Any = None, layout: Any = "", requires_grad: Any = False) -> Tensor:
+    try:
+        nested: Any = oneflow.nested
+        return nested._tensor.rebuilt(values, lengths, layout, bool(requires_grad))
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise pickle.UnpicklingError(f"a nested tensor in the file has a broken description: {error}") from None
+
+
 def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     """A tensor of a subclass, or with attributes."""
     tensor = (function.call if isinstance(function, Listed) else function)(*args)
@@ -298,7 +306,7 @@ def _size(values: Any = ()) -> Any:
 
 
 def names_in_files() -> dict[str, Any]:
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"oneflow._utils._rebuild_nested_tensor": _rebuild_nested}
     for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):
         names[f"{utils}._rebuild_tensor"] = names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3

@@ -88,6 +88,9 @@ class TensorPickler(_AnyPickler):
             return self._reduce_plain(tensor)
         if type(tensor) is Tensor and not getattr(tensor, "__dict__", None):
             return self._reduce_plain(tensor)
+        if tensor.is_nested:
+            reduced: Any = tensor.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+            return _NESTED_TENSOR, reduced[1]
         with DisableTorchFunctionSubclass():
             function, args = self._reduce_plain(tensor)
         # The class is written by its own name: reading it back needs weights_only=False or an allowed name.
@@ -209,6 +212,7 @@ _UNTYPED_STORAGE = Global("torch.storage", "UntypedStorage")
 _META_TENSOR = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 _LAYOUT = Global("torch.serialization", "_get_layout")
 _SPARSE_TENSOR = Global("torch._utils", "_rebuild_sparse_tensor")
+_NESTED_TENSOR = Global("oneflow._utils", "_rebuild_nested_tensor")
 _FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
 _TENSOR_CLASS = Global("torch", "Tensor")
 _PARAMETER = Global("torch._utils", "_rebuild_parameter")

@@ -51,6 +51,10 @@ def flatten(value: Any, tensors: list[Tensor], what: str | None) -> Any:
             None all values are, and a structure that holds others than these cannot be hashed.
     """
     if isinstance(value, Tensor):
+        if type(value) is not Tensor and value.is_nested:
+            raise NotImplementedError(
+                "nested tensors cannot be traced: give the program their values() and offsets(), or call it eagerly"
+            )
         tensors.append(value)
         return TENSOR
     cls = type(value)

@@ -124,6 +124,8 @@ def _checked(func: Function, in_dims: Any, args: Any, leaves: list[Any]) -> tupl
                 head + f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
                 "non-Tensor arguments, please use None as the respective in_dim"
             )
+        if leaf.is_nested:
+            raise NotImplementedError("vmap: an input is a nested tensor; unbind() gives its parts")
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
                 head + f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow
+from oneflow import Tensor, _oneflow, overrides
 from oneflow._base import conventions
 from oneflow.autograd._batching import vmap
 from oneflow.autograd.graph import GradientEdge
@@ -138,6 +138,20 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     output_list, input_list = _as_list(outputs), _as_list(inputs)
+    if overrides._C._has_torch_function(*output_list, *input_list):
+        return overrides.handle_torch_function(
+            grad,
+            (*output_list, *input_list),
+            outputs,
+            inputs,
+            grad_outputs=grad_outputs,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            only_inputs=only_inputs,
+            allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
     if is_grads_batched:
         return _batched(output_list, input_list, _as_list(grad_outputs), create_graph, allow_unused, materialize_grads)
     gradients = _initial_gradients(output_list, grad_outputs)

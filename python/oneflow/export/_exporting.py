@@ -90,6 +90,10 @@ def exported(
                 f"export: an argument has a {type(leaf).__name__}; tensors, numbers, strings and None are expected "
                 "(utils._pytree.register_pytree_node makes a class a nest)"
             )
+        if isinstance(leaf, Tensor) and leaf.is_nested:
+            raise NotImplementedError(
+                "export: an argument is a nested tensor; its values() and offsets() can be exported"
+            )
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     lasting = tensors_of(mod)
     names = {name: tensor for _, name, tensor, _ in lasting}

@@ -24,10 +24,6 @@ _ABSENT = {
         "get_default_qconfig prepare prepare_qat quantize_dynamic",
         _QUANTIZED,
     ),
-    "torch.nested": (
-        "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
-        "sequences of several lengths are padded or packed (nn.utils.rnn), or masked (nn.attention.flex_attention)",
-    ),
     "torch.nn.quantized": (
         "BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding "
         "EmbeddingBag FloatFunctional FXFloatFunctional LayerNorm Linear QFunctional ReLU6",

@@ -1,0 +1,1 @@
+"""``torch.nested._internal``: where PyTorch's class of nested tensors is."""
