@@ -69,7 +69,7 @@ MODULES = (
 
 # The names of each module that are public in the package too.
 HOMES: dict[str, tuple[str, ...]] = {
-    "_functions.aten": ("_assert_async", "_grouped_mm"),
+    "_functions.aten": ("_assert_async", "_grouped_mm", "_scaled_mm"),
     "_functions.aten_core": ("convolution", "embedding_bag"),
     "_extra.arrays": (
         "batch_gather",

@@ -100,6 +100,31 @@ def _grouped_mm(
     return oneflow.nn.functional.grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
+def _scaled_mm(
+    self: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """The product of two matrices of eight-bit floats times their factors; :func:`oneflow.nn.functional.scaled_mm`
+    says more.
+
+    Example::
+
+        >>> a, one = oneflow.ones(2, 4).to(oneflow.float8_e5m2), oneflow.tensor(1.0)
+        >>> oneflow._scaled_mm(a, a.t(), one, one, out_dtype=oneflow.float32).tolist()
+        [[4.0, 4.0], [4.0, 4.0]]
+    """
+    if scale_result is not None:
+        raise NotImplementedError("_scaled_mm: scale_result is not supported; divide the result by it")
+    products: Any = oneflow.nn.functional._products
+    return products.multiplied(self, mat2, scale_a, scale_b, bias, out_dtype)
+
+
 def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """A copy in pinned host memory."""
     return self.pin_memory(device)

@@ -120,7 +120,6 @@ from oneflow.nn.functional._fractional import (
     fractional_max_pool3d_with_indices,
     native_channel_shuffle,
 )
-from oneflow.nn.functional._grouped_products import grouped_mm
 from oneflow.nn.functional._linear_cross_entropy import linear_cross_entropy
 from oneflow.nn.functional._losses import (
     binary_cross_entropy,
@@ -140,6 +139,7 @@ from oneflow.nn.functional._norms import (
     local_response_norm,
     rms_norm,
 )
+from oneflow.nn.functional._products import ScalingType, SwizzleType, grouped_mm, scaled_mm
 from oneflow.nn.functional._resample import (
     affine_grid,
     channel_shuffle,
@@ -156,6 +156,8 @@ from oneflow.nn.functional._resample import (
 )
 
 __all__ = [
+    "ScalingType",
+    "SwizzleType",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -270,6 +272,7 @@ __all__ = [
     "rrelu",
     "rrelu_",
     "scaled_dot_product_attention",
+    "scaled_mm",
     "selu",
     "selu_",
     "sigmoid",
