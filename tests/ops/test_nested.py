@@ -329,6 +329,7 @@ def test_metadata_and_text():
     assert (x.dim(), len(x), x.numel(), x.size(0), x.size(-1), x.is_contiguous()) == (3, 3, 36, 3, 4, True)
     assert x.offsets().tolist() == [0, 3, 8, 9] and x.lengths() is None
     assert x.values().shape == (9, 4) and x.values().data_ptr() == x.data_ptr()
+    assert isinstance(x.shape[1], oneflow.SymInt)
     assert x.shape[1] == (x * 2).shape[1] != _nested(oneflow).shape[1]
     assert repr(x).startswith("NestedTensor(size=(3, j") and repr(x).endswith(
         "offsets=tensor([0, 3, 8, 9]), contiguous=True)"

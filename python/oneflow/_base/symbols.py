@@ -1,4 +1,4 @@
-"""PyTorch's names of symbolic numbers. Sizes are plain numbers: the classes have no objects, functions are Python's."""
+"""PyTorch's names of symbolic numbers. Sizes are plain numbers; only ragged ones (``nested``) are of such a class."""
 
 from __future__ import annotations
 

@@ -8,24 +8,25 @@ from collections.abc import Sequence
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.symbols import SymInt
 
 _numbers = itertools.count(1)
 
 
-class RaggedSize(int):
+class RaggedSize(int, SymInt):
     """The size of a ragged dimension: equal to itself alone, and read as -1 where a shape is asked for.
 
     Example::
 
         >>> nested = oneflow.nested.nested_tensor([oneflow.ones(2, 3), oneflow.ones(1, 3)], layout=oneflow.jagged)
-        >>> nested.size(1)
-        j1
+        >>> nested.size(1) == (nested * 2).size(1), nested.size(1) == 2
+        (True, False)
     """
 
     _number: int
 
     def __new__(cls, number: int) -> RaggedSize:
-        made = super().__new__(cls, -1)
+        made = int.__new__(cls, -1)
         made._number = number
         return made
 
