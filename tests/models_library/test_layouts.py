@@ -208,6 +208,11 @@ PIPELINES: list[dict[str, Any]] = [
     {"pp": 2, "tp": 2, "micro_batches": 2},
     {"dp": 2, "pp": 2, "micro_batches": 2, "zero": 1},
     {"dp": 2, "pp": 2, "tp": 2, "micro_batches": 2, "recompute": True, "schedule": "ZB-H1"},
+    {"pp": 2, "tp": 2, "micro_batches": 2, **SEQUENCE},
+    {"pp": 2, "tp": 2, "micro_batches": 4, "vocabulary_parallel": True},
+    {"pp": 4, "tp": 2, "micro_batches": 2, "schedule": "GPipe", "vocabulary_parallel": True, **SEQUENCE},
+    {"pp": 2, "tp": 2, "virtual": 2, "micro_batches": 4, "schedule": "ZB-V", "vocabulary_parallel": True, **SEQUENCE},
+    {"dp": 2, "pp": 2, "tp": 2, "micro_batches": 2, "recompute": True, "vocabulary_parallel": True, **SEQUENCE},
 ]
 SHARDED: list[tuple[str, dict[str, Any]]] = [
     ("gpt2", {"dp": 2, "zero": 1}),
@@ -271,10 +276,15 @@ COPIES: list[dict[str, Any]] = [
     *({"dp": 2, "zero": zero} for zero in range(4)),
     *({"dp": 2, "tp": 2, "zero": zero} for zero in range(4)),
 ]
-# All mixtures; every other one computes its blocks again, and those without stages split sequences where they split
-# matrices.
+# All mixtures; every other one computes its blocks again. Those that split matrices split sequences too, some of them
+# the vocabulary.
 MIXTURES = [
-    {**stages, **copies, "recompute": bool(number % 2), **(SEQUENCE if "tp" in copies and not stages else {})}
+    {
+        **stages,
+        **copies,
+        "recompute": bool(number % 2),
+        **({**SEQUENCE, "vocabulary_parallel": number % 3 == 0} if "tp" in copies else {}),
+    }
     for number, (stages, copies) in enumerate(itertools.product(STAGES, COPIES))
 ]
 
@@ -308,6 +318,13 @@ def test_bytes_of_a_pipeline() -> None:
         options = {"pp": 2, "virtual": virtual, "micro_batches": 4, "schedule": schedule}
         found = flow.testing.run_ranks(2, pipelined, options, True, 2)
         assert sum(sum(sent.values()) for _, sent in found) == boundaries * 2 * ACTIVATION
+
+
+def test_bytes_between_stages_of_parts_of_sequences() -> None:
+    """A boundary passes each part of a sequence once, where without each rank of a stage has all of it."""
+    for options, n_copies in (({}, 2), (SEQUENCE, 1), ({**SEQUENCE, "vocabulary_parallel": True}, 1)):
+        found = flow.testing.run_ranks(4, pipelined, {"pp": 2, "tp": 2, "micro_batches": 2, **options}, True, 2)
+        assert sum(sent.get("send", 0) for _, sent in found) == 2 * n_copies * ACTIVATION, options
 
 
 # Bytes: what is sent by a rank of n for an activation (batch, time, width), and for gradients of what every rank has.
@@ -444,10 +461,9 @@ def test_layouts_that_do_not_fit_are_refused() -> None:
 
     with pytest.raises(ValueError, match="async_tp overlaps what sequence_parallel sends, which is False"):
         models.ParallelLayout(tp=2, async_tp=True)
-    with pytest.raises(ValueError, match="pp=2 does not go with cp=2"):
-        models.ParallelLayout(pp=2, cp=2)
-    with pytest.raises(ValueError, match="pp=2 does not go with sequence_parallel=True"):
-        models.ParallelLayout(pp=2, tp=2, sequence_parallel=True)
+    for others in ({"cp": 2}, {"ep": 2}, {"tp": 2, "async_tp": True, **SEQUENCE}):
+        with pytest.raises(ValueError, match=r"pp=2 does not go with (cp=2|ep=2|async_tp=True)"):
+            models.ParallelLayout(pp=2, **others)
     with pytest.raises(ValueError, match="schedule"):
         models.ParallelLayout(pp=2, schedule="2F2B")
     with pytest.raises(ValueError, match="pp=2 times dp=1 times tp=1 is not the job's 1 ranks"):

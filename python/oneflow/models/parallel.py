@@ -50,7 +50,8 @@ class ParallelLayout:
         ep: the number of ranks that share the experts of mixtures, each with some of them; it divides the batch as
             ``dp`` does, and other weights are whole on each.
         pp: the number of pipeline rows, of ``dp * tp`` ranks each, which share the blocks; for language models with a
-            head of their own, in an ``nn.Graph`` that ``configure`` prepares, with ``dp``, ``tp`` and ``recompute``.
+            head of their own, in an ``nn.Graph`` that ``configure`` prepares, with ``dp``, ``tp``,
+            ``sequence_parallel``, ``vocabulary_parallel`` and ``recompute``.
         virtual: pipeline stages on each of these rows, for interleaved and V-shaped schedules.
         schedule: the name of a pipeline schedule, see ``oneflow.distributed.pipelining.make_table``.
         micro_batches: into how many parts a pipeline cuts a batch; it divides the rows of each copy.
@@ -105,7 +106,7 @@ class ParallelLayout:
             raise ValueError(f"ParallelLayout: zero must be 0, 1, 2 or 3, got {self.zero}")
         if self.pp == 1:
             return
-        for name, alone in (("cp", 1), ("ep", 1), ("sequence_parallel", False), ("vocabulary_parallel", False)):
+        for name, alone in (("cp", 1), ("ep", 1), ("async_tp", False)):
             if getattr(self, name) != alone:
                 raise ValueError(f"ParallelLayout: pp={self.pp} does not go with {name}={getattr(self, name)}")
         # Names an unknown schedule, or numbers that it does not take.
@@ -185,12 +186,25 @@ class ParallelLayout:
 
     def _staged(self, model: ModelT) -> ModelT:
         from oneflow.models._parallel.axes import Axes, blocks_of
-        from oneflow.models._parallel.stages import split_stages
+        from oneflow.models._parallel.sequence import one_sequence, split_sequence
+        from oneflow.models._parallel.stages import gather_states, split_stages
+        from oneflow.models._parallel.vocabulary import split_staged_vocabulary
 
         rows = self._placements()
-        placements = [rows[row] for row in self._rows()]
-        for part, placement in zip(split_stages(model, placements), placements, strict=True):
-            _tensor_parallel(part, Axes(placement, self.axes), staged=True)
+        stages = [Axes(rows[row], self.axes) for row in self._rows()]
+        parts = split_stages(model, [axes.placement for axes in stages])
+        if self.sequence_parallel:
+            one_sequence(model, "ParallelLayout(sequence_parallel=...)")
+        for part, axes in zip(parts, stages, strict=True):
+            _tensor_parallel(part, axes, staged=True)
+            if self.sequence_parallel:
+                split_sequence(part, axes, overlap=False)
+        if self.sequence_parallel:
+            gather_states(model, stages[-1])
+        if self.vocabulary_parallel:
+            split_staged_vocabulary(model, stages[0], stages[-1], self.sequence_parallel)
+            language_model: Any = model
+            language_model.loss = vocabulary_parallel_cross_entropy
         if self.recompute:
             for block in blocks_of(model):
                 _recompute(block)

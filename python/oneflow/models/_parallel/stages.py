@@ -12,10 +12,11 @@ from typing import Any
 import oneflow as torch
 from oneflow import Tensor, nn
 from oneflow.distributed.pipelining import make_table
+from oneflow.models._parallel.axes import Axes
 from oneflow.models.generation import Generator
 from oneflow.models.layers import MoE
 
-__all__ = ["split_stages", "stage_ranks"]
+__all__ = ["gather_states", "split_stages", "stage_ranks"]
 
 
 def stage_ranks(schedule: str, n_ranks: int, n_stages: int, n_micro_batches: int) -> list[int]:
@@ -69,6 +70,15 @@ def split_stages(model: Any, placements: list[torch.placement]) -> list[nn.Modul
         parts[stage].append(tables[id(placement)])
     parts[0].append(whole.rotary)
     return [nn.ModuleList(modules) for modules in parts]
+
+
+def gather_states(model: Any, axes: Axes) -> None:
+    """Gather states that are split along the sequence before the head: no layout describes the rows of its gradient."""
+
+    def before(head: nn.Module, args: Any) -> Any:
+        return (axes.changed(args[0], "tp", torch.sbp.broadcast), *args[1:])
+
+    model.head.register_forward_pre_hook(before)
 
 
 class _Enter:

@@ -15,7 +15,7 @@ from oneflow.autograd.function import Function
 from oneflow.models._parallel.axes import Axes
 from oneflow.models._parallel.heads import local_copy
 
-__all__ = ["cross_entropy", "split_vocabulary"]
+__all__ = ["cross_entropy", "split_staged_vocabulary", "split_vocabulary"]
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
@@ -64,7 +64,7 @@ class _CrossEntropy(Function):
 
 
 def _checked(targets: Tensor, n_classes: int, ignore_index: int) -> None:
-    if torch._oneflow._is_tracing():
+    if torch._oneflow._is_tracing() or torch.distributed.get_rank() not in targets.placement.ranks:
         return
     own = targets.to_local()
     wrong = (own != ignore_index) & ((own < 0) | (own >= n_classes))
@@ -92,6 +92,24 @@ def split_vocabulary(model: Any, axes: Axes, sequence: bool) -> None:
     model.logits = lambda hidden: logits(axes.changed(hidden, "tp", torch.sbp.broadcast))
 
 
+def split_staged_vocabulary(model: Any, first: Axes, last: Axes, sequence: bool) -> None:
+    """Split the table of tokens on the first stage of a pipeline, and the head on the last, by words over "tp".
+
+    By ops on global tensors alone, which ranks of other stages call too: rows of parts of the table are terms of a sum.
+
+    Args:
+        sequence: as for ``split_vocabulary``.
+    """
+    for table, axes in ((model.token, first), (model.head, last)):
+        split = axes.layout(tp=torch.sbp.split(0))
+        table.weight = nn.Parameter(table.weight.detach().to_global(sbp=split), table.weight.requires_grad)
+
+    def after(token: nn.Module, args: Any, rows: Tensor) -> Tensor:
+        return first.changed(rows, "tp", _states(rows, first, sequence))
+
+    model.token.register_forward_hook(after)
+
+
 def _looked_up(ids: Tensor, table: Tensor, axes: Axes, sequence: bool) -> Tensor:
     """Rows of a table that is split by rows over "tp": each rank has its own, and zeros for the others."""
     each, more = divmod(table.shape[0], axes.size("tp"))
@@ -103,5 +121,10 @@ def _looked_up(ids: Tensor, table: Tensor, axes: Axes, sequence: bool) -> Tensor
     rows = F.embedding(torch.where(inside, at, 0), part) * inside[..., None].to(part.dtype)
     layout = [torch.sbp.partial_sum if name == "tp" else s for name, s in zip(axes.names, ids.sbp, strict=True)]
     found = axes.enter(rows, layout, [*ids.shape, table.shape[1]])
-    is_split = sequence and ids.dim() == 2 and ids.shape[1] >= axes.size("tp")
-    return axes.changed(found, "tp", torch.sbp.split(1) if is_split else torch.sbp.broadcast)
+    return axes.changed(found, "tp", _states(found, axes, sequence))
+
+
+def _states(rows: Tensor, axes: Axes, sequence: bool) -> Any:
+    """The layout over "tp" of the states that enter the first block."""
+    is_split = sequence and rows.dim() == 3 and rows.shape[1] >= axes.size("tp")
+    return torch.sbp.split(1) if is_split else torch.sbp.broadcast
