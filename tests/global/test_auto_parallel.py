@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import oneflow as torch
 import oneflow.nn as nn
 import pytest
 from oneflow.auto_parallel import Cluster, Link, Plan, plan
 from oneflow.auto_parallel._problem import Problem
+from oneflow.auto_parallel._reach import reaches_of
 from oneflow.auto_parallel._search import search
+from oneflow.dryrun import dry_run
 from oneflow.testing import run_ranks
 
 
@@ -112,6 +116,72 @@ def test_slow_links_between_hosts_carry_less() -> None:
     meshes = [mesh for mesh, *_ in found.others]
     assert sorted(meshes) == [[2, 4], [4, 2], [8]]
     assert found.seconds == pytest.approx(min(s for *_, s, _ in found.others))
+
+
+# Hosts, devices of each, mesh, and which links the devices of a host share.
+EQUAL = [(1, 4, (4,)), (2, 4, (8,)), (2, 4, (2, 4)), (2, 4, (4, 2)), (4, 2, (2, 2, 2))]
+# Hosts have unequal parts of a line. On shared links, lines that end early leave their share to others.
+UNEQUAL = [(2, 4, (6,)), (3, 4, (4, 3))]
+REACHES = [(*e, shared) for e in EQUAL for shared in itertools.product([False, True], repeat=2)]
+REACHES += [(*e, (False, False)) for e in UNEQUAL]
+# Bytes that a rank of `n` sends of a tensor of one byte, and messages that follow one another.
+CHANGES: dict[tuple[str, str], Any] = {
+    ("P", "B"): lambda n: (2 * (n - 1) / n, 2 * (n - 1)),
+    ("P", "S(0)"): lambda n: ((n - 1) / n, n - 1),
+    ("S(0)", "B"): lambda n: ((n - 1) / n, n - 1),
+    ("S(0)", "S(1)"): lambda n: ((n - 1) / n / n, n - 1),
+}
+SBP = {"P": torch.sbp.partial_sum, "B": torch.sbp.broadcast, "S(0)": torch.sbp.split(0), "S(1)": torch.sbp.split(1)}
+
+
+@pytest.mark.parametrize(("hosts", "per_host", "mesh", "shared"), REACHES, ids=str)
+def test_a_change_of_layout_costs_what_a_dry_run_takes(
+    hosts: int, per_host: int, mesh: tuple[int, ...], shared: tuple[bool, bool]
+) -> None:
+    links = (Link(2e-5, 8e9, shared[0]), Link(1e-4, 1e9, shared[1]))
+    where = Cluster("test", hosts, per_host, 1e30, 1e30, 1e12, *links)
+    sizes = (144, 288)
+
+    class Change(nn.Graph):
+        def __init__(self, layout: list[Any]) -> None:
+            super().__init__()
+            self.layout = layout
+
+        def build(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to_global(sbp=self.layout)
+
+    def job(axis: int, change: tuple[str, str]) -> tuple[Any, ...]:
+        place = torch.placement("cpu", np.arange(math.prod(mesh)).reshape(mesh))
+        before, after = ([SBP[s] if k == axis else SBP["B"] for k in range(len(mesh))] for s in change)
+        return Change(after), torch.ones(*sizes, placement=place, sbp=before)
+
+    for (axis, reach), change in itertools.product(enumerate(reaches_of(mesh, where)), CHANGES):
+        sent, rounds = CHANGES[change](mesh[axis])
+        bandwidth = reach.exchange if change == ("S(0)", "S(1)") else reach.ring
+        expected = rounds * reach.latency + 4 * math.prod(sizes) * sent / bandwidth
+        found = dry_run(job, axis, change, cluster=where)
+        assert found.step_seconds == pytest.approx(expected, rel=1e-3), (axis, change)
+
+
+@pytest.mark.parametrize(("hosts", "per_host"), [(1, 4), (2, 2), (2, 4)])
+def test_a_plan_costs_what_its_dry_run_takes(hosts: int, per_host: int) -> None:
+    """All collectives of a step, on a cluster whose devices take no time."""
+    mesh = (hosts * per_host,)
+    where = Cluster("test", hosts, per_host, 1e30, 1e30, 1e12, Link(0.0, 8e9), Link(0.0, 1e9))
+    x = torch.ones(1024, 64)
+    problem, draw = Problem(Step(Mlp([64, 256, 64])), (x,), {}), random.Random(1)
+    options = [problem.options(g, mesh) for g in range(len(problem.members))]
+    for _ in range(6):
+        state = [draw.choice(o) for o in options]
+        found = plan_of(problem, mesh, state, {})
+
+        def job(found: Plan = found) -> tuple[Any, ...]:
+            step = Step(Mlp([64, 256, 64]))
+            found.apply(step)
+            return step, found.place(x)
+
+        expected = problem.estimate(mesh, where, state)["move_seconds"]
+        assert dry_run(job, cluster=where).step_seconds == pytest.approx(expected, rel=0.01, abs=1e-9), state
 
 
 def test_a_memory_limit_splits_parameters() -> None:

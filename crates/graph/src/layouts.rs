@@ -22,8 +22,9 @@ pub struct Mesh {
     pub hierarchy: Vec<i64>,
     /// Seconds before the first byte arrives, for each axis.
     pub latency: Vec<f64>,
-    /// Bytes a second of one rank, for each axis.
+    /// Bytes a second of one rank, for each axis: around a ring, and where each rank sends to each other one.
     pub bandwidth: Vec<f64>,
+    pub exchange: Vec<f64>,
     /// Operations a second of a rank, and bytes a second of its memory.
     pub flops: f64,
     pub memory_bandwidth: f64,
@@ -184,7 +185,8 @@ impl Mesh {
             let others = self.hierarchy.iter().enumerate().filter(|(k, _)| *k != step.axis);
             let parts: f64 = others.filter(|(k, _)| matches!(state[*k], Sbp::S(_))).map(|(_, n)| *n as f64).product();
             let transfer = Transfer::of(&step, whole / parts, self.hierarchy[step.axis]);
-            seconds += transfer.seconds(self.latency[step.axis], self.bandwidth[step.axis]);
+            let bandwidth = if Transfer::is_ring(step.from, step.to) { &self.bandwidth } else { &self.exchange };
+            seconds += transfer.seconds(self.latency[step.axis], bandwidth[step.axis]);
             sent[step.axis] += transfer.bytes;
             state[step.axis] = step.to;
         }

@@ -88,13 +88,15 @@ fn laid(
     Ok(Laid { values, pins, zero, micro_batches: micro_batches.max(1) })
 }
 
-/// A mesh as Python says it: sizes, and for each axis seconds and bytes a second; operations and bytes a second of a rank.
+/// A mesh as Python says it: sizes, and for each axis seconds, and bytes a second around a ring and from each rank to each other
+/// one; operations and bytes a second of a rank.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Hardware {
     hierarchy: Vec<i64>,
     latency: Vec<f64>,
     bandwidth: Vec<f64>,
+    exchange: Vec<f64>,
     flops: f64,
     memory_bandwidth: f64,
 }
@@ -102,11 +104,12 @@ struct Hardware {
 impl Hardware {
     fn mesh(self) -> PyResult<Mesh> {
         let n = self.hierarchy.len();
-        if self.hierarchy.iter().any(|n| *n <= 0) || self.latency.len() != n || self.bandwidth.len() != n {
-            return Err(PyValueError::new_err("a mesh needs a size, a latency and a bandwidth for each axis"));
+        let are_of_axes = [&self.latency, &self.bandwidth, &self.exchange].iter().all(|list| list.len() == n);
+        if self.hierarchy.iter().any(|n| *n <= 0) || !are_of_axes {
+            return Err(PyValueError::new_err("a mesh needs a size, a latency and two bandwidths for each axis"));
         }
-        let Hardware { hierarchy, latency, bandwidth, flops, memory_bandwidth } = self;
-        Ok(Mesh { hierarchy, latency, bandwidth, flops, memory_bandwidth })
+        let Hardware { hierarchy, latency, bandwidth, exchange, flops, memory_bandwidth } = self;
+        Ok(Mesh { hierarchy, latency, bandwidth, exchange, flops, memory_bandwidth })
     }
 }
 
@@ -251,8 +254,14 @@ impl Layouts {
     }
     /// The unit (`graph/src/units.rs`) that each variable and each input lies with, by value.
     fn homes(&self) -> PyResult<HashMap<u32, usize>> {
-        let mesh =
-            Mesh { hierarchy: vec![1], latency: vec![0.0], bandwidth: vec![1.0], flops: 1.0, memory_bandwidth: 1.0 };
+        let mesh = Mesh {
+            hierarchy: vec![1],
+            latency: vec![0.0],
+            bandwidth: vec![1.0],
+            exchange: vec![1.0],
+            flops: 1.0,
+            memory_bandwidth: 1.0,
+        };
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(run(|| units(&g, &mesh, &Laid::default()))?.homes)
     }

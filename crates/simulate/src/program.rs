@@ -2,9 +2,9 @@
 
 use crate::cluster::Cluster;
 use crate::memory::{Memory, Offloaded};
-use oneflow_base::{Arg, Device, Error, Result, Sbp};
+use oneflow_base::{Arg, Device, Error, Result};
 use oneflow_core::{Call, OpDef, Tensor, op_by_name};
-use oneflow_global::boxing::{AxisMove, CrossMove, Wire, wire};
+use oneflow_global::boxing::{AxisMove, CrossMove, Transfer, Wire, wire};
 use oneflow_runtime::{Instr, Plan, Port, Ref, Register, Task, Work, price, shell};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -271,7 +271,7 @@ impl Catalog {
             groups,
             label,
             rounds: m.transfer().rounds,
-            ring: !matches!((m.from, m.to), (Sbp::S(_), Sbp::S(_))),
+            ring: Transfer::is_ring(m.from, m.to),
             sent: (0..m.n()).map(|c| m.sent(c)).collect(),
         })
     }

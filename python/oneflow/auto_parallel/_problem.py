@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,11 +23,12 @@ from oneflow import Tensor
 from oneflow._trace.pipeline import watch_backward
 from oneflow._trace.structure import flatten, flatten_call, unflatten
 from oneflow._trace.tracing import trace_program
-from oneflow.auto_parallel.cluster import Cluster, Link
+from oneflow.auto_parallel._reach import reaches_of
+from oneflow.auto_parallel.cluster import Cluster
 from oneflow.nn.graph import GraphModule
 from oneflow.nn.modules import ModuleList, Sequential
 
-__all__ = ["WHOLE", "Calls", "Layout", "Problem", "Way", "blocks_of", "links_of", "units_of", "words_of"]
+__all__ = ["WHOLE", "Calls", "Layout", "Problem", "Way", "blocks_of", "units_of", "words_of"]
 
 # A layout: for each axis the dimension that it splits, or -1.
 Layout = tuple[int, ...]
@@ -275,13 +278,13 @@ class Problem:
             starts: the numbers of the first units of stages, for the cost of a given cut.
             shape: the stages of each rank, and whether they have the form of a V (else ranks take turns).
         """
-        size = 1
-        for n in mesh:
-            size *= n
+        size = math.prod(mesh)
         n_ranks = n_stages // shape[0]
         inside = n_ranks * size <= cluster.devices_per_host
         link = cluster.inside if inside else cluster.between
-        pipeline = (n_stages, n_ranks, shape[1], float(link.latency), float(link.bandwidth), float(memory))
+        # The ranks of a stage send at the same time, each to its own of the next one.
+        bandwidth = link.bandwidth / (min(size, cluster.devices_per_host) if link.shared else 1)
+        pipeline = (n_stages, n_ranks, shape[1], float(link.latency), float(bandwidth), float(memory))
         slices = (zero, ZERO_LEAST) if zero else None
         hardware = _hardware(mesh, cluster)
         layouts = self._by_value(state)
@@ -372,22 +375,14 @@ def words_of(layout: Layout) -> tuple[str, ...]:
     return tuple("B" if dim == WHOLE else f"S({dim})" for dim in layout)
 
 
+@functools.lru_cache(maxsize=1024)
 def _hardware(mesh: tuple[int, ...], cluster: Cluster) -> dict[str, Any]:
-    links = links_of(mesh, cluster)
+    reaches = reaches_of(mesh, cluster)
     return {
         "hierarchy": list(mesh),
-        "latency": [link.latency for link in links],
-        "bandwidth": [float(link.bandwidth) for link in links],
+        "latency": [reach.latency for reach in reaches],
+        "bandwidth": [reach.ring for reach in reaches],
+        "exchange": [reach.exchange for reach in reaches],
         "flops": float(cluster.flops),
         "memory_bandwidth": float(cluster.memory_bandwidth),
     }
-
-
-def links_of(mesh: tuple[int, ...], cluster: Cluster) -> list[Link]:
-    """The slowest link that each axis crosses; ranks of a host follow each other, the last axis first."""
-    links, reach = [], 1
-    for n in reversed(mesh):
-        reach *= n
-        inside = reach <= cluster.devices_per_host and cluster.devices_per_host % reach == 0
-        links.append(cluster.inside if inside else cluster.between)
-    return links[::-1]

@@ -78,6 +78,11 @@ impl Transfer {
         }
     }
 
+    /// Returns true if each rank sends to the next one alone; else each sends to every other one.
+    pub fn is_ring(from: Sbp, to: Sbp) -> bool {
+        !matches!((from, to), (Sbp::S(_), Sbp::S(_)))
+    }
+
     /// The time over links of this latency in seconds and bandwidth in bytes a second.
     pub fn seconds(&self, latency: f64, bandwidth: f64) -> f64 {
         if self.rounds == 0.0 { 0.0 } else { latency * self.rounds + self.bytes / bandwidth }
