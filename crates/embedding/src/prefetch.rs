@@ -129,7 +129,7 @@ impl Store {
             self.enter(&of.wanted[range.clone()], rows, &of.are_there[range])?;
         }
         for key in &of.new[first.max(n_read) - n_read..end.max(n_read) - n_read] {
-            if self.ahead_rows.n >= self.most_ahead() {
+            if self.ahead_rows.n >= self.most_waiting(AHEAD) {
                 // More would drive out the rows that were read.
                 return Ok(true);
             }
@@ -184,29 +184,48 @@ impl Store {
         }
     }
 
-    fn most_ahead(&self) -> usize {
-        self.rows.capacity() / 16 * 3
+    /// How many rows may wait with a flag. Lookups and updates that never come must not fill the memory: half of it is for the rows
+    /// of the running call, and some for those that leave.
+    fn most_waiting(&self, flag: u8) -> usize {
+        let capacity = self.rows.capacity();
+        if flag == AHEAD { capacity / 16 * 3 } else { capacity / 4 }
+    }
+
+    fn waiting(&mut self, flag: u8) -> &mut Waiting {
+        if flag == AHEAD { &mut self.ahead_rows } else { &mut self.wanted_rows }
     }
 
     fn wait(&mut self, slot: u32, flag: u8) {
-        // Lookups and updates that never come must not fill the memory: half of it is for the rows of the running call. Nor may
-        // rows that they named wait behind an old one for ever.
-        let capacity = self.rows.capacity();
-        let most = if flag == AHEAD { self.most_ahead() } else { capacity / 4 };
+        let (most, capacity) = (self.most_waiting(flag), self.rows.capacity());
         loop {
-            let waiting = if flag == AHEAD { &mut self.ahead_rows } else { &mut self.wanted_rows };
+            let waiting = self.waiting(flag);
             if waiting.n < most && waiting.slots.len() < capacity {
                 waiting.slots.push_back(slot);
                 waiting.n += 1;
                 self.rows.flags[slot as usize] |= flag;
                 return;
             }
-            match waiting.slots.pop_front() {
-                Some(oldest) if self.rows.flags[oldest as usize] & flag != 0 => {
-                    self.release(oldest);
-                }
-                Some(_) => {}
-                None => waiting.n = 0,
+            // Nor may it wait behind an old one for ever.
+            self.release_oldest(flag);
+        }
+    }
+
+    fn release_oldest(&mut self, flag: u8) {
+        match self.waiting(flag).slots.pop_front() {
+            Some(oldest) if self.rows.flags[oldest as usize] & flag != 0 => {
+                self.release(oldest);
+            }
+            Some(_) => {}
+            None => self.waiting(flag).n = 0,
+        }
+    }
+
+    /// Lets rows go that wait beyond what the capacity allows now, the oldest first. It shrinks when the indexes grow.
+    pub(crate) fn bound_waiting(&mut self) {
+        for flag in [AHEAD, WANTED] {
+            let most = self.most_waiting(flag);
+            while self.waiting(flag).n > most {
+                self.release_oldest(flag);
             }
         }
     }

@@ -21,7 +21,7 @@ pub const STEP: usize = 3;
 pub const COUNT: usize = 4;
 const ON_DISK: usize = CHECKSUM;
 /// The least and the greatest bytes of a chunk, about, and the part of a budget that a chunk is between them.
-const LEAST_CHUNK: u64 = 1 << 16;
+const LEAST_CHUNK: u64 = 1 << 12;
 const MOST_CHUNK: u64 = 32 << 20;
 const CHUNKS: u64 = 16;
 /// Lines of a row that are asked for.

@@ -647,6 +647,7 @@ impl Store {
             self.rows.drop_chunk(first);
             self.n_moves += 1;
         }
+        self.bound_waiting();
         Ok(())
     }
 

@@ -19,6 +19,7 @@ over_tiers! {
     ten_million_evictions_in_a_row,
     every_way_of_reading_gives_the_same_rows,
     prefetched_rows_are_found_and_change_nothing,
+    updates_have_room_whatever_waits,
 }
 
 const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
@@ -421,4 +422,38 @@ fn prefetched_rows_are_found_and_change_nothing(tier: Tier) {
     assert!(plain.stats().resident <= plain.stats().capacity);
     assert_eq!(fill(&mut plain, &keys(0..1000)), want);
     assert!(plain.prefetch(&batch(&[Key { table: 9, id: 1 }])).is_err());
+}
+
+fn updates_have_room_whatever_waits(tier: Tier) {
+    let scratch = Scratch::new("room", tier);
+    let budget = 96 << 10;
+    let mut store = Store::open(scratch.path(), config(4, 0), &scratch.options(budget)).unwrap();
+    let of_table = |table: u32, ids: std::ops::Range<u64>| {
+        let keys: Vec<Key> = ids.map(|id| Key { table, id }).collect();
+        batch(&keys)
+    };
+    let add = |store: &mut Store, rows: &Batch| store.update(rows, &vec![1.0; 4 * rows.len()], &SGD, &STEP);
+    add(&mut store, &of_table(0, 0..2000)).unwrap();
+    let (mut n, mut capacities) = (0, std::collections::BTreeSet::new());
+    for round in 0..60 {
+        let capacity = store.stats().capacity;
+        capacities.insert(capacity);
+        // As many rows as may wait are prefetched, and looked up; their updates never come.
+        for first in [0, 1000] {
+            store.prefetch(&of_table(0, first..first + capacity.min(1000))).unwrap();
+            let looked_up = of_table(0, first..first + capacity.min(2000) / 2);
+            store.lookup(&looked_up, true, &mut vec![0.0; 4 * looked_up.len()]).unwrap();
+        }
+        // New rows make the indexes grow, so that the capacity shrinks; then a call needs as many rows as one keeps at a time.
+        let part = of_table(1, n..n + 60);
+        add(&mut store, &part).unwrap();
+        n += 60;
+        add(&mut store, &of_table(1, 0..n.min(capacity))).unwrap();
+        let stats = store.stats();
+        let held = stats.memory_bytes + stats.index_bytes;
+        // A store keeps 64 rows, and a chunk more, however large its indexes are.
+        assert!(held <= budget * 11 / 10 || stats.resident <= 3 * 64, "round {round}: {held} {stats:?}");
+    }
+    let least = capacities.first().unwrap();
+    assert!(least * 10 < capacities.last().unwrap() * 9, "{tier:?}: the indexes took no memory: {capacities:?}");
 }
