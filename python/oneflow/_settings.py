@@ -93,7 +93,15 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow products of float32 in a shorter format: "highest", "high" or "medium". The CPU always uses float32.
+    """Allow products of float32 matrices to round their operands: "highest", "high" or "medium".
+
+    On the CPU "medium" rounds the operands of products to bfloat16 (8 bits of mantissa) where the processor multiplies
+    those (AVX-512 BF16, AMX); sums, biases and what follows them stay float32. Products of a vector and small ones stay
+    float32, as do convolutions, attention and the steps of recurrent layers. Complex products are made of real ones and
+    round with them. "high" is float32 there, as in PyTorch without TF32 units, and so is everything on a GPU.
+
+    The setting belongs to the process and is read when a product runs, in eager calls, backward passes and compiled
+    programs alike: a program that was compiled under another setting follows the present one.
 
     Raises:
         RuntimeError: another word.
@@ -105,6 +113,11 @@ def set_float32_matmul_precision(precision: str) -> None:
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"Unknown precision: {precision}; use 'highest', 'high' or 'medium'")
     _state["precision"] = precision
+    reduced = {"highest": ("ieee", "ieee"), "high": ("tf32", "tf32"), "medium": ("tf32", "bf16")}[precision]
+    from oneflow._base import float32_precision
+
+    for backend, value in zip(("cuda", "mkldnn"), reduced, strict=True):
+        float32_precision.set_precision(backend, "matmul", value)
 
 
 def get_float32_matmul_precision() -> str:

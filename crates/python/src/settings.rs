@@ -24,6 +24,12 @@ fn _fill_uninitialised(on: bool) {
     oneflow_ops::creation::new::fill_uninitialised(on);
 }
 
+/// Whether products of float32 matrices on the host may round their operands to bfloat16, where that is faster.
+#[pyfunction]
+fn _round_float32_products(allowed: bool) {
+    oneflow_core::kernels::precision::round_products(allowed);
+}
+
 /// The dtype of floating-point tensors made without one.
 ///
 /// Example::
@@ -124,6 +130,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_set_oneflow_conventions, m)?)?;
     m.add_function(wrap_pyfunction!(_oneflow_conventions, m)?)?;
     m.add_function(wrap_pyfunction!(_fill_uninitialised, m)?)?;
+    m.add_function(wrap_pyfunction!(_round_float32_products, m)?)?;
     m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(set_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;

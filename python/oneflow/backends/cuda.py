@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from oneflow._base.float32_precision import Switch
+
 __all__ = [
     "can_use_flash_attention",
     "cudnn_sdp_enabled",
@@ -23,17 +25,23 @@ __all__ = [
 ]
 
 
-class _Matmul:
-    """How products of matrices may round. On the CPU they are computed in full."""
+class _Matmul(Switch):
+    """How products of matrices on a GPU may round: stored and read back, they are computed in full."""
 
-    allow_tf32 = False
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
-    fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        return self.fp32_precision == "tf32"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        self.fp32_precision = "tf32" if allowed else "ieee"
 
 
-matmul = _Matmul()
+matmul = _Matmul("cuda", "matmul")
 _enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 
 

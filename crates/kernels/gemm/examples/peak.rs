@@ -1,5 +1,6 @@
 //! Measures the machine's multiply-add peak with registers alone, then matrix products against it in the same run:
-//! `cargo run --release -p oneflow-kernels-gemm --example peak [tier]`. One thread, in its processor time, so that other
+//! `cargo run --release -p oneflow-kernels-gemm --example peak [tier] [rounded]`; `rounded` lets products of float32 round to
+//! bfloat16, beside the peak of those. One thread, in its processor time, so that other
 //! processes disturb less.
 
 use oneflow_base::DType;
@@ -65,7 +66,7 @@ fn peak(isa: Isa, dtype: DType) -> f64 {
     flops / seconds * if dtype == DType::F64 { 0.5 } else { 1.0 }
 }
 
-fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), batch: usize) -> f64 {
+fn product(isa: Isa, dtype: DType, rounded: bool, (m, k, n, nt): (usize, usize, usize, bool), batch: usize) -> f64 {
     let one: &[u8] = match dtype {
         DType::F32 => &1f32.to_ne_bytes(),
         DType::F64 => &1f64.to_ne_bytes(),
@@ -92,6 +93,7 @@ fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), b
     let args = GemmArgs {
         batch: &dims,
         dtype_c,
+        rounded,
         ..GemmArgs::new(
             dtype,
             (m, n, k),
@@ -107,6 +109,7 @@ fn product(isa: Isa, dtype: DType, (m, k, n, nt): (usize, usize, usize, bool), b
 
 fn main() {
     let wanted = std::env::args().nth(1);
+    let rounded = std::env::args().nth(2).is_some_and(|word| word == "rounded");
     let out = |line: String| {
         use std::io::Write;
         let _ = writeln!(std::io::stdout(), "{line}");
@@ -115,7 +118,20 @@ fn main() {
         if wanted.as_ref().is_some_and(|w| !format!("{isa:?}").eq_ignore_ascii_case(w)) {
             continue;
         }
-        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I8] {
+        for dtype in [DType::F32].into_iter().filter(|_| rounded) {
+            let top = peak(isa, DType::BF16);
+            out(format!("{isa:?} rounded float32: peak {:.1} GFLOP/s", top / 1e9));
+            for shape in SHAPES.into_iter().chain(OTHERS) {
+                let (m, k, n, nt) = shape;
+                let [plain, flops] = [false, true].map(|rounded| product(isa, dtype, rounded, shape, 1));
+                let layout = if nt { "NT" } else { "NN" };
+                let (plain, flops, gain) = (plain / 1e9, flops / 1e9, flops / plain);
+                out(format!(
+                    "  ({m:4},{k:4},{n:4}) {layout}  {plain:7.1}, rounded {flops:7.1} GFLOP/s, {gain:.2} times"
+                ));
+            }
+        }
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I8].into_iter().filter(|_| !rounded) {
             // Elsewhere bytes are multiplied by other instructions than the peak's.
             let special = dtype == DType::BF16 || dtype == DType::I8 && isa == Isa::Amx;
             if !special && (dtype == DType::I8 || isa >= Isa::Avx512Bf16 && wanted.is_none()) {
@@ -128,7 +144,7 @@ fn main() {
                 let (m, k, n, nt) = shape;
                 // The clock moves: the peak beside each shape is the one that counts.
                 let now = peak(isa, dtype);
-                let flops = product(isa, dtype, shape, 1);
+                let flops = product(isa, dtype, false, shape, 1);
                 let now = now.max(peak(isa, dtype));
                 let ratio = flops / now;
                 out(format!(
@@ -143,7 +159,7 @@ fn main() {
                     out(format!("  geo-mean {:.3}", product_of_ratios.powf(1.0 / SHAPES.len() as f64)));
                 }
             }
-            let flops = product(isa, dtype, (256, 64, 256, true), 48);
+            let flops = product(isa, dtype, false, (256, 64, 256, true), 48);
             out(format!("  batch 48 x (256,64,256) NT {:7.1} GFLOP/s", flops / 1e9));
         }
     }

@@ -94,13 +94,16 @@ pub struct GemmArgs<'a> {
     pub epilogue: Epilogue,
     /// B, packed before; then `b` is not read.
     pub packed: Option<&'a PackedB>,
+    /// Float32 operands may be rounded to bfloat16, where that is faster: sums and what follows them stay float32.
+    pub rounded: bool,
 }
 
 impl<'a> GemmArgs<'a> {
     /// A plain product `C = A @ B`.
     pub fn new(dtype: DType, (m, n, k): (usize, usize, usize), a: Mat, b: Mat, c: Mat) -> GemmArgs<'a> {
         let epilogue = Epilogue::default();
-        GemmArgs { dtype, dtype_c: dtype, m, n, k, a, b, c, batch: &[], alpha: 1.0, beta: 0.0, epilogue, packed: None }
+        let (batch, alpha, beta, packed) = (&[], 1.0, 0.0, None);
+        GemmArgs { dtype, dtype_c: dtype, m, n, k, a, b, c, batch, alpha, beta, epilogue, packed, rounded: false }
     }
 
     #[cold]

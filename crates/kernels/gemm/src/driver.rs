@@ -16,6 +16,7 @@ use crate::kernel::{Ahead, Kernels, Onto, Tile, prefetch};
 use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, GAP, Mode, Panel, Strip};
 use crate::packed_b::Panels;
 use crate::parallel::Parallel;
+use crate::rounded::{self, RoundedPairs};
 use crate::runs::Runs;
 use crate::scratch::{self, Slot};
 use crate::tasks::{Even, Tasks};
@@ -55,7 +56,8 @@ pub unsafe fn gemm_with_isa(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Re
     if args.k == 0 {
         args.alpha = 1.0;
     }
-    if let Some([whole, last]) = args.without_last_column(columns_together(args.dtype, isa)) {
+    let together = if rounded::used(&args, isa) { None } else { columns_together(args.dtype, isa) };
+    if let Some([whole, last]) = args.without_last_column(together) {
         // SAFETY: the contract is the same.
         return unsafe { gemm_typed(&whole, par, isa).and_then(|()| gemm_with_isa(&last, par, isa)) };
     }
@@ -76,6 +78,9 @@ unsafe fn gemm_typed(args: &GemmArgs, par: &dyn Parallel, isa: Isa) -> Result<()
     // SAFETY: the dtypes name the types behind the pointers.
     unsafe {
         match (args.dtype, args.dtype_c) {
+            #[cfg(target_arch = "x86_64")]
+            (DType::F32, DType::F32) if isa == Isa::Amx && rounded::used(args, isa) => tiles::rounded(args, par),
+            (DType::F32, DType::F32) if rounded::used(args, isa) => run::<RoundedPairs, f32>(args, par, isa),
             (DType::F32, DType::F32) => run::<F32, f32>(args, par, isa),
             (DType::F64, DType::F64) => run::<F64, f64>(args, par, isa),
             #[cfg(target_arch = "x86_64")]

@@ -18,6 +18,7 @@ mod pack;
 mod packed_b;
 mod parallel;
 mod primitive;
+mod rounded;
 mod runs;
 mod scratch;
 mod tasks;

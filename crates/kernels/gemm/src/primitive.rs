@@ -54,6 +54,7 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
         dtype_c: c.dtype,
         batch: &batch,
         alpha,
+        rounded: prim::precision::rounds_products(),
         epilogue: Epilogue {
             bias: bias.map(broadcast),
             activation,

@@ -11,6 +11,7 @@ mod launch;
 pub mod mt19937;
 mod params;
 pub mod philox;
+pub mod precision;
 mod primitives;
 pub mod rows;
 mod update;

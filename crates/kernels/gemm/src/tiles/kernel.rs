@@ -36,8 +36,10 @@ pub struct Block {
 pub trait Words: 'static {
     /// Elements of a word: steps of k.
     const TOGETHER: usize;
-    /// Bytes of an element.
-    const SIZE: usize = 4 / Self::TOGETHER;
+    /// Bytes of an element in memory.
+    const SIZE: usize;
+    /// Elements lie in memory as they are multiplied.
+    const AS_THEY_LIE: bool = Self::SIZE * Self::TOGETHER == 4;
     /// # Safety
     /// The machine has the tiles and they are configured for the block, which covers memory.
     unsafe fn multiply(block: &Block);
@@ -45,6 +47,8 @@ pub trait Words: 'static {
 
 /// Pairs of bfloat16, summed in float32.
 pub struct Bf16;
+/// The same of float32 numbers, which are rounded while they are packed.
+pub struct RoundedF32;
 /// Quads of signed bytes, summed in 32 bits.
 pub struct SignedBytes;
 /// Quads of unsigned bytes, summed in 32 bits.
@@ -145,9 +149,10 @@ macro_rules! kernel {
 }
 
 macro_rules! words {
-    ($words:ident, $together:literal, $multiply:literal) => {
+    ($words:ident, $together:literal of $size:literal, $multiply:literal) => {
         impl Words for $words {
             const TOGETHER: usize = $together;
+            const SIZE: usize = $size;
             #[inline]
             unsafe fn multiply(block: &Block) {
                 debug_assert!(block.steps > 0 && (1..=SIDE).contains(&block.rows));
@@ -220,9 +225,10 @@ macro_rules! words {
         }
     };
 }
-words!(Bf16, 2, "tdpbf16ps");
-words!(SignedBytes, 4, "tdpbssd");
-words!(UnsignedBytes, 4, "tdpbuud");
+words!(Bf16, 2 of 2, "tdpbf16ps");
+words!(RoundedF32, 2 of 4, "tdpbf16ps");
+words!(SignedBytes, 4 of 1, "tdpbssd");
+words!(UnsignedBytes, 4 of 1, "tdpbuud");
 
 /// Multiplies eight tiles full of ones `n` times and returns the operations done, for measuring the machine's peak:
 /// with zeros it runs faster than any product of numbers. `None` without the tiles.

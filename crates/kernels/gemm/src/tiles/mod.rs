@@ -1,4 +1,4 @@
-//! Products on the tiles of AMX: bfloat16 summed in float32, bytes summed in 32 bits.
+//! Products on the tiles of AMX: bfloat16 (or float32 rounded to it) summed in float32, bytes summed in 32 bits.
 //!
 //! Loops of their own, not those of the register kernels: A is read in rows, mostly where it lies, and sums leave the
 //! tiles before anything is done with them. Blocks follow from the shape alone; threads only share out tiles of C.
@@ -17,7 +17,7 @@ use crate::tasks::{Even, Offsets, Tasks};
 use oneflow_kernels_prim::{Float, Isa};
 
 pub use kernel::tile_peak;
-pub use kernel::{Bf16, Block, LINE, SIDE, SignedBytes, TILE, Tiles, UnsignedBytes, Words};
+pub use kernel::{Bf16, Block, LINE, RoundedF32, SIDE, SignedBytes, TILE, Tiles, UnsignedBytes, Words};
 use pack::transpose_sums;
 pub use pack::{Part, panel_bytes};
 
@@ -130,6 +130,15 @@ pub(crate) fn takes(args: &GemmArgs, isa: Isa) -> bool {
 pub(crate) unsafe fn floats<C: Float<Acc = f32>>(args: &GemmArgs, par: &dyn Parallel) {
     // SAFETY: the contract is the same.
     unsafe { run::<Bf16, Floats<C>>(args, par) }
+}
+
+/// The product of float32 matrices, rounded to bfloat16 while they are packed.
+///
+/// # Safety
+/// As of `gemm`; the machine has the tiles.
+pub(crate) unsafe fn rounded(args: &GemmArgs, par: &dyn Parallel) {
+    // SAFETY: the contract is the same.
+    unsafe { run::<RoundedF32, Floats<f32>>(args, par) }
 }
 
 /// The product of matrices of bytes into 32 bits.
@@ -324,7 +333,7 @@ impl<S: Sink> Product<'_, S> {
     /// Whether tiles are loaded from A where it lies: few columns, and rows that end with a step. Read more often, rows
     /// apart are slower than a copy.
     fn reads_a<W: Words>(&self, cols: usize) -> bool {
-        self.a.cs == 1 && self.k.is_multiple_of(TILE * W::TOGETHER) && cols <= FEW_COLUMNS
+        W::AS_THEY_LIE && self.a.cs == 1 && self.k.is_multiple_of(TILE * W::TOGETHER) && cols <= FEW_COLUMNS
     }
 
     unsafe fn row_block<W: Words>(&mut self, group: &Group<'_>, rows: Range<usize>) {

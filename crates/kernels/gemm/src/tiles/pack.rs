@@ -1,11 +1,12 @@
 //! Operands in the order that tiles are loaded: words of A along its rows, words of B side by side along its columns.
-//! Both end in whole steps of 64 bytes along k, filled up with zeros.
+//! Both end in whole steps of 64 bytes along k, filled up with zeros. Float32 numbers are rounded to bfloat16 on the way.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::kernel::{LINE, SIDE, TILE, Words};
 use crate::kernel::prefetch;
+use crate::rounded::{rounded, x86 as round};
 use crate::transpose::transpose16;
 
 /// A part of an operand: `width` rows of A or columns of B, `k` long. Distances are bytes.
@@ -49,11 +50,13 @@ impl<W: Words> Part<W> {
     /// As rows of A, `rs` bytes apart.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW and VL. The part lies in memory, and the rows with all their steps in `dst`.
+    /// The machine has AVX-512 BW, VL and BF16. The part lies in memory, and the rows with all their steps in `dst`.
     pub unsafe fn rows(&self, dst: *mut u8, rs: usize) {
         // SAFETY: by the caller.
         unsafe {
-            if self.ks == W::SIZE as isize {
+            if self.ks == W::SIZE as isize && !W::AS_THEY_LIE {
+                self.rounded_rows(dst, rs);
+            } else if self.ks == W::SIZE as isize {
                 let (bytes, all) = (self.k * W::SIZE, self.steps() * LINE);
                 for i in 0..self.width {
                     let row = dst.add(i * rs);
@@ -75,7 +78,7 @@ impl<W: Words> Part<W> {
     /// As panels of B: 32 columns each, a last one of 16 or 32, one after the other.
     ///
     /// # Safety
-    /// The machine has AVX-512 BW and VL. The part lies in memory, and `dst` is as large as the panels.
+    /// The machine has AVX-512 BW, VL and BF16. The part lies in memory, and `dst` is as large as the panels.
     pub unsafe fn panels(&self, dst: *mut u8) {
         // SAFETY: by the caller.
         unsafe {
@@ -113,11 +116,15 @@ impl<W: Words> Part<W> {
     unsafe fn word(&self, i: usize, w: usize) -> u32 {
         let (first, mut word) = (w * W::TOGETHER, 0u32);
         for p in first..(first + W::TOGETHER).min(self.k) {
-            let bits = 8 * W::SIZE;
+            let bits = 32 / W::TOGETHER;
             // SAFETY: the element lies in the part.
             unsafe {
                 let at = self.at(i, p);
-                let x = if W::SIZE == 2 { at.cast::<u16>().read_unaligned().into() } else { u32::from(*at) };
+                let x = match W::SIZE {
+                    4 => rounded(at.cast::<f32>().read_unaligned()),
+                    2 => at.cast::<u16>().read_unaligned().into(),
+                    _ => u32::from(*at),
+                };
                 word |= x << (bits * (p - first));
             }
         }
@@ -125,11 +132,16 @@ impl<W: Words> Part<W> {
     }
 
     /// Word `w` of up to 16 neighbours from `at` on, which lie side by side in memory.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
     unsafe fn woven(&self, at: usize, w: usize) -> __m512i {
         let mask = ((1u32 << (self.width - at).min(TILE)) - 1) as u16;
         let first = w * W::TOGETHER;
+        if W::SIZE == 4 {
+            let masked = |p: usize| (self.at(at, p).cast(), if p < self.k { mask } else { 0 });
+            // SAFETY: the masks keep the loads inside the part.
+            return unsafe { round::pairs(masked(first), masked(first + 1)) };
+        }
         let mut word = _mm512_setzero_si512();
         for s in (0..W::TOGETHER).rev() {
             let from = self.at(at, first + s);
@@ -149,7 +161,7 @@ impl<W: Words> Part<W> {
     }
 
     /// Some words of 16 columns of B, whose rows lie in one piece.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn woven_columns(&self, at: usize, first: usize, to: *mut u32, width: usize) {
         for w in first..first + WORDS {
             prefetch(self.at(at, w * W::TOGETHER).wrapping_offset(AHEAD * W::TOGETHER as isize * self.ks));
@@ -158,18 +170,42 @@ impl<W: Words> Part<W> {
         }
     }
 
+    /// One step of a row or column that lies in one piece.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    #[inline]
+    unsafe fn step_of(&self, i: usize, step: usize) -> __m512i {
+        let first = step * TILE * W::TOGETHER;
+        let (from, left) = (self.at(i, first), self.k - first);
+        if W::SIZE == 4 {
+            // SAFETY: as many numbers lie in the part.
+            return unsafe { round::line(from.cast(), left) };
+        }
+        let bytes = left * W::SIZE;
+        let mask = if bytes >= LINE { u64::MAX } else { (1 << bytes) - 1 };
+        // SAFETY: the mask keeps the load inside the part.
+        unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
+    }
+
+    /// Rows of A, each of which lies in one piece, of numbers that are converted.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn rounded_rows(&self, dst: *mut u8, rs: usize) {
+        for i in 0..self.width {
+            for step in 0..self.steps() {
+                // SAFETY: by the caller of `rows`.
+                unsafe { _mm512_storeu_si512(dst.add(i * rs + step * LINE).cast(), self.step_of(i, step)) };
+            }
+        }
+    }
+
     /// 16 columns of B, each of which lies in one piece.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn turned_columns(&self, at: usize, to: *mut u32, width: usize) {
-        let (n, bytes) = ((self.width - at).min(TILE), self.k * W::SIZE);
+        let n = (self.width - at).min(TILE);
         for step in 0..self.steps() {
-            let left = bytes - step * LINE;
-            let mask = if left >= LINE { u64::MAX } else { (1 << left) - 1 };
             let mut r = [_mm512_setzero_ps(); TILE];
             for (i, r) in r.iter_mut().enumerate().take(n) {
-                // SAFETY: the mask keeps the load inside the column.
-                let row = unsafe { _mm512_maskz_loadu_epi8(mask, self.at(at + i, 0).wrapping_add(step * LINE).cast()) };
-                *r = _mm512_castsi512_ps(row);
+                // SAFETY: the column lies in the part.
+                *r = _mm512_castsi512_ps(unsafe { self.step_of(at + i, step) });
             }
             for (w, r) in transpose16(r).into_iter().enumerate() {
                 // SAFETY: by the caller of `panels`.
@@ -179,7 +215,7 @@ impl<W: Words> Part<W> {
     }
 
     /// Rows of A whose columns lie in one piece.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn turned_rows(&self, dst: *mut u8, rs: usize) {
         for at in (0..self.width).step_by(TILE) {
             let n = (self.width - at).min(TILE);
