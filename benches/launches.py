@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=8, help="sequences of 1024 tokens (8)")
     parser.add_argument("--autocast", action="store_true", help="forward in bfloat16, parameters in float32")
     parser.add_argument("--clip", action="store_true", help="clip the gradients' norm before the optimizer")
+    parser.add_argument("--accumulate", action="store_true", help="add to the gradients of the step before")
     parser.add_argument("--compare", action="store_true", help="count PyTorch's ops as well")
     parser.add_argument("--top", type=int, default=30, help="lines of the table (30)")
     parser.add_argument("--started", action="store_true", help=argparse.SUPPRESS)
@@ -100,7 +101,8 @@ def steps(torch: Any, model: Any, ids: Any, options: argparse.Namespace) -> dict
         if options.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad()
+        if not options.accumulate:
+            optimizer.zero_grad()
 
     return {"forward": forward, "backward": lambda: losses.pop().backward(), "optimizer": update}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import oneflow
 import pytest
+import summed_gradients
 from oneflow import nn
 
 pytestmark = pytest.mark.gpu
@@ -332,3 +333,76 @@ def test_a_norm_that_is_read_twice_has_no_narrow_sum(gpu):
         return leaf.grad
 
     assert oneflow.equal(run(True), run(False))
+
+
+@pytest.mark.parametrize("dtype", list(summed_gradients.TOLERANCES), ids=str)
+@pytest.mark.parametrize("size", summed_gradients.INPUTS, ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_of_weights_are_added_up(gpu, dtype, size, bias, turned):
+    summed_gradients.check_sums(gpu, dtype, size, bias, turned)
+
+
+@pytest.mark.parametrize(
+    "check_of", [f for name, f in vars(summed_gradients).items() if name.startswith("check_") and name != "check_sums"]
+)
+def test_whoever_looks_at_a_gradient_sees_what_there_was(gpu, check_of):
+    check_of(gpu)
+
+
+@pytest.mark.parametrize("dtype", [oneflow.float32, oneflow.bfloat16, oneflow.float64])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_of_weights_are_added_by_the_product(gpu, launches, bias, dtype):
+    layer = nn.Linear(24, 16, bias=bias, device=gpu, dtype=dtype)
+    x = oneflow.randn(4, 5, 24, dtype=dtype, device=gpu)
+    grad = oneflow.ones(4, 5, 16, dtype=dtype, device=gpu)
+    counts = []
+    for _ in range(3):
+        y = layer(x)
+        counts.append(launches(lambda: y.backward(grad)))  # noqa: B023
+    # Of a bias the second gradient is a sum of its own. Calls of the library are not counted.
+    assert counts[1] == counts[2] == counts[0] + bias, counts
+
+
+def test_a_second_micro_batch_adds_no_launch_for_its_weights(gpu, launches, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    from benches.models import gpt
+
+    layers, counts = 3, {}
+    ids = oneflow.randint(0, 32, (2, 8)).to(gpu)
+    for hooked in (False, True):
+        oneflow.manual_seed(0)
+        model = gpt(oneflow, vocabulary=32, layers=layers, width=16, heads=2, length=8).to(gpu)
+        weights = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
+        assert len(weights) == 4 * layers + 1
+        for weight in weights:
+            if hooked:
+                weight.register_hook(seen)
+        model(ids, ids).backward()
+        counts[hooked] = launches(model(ids, ids).backward)
+    assert counts[False] == counts[True] - len(weights), counts
+
+
+def test_a_library_without_this_epilogue_adds_all_the_same(in_copied_libraries):
+    """A library that adds and one that sums rows need not do both in one call."""
+    in_copied_libraries(NO_ROW_SUMS, EMULATOR_NO_ROW_SUMS="1")
+
+
+NO_ROW_SUMS = """
+import ctypes, oneflow
+layer = oneflow.nn.Linear(24, 16, device="cuda")
+x, grad = oneflow.randn(4, 5, 24, device="cuda"), oneflow.ones(4, 5, 16, device="cuda")
+count = ctypes.CDLL("libcuda.so.1").emulator_launches
+count.restype = ctypes.c_long
+counts = []
+for _ in range(3):
+    y = layer(x)
+    before = count()
+    y.backward(grad)
+    counts.append(count() - before)
+assert oneflow.allclose(layer.weight.grad, 3 * x.sum((0, 1)).expand(16, 24), rtol=1e-5)
+assert layer.bias.grad.tolist() == [60.0] * 16
+# The sum of rows, and from the second on that of the biases.
+assert counts[1] == counts[2] == counts[0] + 1, counts
+print("well")
+"""

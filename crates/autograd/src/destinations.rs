@@ -3,6 +3,7 @@
 
 use crate::addresses::AddressMap;
 use crate::node::{Edge, Kind, Node};
+use crate::slot::{grad, sees_gradients};
 use oneflow_base::DType;
 use oneflow_core::{Destinations, Tensor, Traits, bit};
 use smallvec::SmallVec;
@@ -45,6 +46,15 @@ impl Destinations for Reachable<'_> {
         let mut buffers = self.buffers.borrow_mut();
         let slot = buffers.get_mut(&key(&edge.node))?.get_mut(edge.nr as usize)?;
         slot.take_if(|t| is_plain(t) && fits(t))
+    }
+
+    fn leaf_grad(&self, input: usize, fits: &dyn Fn(&Tensor) -> bool) -> Option<Tensor> {
+        let edge = self.edge(input)?;
+        let leaf = edge.node.leaf().filter(|_| !edge.node.hooks.any())?;
+        // Other layers have rules of their own for what is added to a leaf's.
+        let is_local = leaf.keys() & !(1 << bit::LOCAL | 1 << bit::AUTOGRAD) == 0;
+        let sum = grad(leaf).filter(|_| is_local && !sees_gradients(leaf))?;
+        (is_plain(&sum) && !sum.is_inference() && sum.sizes() == leaf.sizes() && fits(&sum)).then_some(sum)
     }
 
     fn takes_narrow(&self, input: usize) -> bool {

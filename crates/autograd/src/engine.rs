@@ -398,8 +398,9 @@ impl Engine {
             if hooked {
                 node.hooks.run_pre(&mut grads)?;
             }
-            // Where gradients are recorded, seen by hooks or kept, each is made on its own.
-            let open = !self.create && !hooked && self.needed.is_none() && self.left.is_none() && self.first.is_none();
+            // Where gradients are recorded, looked at or kept, each is made on its own.
+            let seen = hooked || anomaly;
+            let open = !self.create && !seen && self.needed.is_none() && self.left.is_none() && self.first.is_none();
             let to = open.then(|| Reachable::new(&node, &mut self.buffers));
             let to = to.as_ref().map(|to| to as &dyn Destinations);
             let mut out = if anomaly {

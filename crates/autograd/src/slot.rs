@@ -92,6 +92,11 @@ pub fn grad(t: &Tensor) -> Option<Tensor> {
     t.with_slot(|s| state(s).and_then(|s| s.grad.clone()))
 }
 
+/// Whether a leaf has hooks that see each gradient before it is added to the sum.
+pub(crate) fn sees_gradients(t: &Tensor) -> bool {
+    t.with_slot(|s| state(s).is_some_and(|s| !s.leaf_hooks.pre.is_empty()))
+}
+
 /// Sets `.grad`. Shape, dtype and device must be the tensor's.
 pub fn set_grad(t: &Tensor, g: Option<Tensor>) -> Result<()> {
     if let Some(g) = &g {

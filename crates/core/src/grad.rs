@@ -62,6 +62,9 @@ pub trait Destinations {
     /// Takes what has gone to the same place as the gradient of this input so far, if it `fits`: the gradient that the rule sets must
     /// include it then.
     fn take_sum(&self, input: usize, fits: &dyn Fn(&Tensor) -> bool) -> Option<Tensor>;
+    /// The `.grad` of the leaf that is this input, if it `fits` and nothing else is done with this gradient than to be added there: the
+    /// rule may add it in place, and sets none then.
+    fn leaf_grad(&self, input: usize, fits: &dyn Fn(&Tensor) -> bool) -> Option<Tensor>;
     /// Whether a gradient in a half type of this input in float32 may stay as it is.
     fn takes_narrow(&self, input: usize) -> bool;
 }
@@ -139,9 +142,15 @@ impl<'a> GradCall<'a> {
     }
     /// What a rule may add to the gradient of this input, which must include it then: of the same meta, and without gaps.
     pub fn take_sum(&self, at: In) -> Option<Tensor> {
-        let (to, meta) = (self.to?, self.in_metas.get(at.index())?.as_ref()?);
-        let fits = |t: &Tensor| t.dtype() == meta.dtype && t.sizes() == meta.sizes.as_slice() && t.is_contiguous();
-        to.take_sum(at.index(), &fits)
+        self.to?.take_sum(at.index(), &|t| self.is_dense_as(at, t))
+    }
+    /// The `.grad` of the leaf that is this input, of its meta and without gaps, where a rule may add the gradient in place of setting it.
+    pub fn leaf_grad(&self, at: In) -> Option<Tensor> {
+        self.to?.leaf_grad(at.index(), &|t| self.is_dense_as(at, t))
+    }
+    fn is_dense_as(&self, at: In, t: &Tensor) -> bool {
+        let meta = self.in_metas.get(at.index()).and_then(Option::as_ref);
+        meta.is_some_and(|m| t.dtype() == m.dtype && t.sizes() == m.sizes.as_slice()) && t.is_contiguous()
     }
     /// Whether a gradient in a half type of this input in float32 may stay as it is.
     pub fn takes_narrow(&self, at: In) -> bool {

@@ -12,6 +12,7 @@ pub static TABLE: &[&OpDef] = &[
     &optim::update::SGD_OP,
     &optim::update::UPDATE_OP,
     &matmul::int_mm::OP,
+    &matmul::linear_accumulate::OP,
     &optim::stacked_norms::OP,
     &random::standard_gamma::OP,
     &elementwise::abs::OP,

@@ -88,6 +88,7 @@ pub fn register() {
         slot!(SCAN, reduce::scan),
         slot!(MATMUL, matmul::matmul),
         slot!(MATMUL_ROW_SUMS, matmul::matmul_row_sums),
+        slot!(MATMUL_ACCUMULATE, matmul::matmul_accumulate),
         slot!(SOFTMAX, nn::softmax),
         slot!(SOFTMAX_BACKWARD, nn::softmax_backward),
         slot!(LAYER_NORM, nn::layer_norm),

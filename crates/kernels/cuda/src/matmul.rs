@@ -63,18 +63,38 @@ pub unsafe fn matmul(l: &Launch<'_>) -> Result<()> {
 
 /// A product and the sums of a's rows, by an epilogue of the library; declined, with nothing done, where it has none for the operands.
 pub unsafe fn matmul_row_sums(l: &Launch<'_>) -> Result<()> {
-    let (a, b, out, sums) = (l.input(0)?, l.input(1)?, l.output(0)?, l.output(1)?);
-    let declined =
-        || Error::not_implemented(format!("matmul_row_sums: cuBLASLt takes no such operands of {}", a.dtype));
-    let is_taken = matches!(a.dtype, DType::F32 | DType::BF16 | DType::F16) && b.dtype == a.dtype;
+    // SAFETY: the launch's contract.
+    unsafe {
+        with_row_sums("matmul_row_sums", l.queue, [l.input(0)?, l.input(1)?, l.output(0)?], l.opt_output(1), false)
+    }
+}
+
+/// A product that is added to what is there, by the library's beta, and the sums of a's rows where they are wanted.
+pub unsafe fn matmul_accumulate(l: &Launch<'_>) -> Result<()> {
+    let operands = [l.input(0)?, l.input(1)?, l.output(0)?];
+    // SAFETY: the launch's contract.
+    unsafe { with_row_sums("matmul_accumulate", l.queue, operands, l.opt_output(1), true) }
+}
+
+/// `out = a @ b`, or `out += a @ b`.
+unsafe fn with_row_sums(
+    name: &str,
+    queue: Queue,
+    [a, b, out]: [View<'_>; 3],
+    sums: Option<View<'_>>,
+    adds: bool,
+) -> Result<()> {
+    let declined = || Error::not_implemented(format!("{name}: cuBLASLt takes no such operands of {}", a.dtype));
+    let with_sums = matches!(a.dtype, DType::F32 | DType::BF16 | DType::F16);
+    let is_taken = b.dtype == a.dtype && out.dtype == a.dtype && (with_sums || sums.is_none() && a.dtype == DType::F64);
     let (Some(am), Some(bm), Some(dm)) = (Mat::of(&a), Mat::of(&b), Mat::of(&out)) else { return Err(declined()) };
     let (m, n, k) = (out.sizes[0], out.sizes[1], a.sizes[1]);
-    let is_dense = dm.row_major && (m == 1 || sums.strides[0] == 1) && (sums.ptr as usize).is_multiple_of(16);
-    if !is_taken || !is_dense || m * n * k == 0 {
+    let is_vector = |v: View<'_>| (m == 1 || v.strides[0] == 1) && (v.ptr as usize).is_multiple_of(16);
+    if !is_taken || !dm.row_major || !sums.is_none_or(is_vector) || m * n * k == 0 {
         return Err(declined());
     }
     let key = PlanKey {
-        device: l.queue.device.index,
+        device: queue.device.index,
         dtype: a.dtype,
         m,
         n,
@@ -83,13 +103,14 @@ pub unsafe fn matmul_row_sums(l: &Launch<'_>) -> Result<()> {
         b: bm,
         ldd: dm.ld,
         ldc: dm.ld,
-        has_residual: false,
+        has_residual: adds,
         batch: [1, 0, 0, 0, 0],
         alignment: [a.ptr, b.ptr, out.ptr, out.ptr].map(alignment_of),
-        epilogue: lt::EPILOGUE_BGRAD_B,
+        epilogue: if sums.is_some() { lt::EPILOGUE_BGRAD_B } else { lt::EPILOGUE_DEFAULT },
     };
+    let (vector, residual) = (sums.map(|v| v.ptr), adds.then_some(out.ptr));
     // SAFETY: the pointers and layouts are the views'; the sums have room for a number a row.
-    let done = unsafe { call(l.queue, key, [out.ptr, a.ptr, b.ptr], 1.0, Some(sums.ptr), None)? };
+    let done = unsafe { call(queue, key, [out.ptr, a.ptr, b.ptr], 1.0, vector, residual)? };
     if done { Ok(()) } else { Err(declined()) }
 }
 

@@ -1,4 +1,4 @@
-//! The driver behind `MATMUL`: from views to [`GemmArgs`], on the CPU provider's threads.
+//! The driver behind `MATMUL` and `MATMUL_ACCUMULATE`: from views to [`GemmArgs`], on the CPU provider's threads.
 
 use oneflow_base::{DeviceType, Error, Result};
 use oneflow_kernels_prim::{self as prim, Launch, MatmulParams, View};
@@ -7,9 +7,10 @@ use crate::args::{Batch, BatchDim, Epilogue, GemmArgs, Mat};
 use crate::driver::gemm;
 use crate::parallel::Pool;
 
-/// Puts the CPU implementation into its primitive's slot.
+/// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
     prim::MATMUL.provide_with_extras(DeviceType::CPU, matmul);
+    prim::MATMUL_ACCUMULATE.provide(DeviceType::CPU, accumulate);
 }
 
 /// `out = act(alpha * a @ b + bias) + residual`, and what the activation was given.
@@ -64,5 +65,27 @@ unsafe fn matmul(launch: &Launch<'_>) -> Result<()> {
         ..GemmArgs::new(a.dtype, shape, mat(a), mat(b), mat(c))
     };
     // SAFETY: the views are valid for their sizes, and the output overlaps no input, by the launch's contract.
+    unsafe { gemm(&args, &Pool) }
+}
+
+/// `out += a @ b`.
+///
+/// # Safety
+/// The contract of `prim::KernelFn`.
+unsafe fn accumulate(launch: &Launch<'_>) -> Result<()> {
+    let (a, b, c) = (launch.input(0)?, launch.input(1)?, launch.output(0)?);
+    if launch.opt_output(1).is_some() || !c.dtype.is_float() || [a, b].iter().any(|v| v.dtype != c.dtype) {
+        return Err(Error::not_implemented(
+            "matmul_accumulate: no CPU kernel sums rows beside a product, or mixes dtypes",
+        ));
+    }
+    let mat = |v: View| Mat { ptr: v.ptr, rs: v.strides[0] as isize, cs: v.strides[1] as isize };
+    let shape = (c.sizes[0] as usize, c.sizes[1] as usize, a.sizes[1] as usize);
+    let args = GemmArgs {
+        dtype_c: c.dtype,
+        epilogue: Epilogue { residual: Some(mat(c)), ..Epilogue::default() },
+        ..GemmArgs::new(a.dtype, shape, mat(a), mat(b), mat(c))
+    };
+    // SAFETY: the views are valid for their sizes; the output overlaps no input, and is itself the residual, which `gemm` allows.
     unsafe { gemm(&args, &Pool) }
 }

@@ -68,6 +68,10 @@ primitives! {
     /// `out[0] = a @ b`, and `out[1]` the sums of a's rows. ins: a [m, k], b [k, n], of one floating dtype. outs: [m, n], [m], contiguous.
     /// For providers whose library does both in one launch; there is no other.
     MATMUL_ROW_SUMS = "matmul_row_sums";
+    /// `out[0] += a @ b`, and `out[1]`, where it is there, the sums of a's rows. ins: a [m, k], b [k, n], of one floating dtype.
+    /// outs: [m, n], [m]?, contiguous and apart from the ins. For providers that do it in one launch; a product with a residual and a
+    /// sum do the same.
+    MATMUL_ACCUMULATE = "matmul_accumulate";
     /// ins: x. params: dim, log (bool: log_softmax).
     SOFTMAX = "softmax";
     /// ins: grad_output, output. params: dim, log (bool).

@@ -15,6 +15,8 @@ pub trait TensorOps {
     fn _as_strided_scatter(&self, src: &Tensor, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor>;
     /// `_int_mm(Tensor input, Tensor mat2) -> Tensor`
     fn _int_mm(&self, mat2: &Tensor) -> Result<Tensor>;
+    /// `_linear_accumulate_(Tensor(a!) weight, Tensor(b!)? sums, Tensor grad_output, Tensor input) -> ()`
+    fn _linear_accumulate_(&self, sums: Option<&Tensor>, grad_output: &Tensor, input: &Tensor) -> Result<()>;
     /// `_standard_gamma(Tensor input, Generator? generator=None) -> Tensor`
     fn _standard_gamma(&self, generator: Option<&Generator>) -> Result<Tensor>;
     /// `abs(Tensor input) -> Tensor`
@@ -1771,6 +1773,17 @@ impl TensorOps for Tensor {
         let call =
             Call { op: &crate::matmul::int_mm::OP, ins: &[Some(self), Some(mat2)], args: &[], dest: Dest::Fresh };
         one(&call)
+    }
+
+    #[inline]
+    fn _linear_accumulate_(&self, sums: Option<&Tensor>, grad_output: &Tensor, input: &Tensor) -> Result<()> {
+        let call = Call {
+            op: &crate::matmul::linear_accumulate::OP,
+            ins: &[Some(self), sums, Some(grad_output), Some(input)],
+            args: &[],
+            dest: Dest::Fresh,
+        };
+        none(&call)
     }
 
     #[inline]

@@ -114,6 +114,15 @@ pub mod _int_mm {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `_linear_accumulate_(Tensor(a!) weight, Tensor(b!)? sums, Tensor grad_output, Tensor input) -> ()`
+pub mod _linear_accumulate_ {
+    use super::*;
+    pub const WEIGHT: In = In::nth(0);
+    pub const SUMS: In = In::nth(1);
+    pub const GRAD_OUTPUT: In = In::nth(2);
+    pub const INPUT: In = In::nth(3);
+}
+
 /// `_stacked_norms(Tensor[] tensors, float ord=2.0) -> Tensor`
 pub mod _stacked_norms {
     use super::*;

@@ -103,6 +103,15 @@ fn grads(c: &GradCall<'_>, g: &Tensor, out: &mut Grads) -> Result<()> {
         return out.set(linear::BIAS, || Ok(g.clone()));
     }
     out.set(linear::INPUT, || g.matmul(&conj(c.x(linear::WEIGHT)?)?))?;
+    if out.needs(linear::WEIGHT)
+        && let Some(sum) = c.leaf_grad(linear::WEIGHT)
+        && linear_accumulate::is_one_launch(&sum, g, c.x(linear::INPUT)?)
+    {
+        let together = out.needs(linear::BIAS) && linear_backward_parameters::is_one_launch(g);
+        let bias = if together { Some(g.new_empty(&wm.sizes[..1])?) } else { None };
+        sum._linear_accumulate_(bias.as_ref(), g, c.x(linear::INPUT)?)?;
+        return out.set(linear::BIAS, || Ok(bias.unwrap_or_else(|| g.clone())));
+    }
     if out.needs(linear::WEIGHT) && out.needs(linear::BIAS) && linear_backward_parameters::is_one_launch(g) {
         let [weight, bias] = g.linear_backward_parameters(c.x(linear::INPUT)?)?;
         out.set(linear::WEIGHT, || Ok(weight))?;

@@ -12,6 +12,7 @@ pub mod inner;
 pub mod int_mm;
 pub mod kron;
 pub mod linear;
+pub mod linear_accumulate;
 pub mod linear_backward_parameters;
 pub mod linear_backward_weight;
 #[allow(clippy::module_inception)]
