@@ -97,7 +97,8 @@ def emulate(folder: Path) -> None:
 
 def emulated_cache(folder: Path) -> Path:
     """The folder of emulated code: it holds the emulator's own words, so it has another name when they change."""
-    words = b"".join((ROOT / "crates/kernels/cuda/tests/emulator" / name).read_bytes() for name in ("shim.h", "warp.h"))
+    names = ("shim.h", "warp.h", "nvrtc.cpp")
+    words = b"".join((ROOT / "crates/kernels/cuda/tests/emulator" / name).read_bytes() for name in names)
     return folder / f"cubin-{hashlib.sha256(words).hexdigest()[:12]}"
 
 

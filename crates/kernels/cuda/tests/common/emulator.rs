@@ -42,7 +42,7 @@ pub fn start() -> bool {
 fn cache() -> String {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulator");
     let mut hash = DefaultHasher::new();
-    for name in ["shim.h", "warp.h"] {
+    for name in ["shim.h", "warp.h", "nvrtc.cpp"] {
         std::fs::read(from.join(name)).unwrap().hash(&mut hash);
     }
     format!("emulator-cache-{:016x}", hash.finish())

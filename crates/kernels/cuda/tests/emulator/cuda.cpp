@@ -27,6 +27,7 @@
 typedef int Result;
 typedef uint64_t Ptr;
 static const int INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719;
+static const int INVALID_HANDLE = 400, OUT_OF_RESOURCES = 701, MISALIGNED_ADDRESS = 716;
 static bool is_idle() {
     static const bool idle = getenv("EMULATOR_IDLE") && *getenv("EMULATOR_IDLE") == '1';
     return idle;
@@ -73,11 +74,16 @@ struct Range {
 };
 struct Module {
     void* handle;
+    int device;
 };
 struct Function {
     int (*launch)(const unsigned*, const unsigned*, unsigned, void**);
     void** (*copy)(void**);
     void (*free)(void**);
+    void (*words)(void**, void (*)(void*, Ptr), void*);
+    // The most threads of a launch, and the device whose code it is.
+    unsigned threads;
+    int device;
     unsigned shared;
     std::string name;
 };
@@ -221,6 +227,16 @@ static bool is_pinned(Ptr p) {
 }
 
 #include "virtual.h"
+
+// Whether words of a launch's arguments are addresses of another device's memory.
+struct Elsewhere {
+    int device;
+    bool found;
+    static void see(void* of, Ptr word) {
+        const Range* r = range_of(word, 1);
+        if (r && r->device != ((Elsewhere*)of)->device) ((Elsewhere*)of)->found = true;
+    }
+};
 
 extern "C" {
 Result cuInit(unsigned) { return 0; }
@@ -420,6 +436,7 @@ Result cuPointerGetAttribute(void* out, int attribute, Ptr p) {
 Result cuModuleLoadData(void** out, const void* image) {
     {
         LOCKED;
+        if (!context) return NO_CONTEXT;
         if (Result r = unsafe_call()) return r;
     }
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
@@ -438,7 +455,7 @@ Result cuModuleLoadData(void** out, const void* image) {
         fprintf(stderr, "emulator: %s\n", dlerror());
         return 209;
     }
-    *out = new Module{handle};
+    *out = new Module{handle, context->index};
     return 0;
 }
 Result cuModuleGetFunction(void** f, void* module, const char*) {
@@ -447,11 +464,15 @@ Result cuModuleGetFunction(void** f, void* module, const char*) {
     *(void**)&made->launch = dlsym(handle, "emulated_launch");
     *(void**)&made->copy = dlsym(handle, "emulated_copy");
     *(void**)&made->free = dlsym(handle, "emulated_free");
+    *(void**)&made->words = dlsym(handle, "emulated_words");
+    const unsigned* bounds = (const unsigned*)dlsym(handle, "emulated_bounds");
+    made->threads = bounds ? *bounds : 0;
+    made->device = ((Module*)module)->device;
     made->shared = 48 << 10;
     const char* name = (const char*)dlsym(handle, "emulated_name");
     made->name = name ? name : "kernel";
     *f = made;
-    return made->launch && made->copy && made->free ? 0 : 500;
+    return made->launch && made->copy && made->free && made->words && bounds ? 0 : 500;
 }
 // Of the attributes, the most dynamic shared memory.
 Result cuFuncSetAttribute(void* f, int attribute, int value) {
@@ -469,13 +490,23 @@ Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     if (gx == 0 || gx > 0x7fffffffu || gy == 0 || gy > 65535 || gz == 0 || gz > 65535 || n == 0 || n > 1024 ||
         shared > function->shared)
         return INVALID;
+    // There are registers for as many threads as the kernel was compiled for.
+    if (n > function->threads) return OUT_OF_RESOURCES;
+    // Code, stream and memory are of one device: nobody has asked for access to another's.
+    if (context->index != function->device || ((uintptr_t)stream > 2 && ((Stream*)stream)->device != function->device))
+        return INVALID_HANDLE;
+    Elsewhere seen{function->device, false};
+    function->words(params, Elsewhere::see, &seen);
+    const bool is_elsewhere = seen.found;
     launches++;
     shared_bytes += shared;
     note(function->name);
     const std::shared_ptr<void*> bound(function->copy(params), function->free);
     return issue(stream, Work{nullptr, 0, [=] {
         const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-        return function->launch(grid, block, shared, bound.get()) ? LAUNCH_FAILED : 0;
+        if (is_elsewhere) return ILLEGAL_ADDRESS;
+        const int failed = function->launch(grid, block, shared, bound.get());
+        return failed == 3 ? MISALIGNED_ADDRESS : failed ? LAUNCH_FAILED : 0;
     }});
 }
 long emulator_launches() { return launches; }
@@ -546,6 +577,9 @@ Result cuGetErrorName(int code, const char** s) {
         {2, "CUDA_ERROR_OUT_OF_MEMORY"},
         {600, "CUDA_ERROR_NOT_READY"},
         {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {400, "CUDA_ERROR_INVALID_HANDLE"},
+        {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+        {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
         {719, "CUDA_ERROR_LAUNCH_FAILED"},
         {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},

@@ -18,6 +18,25 @@ static size_t count(const std::string& text, const char* what) {
     for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
     return n;
 }
+// Beside a kernel, the most threads that it may be launched with: what its bounds say, or 256 where it has none (prelude.cu).
+static void name_bounds(std::string& source) {
+    static const std::string head = "extern \"C\" __global__ void", bounds = "__launch_bounds__";
+    for (size_t at = 0; (at = source.find(head, at)) != std::string::npos;) {
+        const size_t begin = at + head.size(), name = source.find("entry(", begin);
+        if (name == std::string::npos) return;
+        const std::string between = source.substr(begin, name - begin);
+        const size_t found = between.find(bounds), end = between.rfind(')');
+        std::string most = "(256)";
+        if (found != std::string::npos && end != std::string::npos) {
+            const size_t first = found + bounds.size();
+            most = between.substr(first, end + 1 - first);
+        }
+        const std::string declared = "extern \"C\" const unsigned emulated_bounds[] = {" + most.substr(1, most.size() - 2) + "};";
+        // On one line: numbers of lines in messages are the text's.
+        source.insert(at, declared + " ");
+        at += declared.size() + 1 + head.size();
+    }
+}
 static std::string slurp(const std::string& path) {
     std::ifstream f(path, std::ios::binary);
     std::ostringstream s;
@@ -47,6 +66,7 @@ int nvrtcCompileProgram(Program* p, int, const char* const*) {
     std::string source = p->source;
     for (size_t at; (at = source.find("extern __shared__")) != std::string::npos;)
         source.erase(at, source.find(';', at) - at);
+    name_bounds(source);
     {
         std::ofstream f(cpp);
         f << "#include \"" EMULATOR_SHIM "\"\n" << source
@@ -54,15 +74,18 @@ int nvrtcCompileProgram(Program* p, int, const char* const*) {
           << "    return emulated_run([](void** p) { emulated_call(&entry, p); }, " << (fibers ? "true" : "false")
           << ", grid, block, shared, p);\n}\n"
           << "extern \"C\" void** emulated_copy(void** p) { return emulated_bind(&entry, p); }\n"
+          << "extern \"C\" void emulated_words(void** p, void (*see)(void*, uint64_t), void* of) { emulated_show(&entry, p, see, of); }\n"
           << "extern \"C\" const char emulated_name[] = R\"(" << p->name << ")\";\n"
           << "extern \"C\" void emulated_free(void** p) { emulated_unbind(&entry, p); }\n";
     }
-    const std::string command =
-        "g++ -std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -o " + so + " " + cpp + " > " + log + " 2>&1";
+    // The shim hears of accesses that are not aligned: the sanitizer's own library is not linked.
+    const std::string object = base + "/k.o";
+    const std::string command = "(g++ -std=c++17 -O1 -w -c -fPIC -ffp-contract=off -fsanitize=alignment -o " + object + " " + cpp +
+                                " && g++ -shared -o " + so + " " + object + ") > " + log + " 2>&1";
     const int failed = std::system(command.c_str());
     p->log = slurp(log);
     p->code = slurp(so);
-    for (const std::string& f : {cpp, so, log}) unlink(f.c_str());
+    for (const std::string& f : {cpp, so, log, object}) unlink(f.c_str());
     rmdir(dir);
     return failed ? 6 : 0;
 }

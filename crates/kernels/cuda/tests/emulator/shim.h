@@ -2,6 +2,7 @@
 // as fibers. Threads of a block run in an order that EMULATOR_SEED chooses, each until it must wait for its warp or its block,
 // so that a missing barrier shows. `warp.h` has what the lanes of a warp do together. A launch is `emulated_launch`.
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,8 @@ emulator_switch:
     ret
 )");
 
+extern "C" const char emulated_name[];
+
 // What a launch asks for with `extern __shared__`, which names it `dynamic_shared` in every text.
 alignas(128) static unsigned char dynamic_shared[227 << 10];
 
@@ -100,6 +103,8 @@ static unsigned* ready;
 static unsigned n_ready;
 // Why the launch fails.
 static const char* failure;
+static bool is_misaligned, in_fibers;
+static jmp_buf stop;
 static uint64_t noise;
 static bool early_copies;
 
@@ -170,7 +175,35 @@ static bool run_block(Warp* warps, unsigned n) {
     }
     return true;
 }
+// Runs a block whose threads never wait for each other; false where one was stopped.
+static bool run_in_turn(unsigned n) {
+    if (_setjmp(stop)) return false;
+    for (unsigned i = 0; i < n; i++) {
+        threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+        body(arguments);
+    }
+    return true;
+}
 }  // namespace emulator
+
+// What the compiler calls before an access that is not aligned. Of its report only the alignment is read.
+struct EmulatedMisfit {
+    struct {
+        const char* file;
+        unsigned line, column;
+    } where;
+    const void* type;
+    unsigned char log_alignment, kind;
+};
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(EmulatedMisfit* what, void* at) {
+    static char text[160];
+    snprintf(text, sizeof text, "%s: a misaligned address, %p, of an access of %u bytes", emulated_name, at, 1u << what->log_alignment);
+    emulator::failure = text;
+    emulator::is_misaligned = true;
+    // A fiber never goes on; threads that need none end here together.
+    if (emulator::in_fibers) emulator::pause(emulator::DONE);
+    _longjmp(emulator::stop, 1);
+}
 
 static inline void __syncthreads() { emulator::pause(emulator::AT_BARRIER); }
 
@@ -189,6 +222,14 @@ template <class... A> struct EmulatedArguments {
 template <class... A> static void** emulated_bind(void (*)(A...), void** p) {
     return (new EmulatedArguments<A...>(p, std::index_sequence_for<A...>()))->places;
 }
+// Shows every word of the arguments that may be an address, in structs too.
+template <class T> static void emulated_show_one(void* place, void (*see)(void*, uint64_t), void* of) {
+    for (size_t at = 0; alignof(T) == 8 && at < sizeof(T); at += 8) see(of, *(uint64_t*)((char*)place + at));
+}
+template <class... A> static void emulated_show(void (*)(A...), void** p, void (*see)(void*, uint64_t), void* of) {
+    size_t i = 0;
+    (emulated_show_one<std::remove_const_t<A>>(p[i++], see, of), ...);
+}
 template <class... A> static void emulated_unbind(void (*)(A...), void** bound) { delete (EmulatedArguments<A...>*)bound; }
 template <class... A, size_t... I>
 static void emulated_call(void (*f)(A...), void** p, std::index_sequence<I...>) {
@@ -198,7 +239,7 @@ template <class... A> static void emulated_call(void (*f)(A...), void** p) {
     emulated_call(f, p, std::index_sequence_for<A...>());
 }
 
-// 0: done. 1: a bad grid. 2: a barrier that not all threads reached.
+// 0: done. 1: a bad grid. 2: a barrier that not all threads reached. 3: an access that is not aligned.
 static int emulated_run(void (*body)(void**), bool fibers, const unsigned* grid, const unsigned* block, unsigned shared,
                         void** params) {
     const unsigned n = block[0] * block[1] * block[2];
@@ -210,6 +251,8 @@ static int emulated_run(void (*body)(void**), bool fibers, const unsigned* grid,
     emulator::body = body;
     emulator::arguments = params;
     emulator::failure = nullptr;
+    emulator::is_misaligned = false;
+    emulator::in_fibers = fibers;
     // Every launch has an order of its own.
     static uint64_t n_launches;
     emulator::noise = emulator::mixed(emulator::seed() * 1000003 + n_launches++);
@@ -231,14 +274,7 @@ static int emulated_run(void (*body)(void**), bool fibers, const unsigned* grid,
         const uint64_t b = backwards ? n_blocks - 1 - turn : turn;
         blockIdx = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]), (unsigned)(b / grid[0] / grid[1])};
         if (shared) memset(dynamic_shared, 0xFF, shared);
-        if (fibers) {
-            ok = emulator::run_block(warps, n);
-        } else {
-            for (unsigned i = 0; i < n; i++) {
-                threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-                body(params);
-            }
-        }
+        ok = fibers ? emulator::run_block(warps, n) : emulator::run_in_turn(n);
     }
     if (emulator::failure) fprintf(stderr, "emulator: %s\n", emulator::failure);
     if (fibers) {
@@ -247,5 +283,5 @@ static int emulated_run(void (*body)(void**), bool fibers, const unsigned* grid,
         delete[] warps;
         free(stacks);
     }
-    return ok ? 0 : 2;
+    return ok ? 0 : emulator::is_misaligned ? 3 : 2;
 }
