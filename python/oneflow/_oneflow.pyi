@@ -368,6 +368,7 @@ class _EmbeddingStore:
         admissions: list[tuple[_int, _int, _float, _int]],
         direct_block: _int | None = None,
         pages: _bool | None = None,
+        bounds_disk: _bool = False,
     ) -> None: ...
     @staticmethod
     def existing(path: str, memory_budget: _int) -> _EmbeddingStore: ...

@@ -3,7 +3,7 @@
 import numpy as np
 import oneflow
 import pytest
-from embedding.stores import DIM, constant, make, sgd
+from embedding.stores import DIM, constant, make, rows_of, sgd
 from oneflow import one_embedding as oe
 
 
@@ -126,3 +126,30 @@ def test_smart_decay_adam_is_adam_where_no_step_is_missed(tmp_path):
             optimizer.step()
         rows.append(embedding(ids).detach().numpy())
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("pages", [False, True])
+def test_files_stay_within_twice_the_rows_where_a_store_makes_epochs(tmp_path, pages):
+    epochs, rows = {}, {}
+    for bounds_disk in (False, True):
+        path = tmp_path / str(bounds_disk)
+        store = oe.make_cached_ssd_store_options(0.1, str(path), size_factor=3, pages=pages, bounds_disk=bounds_disk)
+        embedding = oe.MultiTableEmbedding("b", DIM, oneflow.float32, oneflow.int64, [constant(0.0)], store)
+        optimizer = oe.Optimizer(oneflow.optim.Adam(embedding.parameters(), lr=0.1), [embedding])
+        before = embedding.commit()
+        for step in range(60):
+            ids = oneflow.arange(6000)[step % 12 * 500 :][:500]
+            embedding(ids).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step == 12:
+                embedding.commit()
+            stats = embedding.statistics()
+            # Superseded records that are not worth collecting, and feet of pages, come beside.
+            most = 2 * stats["rows"] * 4 * (6 + 3 * DIM) + 64_000
+            assert not bounds_disk or stats["disk_bytes"] <= most, (step, stats)
+        epochs[bounds_disk] = embedding.commit() - before
+        rows[bounds_disk] = rows_of(embedding, 6000)
+        embedding.close()
+    assert epochs[False] == 2 < epochs[True]
+    assert (rows[False] == rows[True]).all()

@@ -42,6 +42,10 @@ pub struct Options {
     /// Reads pass by the system's cache of files, in blocks of this many bytes (512 or 4096), where the file system has such
     /// reads. Rows outside of the budget then take no memory anywhere.
     pub direct_block: Option<usize>,
+    /// Whether the store makes an epoch by itself, before a call that changes rows, where the files that the last one keeps would
+    /// otherwise make all files larger than twice the rows in use. Without, those files wait for the next `commit`: after it all
+    /// rows may be on disk twice, and what the log holds besides.
+    pub bounds_disk: bool,
     /// How each table admits new keys; tables beyond the list admit all.
     pub admission: Vec<Admission>,
     /// Makes chosen writes fail, in tests.
@@ -57,6 +61,7 @@ impl Default for Options {
             n_readers: 4,
             io: Io::Best,
             direct_block: None,
+            bounds_disk: false,
             admission: vec![],
             faults: None,
         }

@@ -267,6 +267,7 @@ impl Store {
         self.write_manifest(&name, &head)?;
         let old = epoch_name(self.epoch);
         self.epoch = head.epoch;
+        self.committed_at = self.log.n_changes;
         if self.pins.remove(&old).is_some() {
             // The newest counts; an older one that stays is removed at the next opening.
             let _ = self.folder.remove(&old);
@@ -360,6 +361,39 @@ impl Store {
         dead.into_iter().for_each(|n| self.log.remove(n));
     }
 
+    /// Makes an epoch, if the store does so by itself, where all files could otherwise be larger than twice the rows in use before
+    /// this is called again: before a call that changes `n` rows, so that an epoch has all of a call or nothing.
+    pub(crate) fn bound_epoch(&mut self, n: usize) -> Result<()> {
+        if !self.bounds_disk || self.pins.is_empty() {
+            return Ok(());
+        }
+        let record = self.log.record_bytes() as u64;
+        // Not again before it frees something: in a log, superseded records enough to be worth the moves.
+        let (frees, comes) = if self.pages.are_used() {
+            let leaves = |(n, s): (&u32, &Segment)| s.is_of_pages() && s.n_live == 0 && !self.is_in_snapshot(*n);
+            (self.log.segments.iter().any(leaves), self.merges_of(n))
+        } else {
+            let few = (self.n_rows as u64 / 16).max(SLACK);
+            (self.log.n_changes >= self.committed_at + few, record * few + self.twice_the_rows() / 5)
+        };
+        // Besides, rows that leave memory, and those that an epoch writes.
+        let comes = comes + record * (self.n_dirty + 2 * n) as u64;
+        if !frees || self.bytes_at_epoch() + comes <= self.twice_the_rows() {
+            return Ok(());
+        }
+        self.commit().map(|_| ())
+    }
+
+    /// The bound of all files: twice the rows in use.
+    fn twice_the_rows(&self) -> u64 {
+        2 * self.log.record_bytes() as u64 * self.n_rows as u64
+    }
+
+    /// Bytes of all files before an epoch takes the place of the last one.
+    fn bytes_at_epoch(&self) -> u64 {
+        self.disk_bytes() + 2 * self.manifest_bytes()
+    }
+
     /// Keeps the disk below twice what lives, as far as no manifest needs more.
     pub(crate) fn bound_disk(&mut self) -> Result<()> {
         self.bound_log()?;
@@ -402,14 +436,20 @@ impl Store {
             let free = || self.log.segments.iter().filter(of_use);
             let n_records: u64 = free().map(|(_, s)| s.n_records as u64).sum();
             let n_live: u64 = free().map(|(_, s)| s.n_live as u64).sum();
-            if n_records <= 2 * n_live + SLACK {
+            // Moved records are on disk twice until the next epoch: where files have a bound, few superseded ones are left.
+            let (superseded, fullest) = if self.bounds_disk { (n_live / 6, 0.95) } else { (n_live, 0.5) };
+            if n_records <= n_live + superseded + SLACK {
                 return Ok(());
             }
             let share = |s: &Segment| s.n_live as f64 / s.n_records.max(1) as f64;
-            let emptiest = free().filter(|(_, s)| share(s) <= 0.5);
+            let emptiest = free().filter(|(_, s)| share(s) <= fullest);
             let Some(victim) = emptiest.min_by(|a, b| share(a.1).total_cmp(&share(b.1))).map(|(n, _)| *n) else {
                 return Ok(());
             };
+            let moved = self.log.record_bytes() as u64 * self.log.segments.get(&victim).map_or(0, |s| s.n_live as u64);
+            if self.bounds_disk && self.bytes_at_epoch() + moved > self.twice_the_rows() {
+                return Ok(());
+            }
             if let Some(part) = self.log.part_of(victim) {
                 self.log.seal(part)?;
             }

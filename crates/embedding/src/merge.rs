@@ -119,8 +119,7 @@ impl Store {
             self.places.entries().for_each(|(_, key, _)| sizes[self.pages.part(key.hash())] += 1);
             // Where parts that cannot be merged hold the most, the others are not merged for a few records.
             let enough = self.pages.most_records / sizes.len() / 2;
-            let manifest = PLACE_BYTES * self.places.len() as u64;
-            let room = (2 * self.live_bytes()).saturating_sub(self.disk_bytes() + manifest);
+            let room = (2 * self.live_bytes()).saturating_sub(self.disk_bytes() + self.manifest_bytes());
             let fits = |part: &usize| self.kept_bytes(*part) <= room;
             let parts = (0..sizes.len()).filter(|part| sizes[*part] > enough && !self.is_damaged(*part));
             let is_full = self.places.len() > self.pages.most_records * LONGER;
@@ -137,11 +136,29 @@ impl Store {
         Ok(())
     }
 
+    /// Bytes of the places of the log in the next manifest.
+    pub(crate) fn manifest_bytes(&self) -> u64 {
+        PLACE_BYTES * self.places.len() as u64
+    }
+
+    /// Bytes that merges write while a call changes `n` rows.
+    pub(crate) fn merges_of(&self, n: usize) -> u64 {
+        let enough = (self.pages.most_records / self.pages.n_parts() / 2).max(1);
+        let n_merges = (1 + n / enough).min(self.pages.n_parts());
+        let largest = (0..self.pages.n_parts()).map(|part| self.part_bytes(part, |_| true)).max();
+        n_merges as u64 * largest.unwrap_or(0)
+    }
+
     /// The bytes of a part's files that a manifest needs.
     fn kept_bytes(&self, part: usize) -> u64 {
+        self.part_bytes(part, |run| self.is_pinned(run.segment))
+    }
+
+    /// The bytes of those of a part's files for which `f` returns true.
+    fn part_bytes(&self, part: usize, f: impl Fn(&Run) -> bool) -> u64 {
         let (first, last) = self.pages.prefixes(part);
         let runs = &self.pages.runs()[self.pages.between(first, last)];
-        runs.iter().filter(|run| self.is_pinned(run.segment)).map(|run| run.n_blocks as u64 * PAGE as u64).sum()
+        runs.iter().filter(|run| f(run)).map(|run| run.n_blocks as u64 * PAGE as u64).sum()
     }
 
     /// Returns true if a file of a part holds what cannot be read.

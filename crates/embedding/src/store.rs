@@ -57,6 +57,9 @@ pub struct Store {
     pub(crate) epoch: u64,
     /// Segments that manifests need, by the name of the manifest.
     pub(crate) pins: BTreeMap<String, BTreeSet<u32>>,
+    pub(crate) bounds_disk: bool,
+    /// `Log::n_changes` at the last epoch.
+    pub(crate) committed_at: u64,
     /// Segments below this stay: a damaged snapshot may need any of them.
     pub(crate) keep_below: u32,
     pub(crate) counts: Counts,
@@ -153,6 +156,8 @@ impl Store {
             n_dirty: 0,
             epoch: 0,
             pins: BTreeMap::new(),
+            bounds_disk: options.bounds_disk,
+            committed_at: 0,
             keep_below: 0,
             counts: Counts::default(),
             looked_at: 0,
@@ -206,6 +211,7 @@ impl Store {
         let dim = self.config.dim();
         rule.check(dim, self.config.state_width)?;
         self.check_tables(batch.keys())?;
+        self.bound_epoch(batch.n_unique())?;
         // Before slots are taken from a lookup, since rows may leave here.
         self.bound_memory()?;
         let admitted = if self.admissions.any() { Some(self.admit(batch, at.step)?) } else { None };
@@ -289,6 +295,7 @@ impl Store {
             return Err(Error::value(format!("embedding: {n} rows want as many steps and counts")));
         }
         self.check_tables(&rows.keys)?;
+        self.bound_epoch(n)?;
         self.bound_memory()?;
         let batch = Batch::new(rows.keys.iter().map(|k| Some(*k)))?;
         self.in_pieces(batch.keys(), None, width, true, |store, k, slot, _| {
@@ -312,6 +319,7 @@ impl Store {
             )));
         }
         self.check_tables(batch.keys())?;
+        self.bound_epoch(batch.n_unique())?;
         self.bound_memory()?;
         self.in_pieces(batch.keys(), None, n, true, |store, k, slot, _| {
             let Some(&p) = batch.positions_of(k).last() else { return };
@@ -329,6 +337,7 @@ impl Store {
     pub fn remove(&mut self, keys: &[Key]) -> Result<usize> {
         self.check_tables(keys)?;
         // What fails here has changed nothing. What these keys free is collected by the next call.
+        self.bound_epoch(0)?;
         self.bound_disk()?;
         let before = self.n_rows;
         let is_absent = |i: &usize| self.slots.get(keys[*i], &self.rows).is_none();

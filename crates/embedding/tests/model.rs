@@ -11,6 +11,7 @@ over_tiers! {
     random_programs_agree_with_a_map,
     a_crash_at_any_change_of_the_disk_leaves_the_last_epoch_whole,
     a_full_disk_at_any_change_loses_nothing,
+    crashes_and_full_disks_where_a_store_makes_epochs_itself,
 }
 
 type Model = BTreeMap<Key, Vec<f32>>;
@@ -137,17 +138,31 @@ fn random_programs_agree_with_a_map(tier: Tier) {
 
 /// Runs a program whose `fault`-th change of the disk fails; returns false once the program has fewer.
 fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut Initial) -> bool {
+    with_fault_and(tier, fault, crash, torn, initial, false).0
+}
+
+/// As `with_fault`, maybe for a store that makes epochs by itself; returns how many it made, too.
+fn with_fault_and(
+    tier: Tier,
+    fault: usize,
+    crash: bool,
+    torn: bool,
+    initial: &mut Initial,
+    bounds_disk: bool,
+) -> (bool, u64) {
     let scratch = Scratch::new("crash", tier);
     let config = config(3, 0);
     let countdown = Arc::new(Countdown::new(fault, crash, torn));
-    let faulty = Options { faults: Some(countdown.clone()), ..scratch.options(0) };
+    let faulty = Options { faults: Some(countdown.clone()), bounds_disk, ..scratch.options(0) };
+    let mut n_own = 0;
     let (mut model, mut random) = (Model::new(), Random(9));
     // What a new opening may find: the last epoch, or the one whose commit was cut short.
     let mut epochs = vec![Model::new()];
     let mut store = Store::open(scratch.path(), config.clone(), &faulty).unwrap();
     for i in 0..28 {
-        let before = store.stats().epoch;
+        let (before, model_before) = (store.stats().epoch, model.clone());
         let (answer, after) = step(&mut store, &model, initial, &mut random);
+        let own = store.stats().epoch - before;
         let (answer, is_commit) = match i % 8 {
             7 if answer.is_ok() => (store.save_snapshot(["a", "b"][i / 8 % 2]), true),
             _ => (answer, false),
@@ -160,7 +175,7 @@ fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut I
         match answer {
             Ok(()) => model = after,
             // Larger than a piece: half of it may be there. Such a program has to go back to an epoch.
-            Err(e) if e.text().contains("after the first") => return true,
+            Err(e) if e.text().contains("after the first") => return (true, n_own),
             Err(_) => {
                 model = if is_commit { after } else { model };
                 // Nothing of it happened, and the store goes on.
@@ -168,7 +183,9 @@ fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut I
             }
         }
         if store.stats().epoch != before {
-            epochs = vec![model.clone()];
+            // One that the store made by itself stands before the call.
+            epochs = vec![if is_commit { model.clone() } else { model_before }];
+            n_own += own;
         }
     }
     if crash {
@@ -195,7 +212,7 @@ fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut I
         "change {fault}, crash {crash}, torn {torn}: {tier:?}: no whole epoch"
     );
     store.verify().unwrap();
-    countdown.has_fired()
+    (countdown.has_fired(), n_own)
 }
 
 fn a_crash_at_any_change_of_the_disk_leaves_the_last_epoch_whole(tier: Tier) {
@@ -210,4 +227,15 @@ fn a_full_disk_at_any_change_loses_nothing(tier: Tier) {
     let mut initial = Initial::new(&config(3, 0), tier);
     let n = (0..).take_while(|fault| with_fault(tier, *fault, false, true, &mut initial)).count();
     assert!(n > 40, "only {n} changes");
+}
+
+fn crashes_and_full_disks_where_a_store_makes_epochs_itself(tier: Tier) {
+    let mut initial = Initial::new(&config(3, 0), tier);
+    let [n_asked, n_all] = [false, true].map(|own| with_fault_and(tier, usize::MAX, false, true, &mut initial, own).1);
+    assert!(n_all > n_asked, "the store made no epoch by itself: {n_asked} {n_all}");
+    for crash in [true, false] {
+        let run = |fault: &usize| with_fault_and(tier, *fault, crash, true, &mut initial, true).0;
+        let n = (0..).take_while(run).count();
+        assert!(n > 40, "only {n} changes");
+    }
 }

@@ -4,11 +4,13 @@ mod common;
 
 use common::{Scratch, Tier, batch, config, fill};
 use oneflow_embedding::{Config, Faults, Key, Op, Options, Rule, Saved, Step, Store, Verdict};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 over_tiers! {
+    a_store_that_makes_epochs_bounds_its_files_at_every_step,
     syncs_come_with_epochs_alone,
     rows_of_one_tier_are_those_of_the_other,
     removed_rows_stay_removed_whatever_was_written_when,
@@ -145,6 +147,65 @@ impl Faults for Counter {
         count.fetch_add(1, Ordering::Relaxed);
         Verdict::Go
     }
+}
+
+/// Looks at all files after each step, and fails none.
+struct Watch {
+    folder: PathBuf,
+    /// Bytes of all rows; 0 while there is nothing to hold the files against.
+    all: AtomicU64,
+    /// The most that files held, in thousandths of that.
+    most: AtomicU64,
+}
+
+impl Faults for Watch {
+    fn judge(&self, _: Op, _: &Path) -> Verdict {
+        let all = self.all.load(Ordering::Relaxed);
+        if let Some(entries) = std::fs::read_dir(&self.folder).ok().filter(|_| all > 0) {
+            // Manifests too, also those that are not finished.
+            let bytes: u64 = entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum();
+            self.most.fetch_max(1000 * bytes / all, Ordering::Relaxed);
+        }
+        Verdict::Go
+    }
+}
+
+fn a_store_that_makes_epochs_bounds_its_files_at_every_step(tier: Tier) {
+    let scratch = Scratch::new("bounded", tier);
+    let watch =
+        Arc::new(Watch { folder: scratch.path().to_path_buf(), all: AtomicU64::new(0), most: AtomicU64::new(0) });
+    // Ten times the budget, for pages.
+    let (n, budget) = (30_000u64, 400 << 10);
+    let options = Options {
+        records_per_segment: if tier == Tier::Log { 2000 } else { 0 },
+        bounds_disk: true,
+        faults: Some(watch.clone()),
+        ..scratch.options(budget)
+    };
+    let mut store = Store::open(scratch.path(), config(16, 16), &options).unwrap();
+    keys(0..n).chunks(500).for_each(|part| add(&mut store, part));
+    let first = store.commit().unwrap();
+    watch.all.store(store.stats().rows * 4 * (6 + 32), Ordering::Relaxed);
+    let (mut x, mut n_commits) = (5, 0);
+    for round in 0..700 {
+        // All rows with the same chance: nothing stays as the last epoch has it.
+        let ids: BTreeSet<u64> = (0..300).map(|_| random(&mut x) % n).collect();
+        add(&mut store, &ids.into_iter().map(|id| Key { table: (id % 2) as u32, id }).collect::<Vec<_>>());
+        if round % 250 == 249 {
+            store.commit().unwrap();
+            n_commits += 1;
+        }
+    }
+    let most = watch.most.load(Ordering::Relaxed);
+    assert!(most <= 2000, "{tier:?}: {most} thousandths of the rows in use, {:?}", store.stats());
+    assert!(store.stats().epoch > first + n_commits, "no epoch was needed");
+    // Each waits until a fair part of the rows has changed: of the 200,000 changes here.
+    assert!(store.stats().epoch < first + n_commits + 120, "{:?}", store.stats());
+    store.commit().unwrap();
+    assert_eq!(store.verify().unwrap(), n as usize);
+    drop(store);
+    let mut store = Store::open(scratch.path(), config(16, 16), &options).unwrap();
+    assert_eq!((store.len(), store.keys().unwrap().len()), (n as usize, n as usize));
 }
 
 fn syncs_come_with_epochs_alone(tier: Tier) {

@@ -169,6 +169,7 @@ class Embedding(Module):
             [admission_numbers(table.get("admission")) for table in tables],
             direct_block(kv_store["persistent_table"]),
             kv_store["persistent_table"].get("pages"),
+            kv_store["persistent_table"].get("bounds_disk", False),
         )
         self.staleness = staleness
         self._ahead = Ahead(n_ranks)

@@ -40,6 +40,7 @@ def _store(
     physical_block_size: int,
     direct_io: bool = False,
     pages: bool | None = None,
+    bounds_disk: bool = False,
 ) -> Options:
     if physical_block_size not in (512, 4096):
         raise ValueError(f"{function}(): physical_block_size must be 512 or 4096, got {physical_block_size}")
@@ -56,6 +57,7 @@ def _store(
                 "capacity_hint": int(capacity),
                 "direct_io": bool(direct_io),
                 "pages": None if pages is None else bool(pages),
+                "bounds_disk": bool(bounds_disk),
             },
         },
         "size_factor": size_factor,
@@ -146,6 +148,7 @@ def make_cached_ssd_store_options(
     host_cache_budget_mb: float = 0,
     direct_io: bool = False,
     pages: bool | None = None,
+    bounds_disk: bool = False,
 ) -> Options:
     """Options of a store on disk with the hottest rows in memory.
 
@@ -158,6 +161,9 @@ def make_cached_ssd_store_options(
             budget then take no memory at all; without it the system keeps what it has room for, and reads are faster.
         pages: whether rows on disk lie in pages of 4 KiB, which cost less than 2 bytes of memory a row but more writes,
             or in a log, whose index takes 25 to 30 bytes a row. None chooses pages for rows of which eight fit in one.
+        bounds_disk: make an epoch, as ``commit`` does, before a call that changes rows where files could otherwise take
+            more than twice the rows in use, since those of the last epoch stay. What is opened after a crash may then
+            be newer than the last ``commit``.
 
     Raises:
         ValueError: a number is out of its bounds.
@@ -192,6 +198,7 @@ def make_cached_ssd_store_options(
         physical_block_size,
         direct_io,
         pages,
+        bounds_disk,
     )
 
 

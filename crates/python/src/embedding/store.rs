@@ -99,7 +99,7 @@ impl PyStore {
 #[pymethods]
 impl PyStore {
     #[new]
-    #[pyo3(signature = (path, column_dims, state_width, tables, seed, memory_budget, admissions, direct_block=None, pages=None))]
+    #[pyo3(signature = (path, column_dims, state_width, tables, seed, memory_budget, admissions, direct_block=None, pages=None, bounds_disk=false))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -111,13 +111,14 @@ impl PyStore {
         admissions: Vec<(u8, u32, f64, usize)>,
         direct_block: Option<usize>,
         pages: Option<bool>,
+        bounds_disk: bool,
     ) -> PyResult<PyStore> {
         run(|| {
             let columns = |t: Vec<(u8, [f32; 4])>| t.into_iter().map(initializer).collect::<Result<Vec<_>>>();
             let tables = tables.into_iter().map(columns).collect::<Result<Vec<_>>>()?;
             let config = Config { column_dims, state_width, tables, seed };
             let admission = admissions.into_iter().map(admission).collect::<Result<Vec<_>>>()?;
-            let options = Options { memory_budget, admission, direct_block, pages, ..Options::default() };
+            let options = Options { memory_budget, admission, direct_block, pages, bounds_disk, ..Options::default() };
             detach(py, || Store::open(&path, config, &options))
         })
         .map(|store| PyStore(Mutex::new(Some(store))))
