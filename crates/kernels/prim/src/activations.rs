@@ -36,10 +36,10 @@ pub fn silu<L: Lanes>(x: L) -> L {
     x * x.sigmoid()
 }
 
-/// `x * clamp(x + 3, 0, 6) / 6`
+/// `x * clamp(x + 3, 0, 6) / 6`, without a division, which takes longer than all the rest.
 #[inline(always)]
 pub fn hardswish<L: Lanes>(x: L) -> L {
-    x * (x + L::splat(3.0)).maximum(L::splat(0.0)).minimum(L::splat(6.0)) / L::splat(6.0)
+    x * (x + L::splat(3.0)).maximum(L::splat(0.0)).minimum(L::splat(6.0)) * L::splat(1.0 / 6.0)
 }
 
 /// The square root of 2 / pi.
