@@ -412,6 +412,19 @@ def test_traces_take_none():
     assert oneflow.equal(total, (x * 2).sum(1))
 
 
+def test_equal_lengths_combine():
+    """PyTorch asks for one tensor of offsets."""
+    x, y = _nested(oneflow), _nested(oneflow, seed=1)
+    assert x.shape != y.shape
+    wanted = [a + b for a, b in zip(x.unbind(), y.unbind(), strict=True)]
+    assert all(oneflow.equal(a, b) for a, b in zip((x + y).unbind(), wanted, strict=True))
+
+
+def test_a_padded_size_cuts_longer_parts_as_pytorch_does():
+    results = [m.nested.to_padded_tensor(_nested(m), 0.5, (3, 2, 9)) for m in (oneflow, torch)]
+    _compare(*map(_described, results))
+
+
 def test_names_that_programs_read():
     x = _nested(oneflow)
     assert x._values.shape == (9, 4) and x._offsets.tolist() == [0, 3, 8, 9]

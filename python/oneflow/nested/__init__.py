@@ -251,7 +251,8 @@ def to_padded_tensor(
     Args:
         input: a nested tensor.
         padding: the number that fills up.
-        output_size: the shape of the result, at least as large as the parts need; the least by default.
+        output_size: the shape of the result; what the parts need by default, and not less. Of layout jagged only the
+            ragged size is read, as in PyTorch, and longer parts are cut.
         out: not supported; None.
 
     Example::

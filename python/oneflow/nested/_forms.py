@@ -105,6 +105,13 @@ class Packed:
         moved._bounds, moved._rows = self._bounds, self._rows
         return moved
 
+    def closed(self) -> Packed:
+        """The same parts without gaps between them."""
+        if self.lengths is None:
+            return self
+        ends = oneflow.cat([self.lengths.new_zeros(1), self.lengths.cumsum(0)])
+        return Packed(ends, None, self.ragged, self.size, self.shortest, self.longest)
+
     def to(self, device: object) -> Packed:
         if self.offsets.device == device:
             return self

@@ -141,8 +141,7 @@ def compact(t: NestedTensor) -> NestedTensor:
     if isinstance(form, Shapes) or form.lengths is None:
         return t
     values = plain(t)[_at(form.ragged - 1, form.rows()[0])]
-    ends = oneflow.cat([form.lengths.new_zeros(1), form.lengths.cumsum(0)])
-    return nested(values, Packed(ends, None, form.ragged, form.size, form.shortest, form.longest))
+    return nested(values, form.closed())
 
 
 def padded(t: NestedTensor, fill: Any, length: int | None = None) -> Tensor:
@@ -164,15 +163,12 @@ def repacked(dense: Tensor, form: Packed) -> Any:
     """Return the nested tensor of the rows of ``dense`` that parts have; gaps are closed."""
     _, batch, places = form.rows()
     values = dense.movedim(form.ragged, 1)[batch, places].movedim(0, form.ragged - 1)
-    if form.lengths is None:
-        return nested(values, form)
-    ends = oneflow.cat([form.lengths.new_zeros(1), form.lengths.cumsum(0)])
-    return nested(values, Packed(ends, None, form.ragged, form.size, form.shortest, form.longest))
+    return nested(values, form.closed())
 
 
 # Reductions.
 
-_LEAST = {"amax": "min", "max": "min", "argmax": "min", "amin": "max", "min": "max", "argmin": "max"}
+_BOUND = {"amax": "min", "max": "min", "argmax": "min", "amin": "max", "min": "max", "argmin": "max"}
 _NEUTRAL = {"sum": 0, "mean": 0, "nansum": 0, "prod": 1, "any": False, "all": True, "logsumexp": float("-inf")}
 
 
@@ -180,8 +176,8 @@ def _neutral(name: str, dtype: oneflow.dtype) -> Any:
     if name in _NEUTRAL:
         return _NEUTRAL[name]
     if dtype.is_floating_point:
-        return float("-inf") if _LEAST[name] == "min" else float("inf")
-    return getattr(oneflow.iinfo(dtype), _LEAST[name])
+        return float("-inf") if _BOUND[name] == "min" else float("inf")
+    return getattr(oneflow.iinfo(dtype), _BOUND[name])
 
 
 @_rule("sum", "mean", "nansum", "prod", "any", "all", "amax", "amin", "max", "min", "argmax", "argmin", "logsumexp")
