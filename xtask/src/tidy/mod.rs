@@ -10,6 +10,7 @@ mod op_files;
 mod operands;
 mod quotes;
 mod table;
+mod unit_tests;
 
 use crate::codegen;
 use crate::tree::{self, Source};
@@ -27,6 +28,7 @@ pub fn check(sources: &[Source]) -> Vec<String> {
     faults.extend(quotes::check(sources));
     faults.extend(table::check(sources, &ops));
     faults.extend(operands::check(sources, &ops));
+    faults.extend(unit_tests::check(sources));
     faults.extend(codegen::check(&tree::root()));
     faults
 }

@@ -59,21 +59,3 @@ pub(crate) fn near(what: &str, v: &[i64]) -> Result<()> {
         None => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_exact() {
-        assert_eq!(count(7, 1, extent(3, 2), 2, false), 3);
-        assert_eq!(count(7, 0, extent(2, 1), 2, true), 4);
-        assert_eq!(count(7, 1, extent(3, 1), 3, true), 3);
-        assert_eq!(
-            count(3, i64::MAX, extent(i64::MAX, i64::MAX), 1, true),
-            3 + 2 * (i64::MAX as i128) - extent(i64::MAX, i64::MAX) + 1
-        );
-        assert_eq!(transposed(4, 2, 1, extent(3, 1), 1), 8);
-        assert!(fits("x", transposed(i64::MAX, i64::MAX, 0, 1, 0)).is_err());
-    }
-}
