@@ -59,6 +59,7 @@ pub static PASSES: &[Pass] = &[
     rewrite("common", common::run),
     rewrite("fold_batch_norm", fusion::batch_norm::run),
     rewrite("channels_last", fusion::channels_last::run),
+    rewrite("prepare_weights", fusion::prepared_weights::run),
     rewrite("precompute", precompute::run),
     also_before_split("fuse_attention", fusion::attention::run),
     also_before_split("unfold_constants", fold::unfold),

@@ -3,6 +3,7 @@
 //! The results become variables. Views are not kept: whoever reads one gets the whole memory under it.
 
 use super::fold::{is_fill, is_pure};
+use super::fusion::prepared_weights::is_prepared;
 use crate::Config;
 use crate::ir::{Derived, Graph, Node, Value, ValueId, Variable};
 use oneflow_base::{Meta, Result};
@@ -23,10 +24,10 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
             wanted.push(root);
         }
     }
-    // Memory is held for good: no more than the variables that it is computed from.
+    // Memory is held for good: no more than the variables that it is computed from, but for what was chosen to be.
     wanted.retain(|root| {
         let from = sources(g, &made, *root).1;
-        g.bytes(*root) <= from.iter().map(|v| g.bytes(*v)).sum::<u64>()
+        is_prepared(&g.nodes[made[root]]) || g.bytes(*root) <= from.iter().map(|v| g.bytes(*v)).sum::<u64>()
     });
     let mut views = Vec::new();
     for root in &wanted {

@@ -1,5 +1,6 @@
 //! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread:
-//! `bench_conv [last] [bf16] [text in a name]`.
+//! `bench_conv [last] [bf16] [one] [text in a name]`; `one` is a batch of one image. Of float32 in one group also the forward by
+//! weights that were prepared, in panels and at Winograd's points.
 #![allow(clippy::print_stdout)]
 
 use oneflow_base::{DType, Device, DeviceType, contiguous_strides};
@@ -61,10 +62,24 @@ fn time(p: &Primitive, dtype: DType, out: &Buf, ins: &[&Buf], params: &[Word]) -
     best
 }
 
+/// Milliseconds of the forward by a prepared weight; none for what has no such form.
+fn prepared(x: &Buf, w: &Buf, y: &Buf, conv: &[Word], at_points: bool) -> Option<f64> {
+    let weight = PreparedWeight { sizes: w.sizes.clone().try_into().ok()?, at_points };
+    let stride_one = conv[2] == Word::from(1i64);
+    let panels =
+        Buf::new(&[weight.numbers().filter(|_| conv[1] == Word::from(1i64) && (stride_one || !at_points))?], false);
+    time(&CONV_PREPARE, DType::F32, &panels, &[w], &[Word::from(at_points as i64)]);
+    let mut params = vec![Word::from(0i64)];
+    params.extend(weight.sizes.map(Word::from));
+    params.push(Word::from(at_points as i64));
+    params.extend(conv);
+    Some(1e3 * time(&CONV_PREPARED, DType::F32, y, &[x, &panels], &params))
+}
+
 fn main() {
     oneflow_kernels_conv::register();
     set_num_threads(1);
-    let [last, half] = ["last", "bf16"].map(|word| std::env::args().any(|a| a == word));
+    let [last, half, one] = ["last", "bf16", "one"].map(|word| std::env::args().any(|a| a == word));
     let dtype = if half { DType::BF16 } else { DType::F32 };
     for (n, c, o, h, k, s, g) in [
         (64, 3, 64, 32, 3, 1, 1),
@@ -81,7 +96,10 @@ fn main() {
         (8, 128, 128, 28, 3, 1, 1),
         (8, 256, 256, 14, 3, 1, 1),
         (8, 512, 512, 7, 3, 1, 1),
+        (8, 256, 512, 14, 3, 2, 1),
         (8, 256, 1024, 14, 1, 1, 1),
+        (8, 1024, 256, 14, 1, 1, 1),
+        (8, 2048, 512, 7, 1, 1, 1),
         (2, 256, 64, 56, 1, 1, 1),
         (8, 64, 64, 28, 5, 1, 1),
         (8, 128, 64, 32, 4, 2, 1),
@@ -90,8 +108,9 @@ fn main() {
         (4, 96, 96, 56, 7, 1, 96),
         (8, 128, 128, 28, 3, 1, 32),
     ] {
+        let n = if one { 1 } else { n };
         let name = format!("{n:3} {c:4} -> {o:4} {h:3}x{h:<3} k{k} s{s} g{g}");
-        if !std::env::args().skip(1).all(|a| ["last", "bf16"].contains(&a.as_str()) || name.contains(&a)) {
+        if !std::env::args().skip(1).all(|a| ["last", "bf16", "one"].contains(&a.as_str()) || name.contains(&a)) {
             continue;
         }
         let p = if s == k { 0 } else { k / 2 };
@@ -113,5 +132,10 @@ fn main() {
             i * 1e3,
             b * 1e3
         );
+        for at_points in [false, true] {
+            if let Some(ms) = (!half).then(|| prepared(&x, &w, &y, &params, at_points)).flatten() {
+                println!("    prepared{}: {ms:.2} ms", if at_points { " at points" } else { "" });
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::packed_weights::{Tap, Weight};
 use crate::pool::by_channel;
 use crate::winograd::Winograd;
 use oneflow_kernels_gemm::micro::{GemmFloat, Slot, with_scratch};
-use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, Pool, gemm};
+use oneflow_kernels_gemm::{BatchDim, Epilogue, GemmArgs, Mat, PackedB, Pool, gemm};
 use oneflow_kernels_prim::Activation;
 use oneflow_kernels_prim::rows::{Shared, split};
 
@@ -47,7 +47,7 @@ impl Correlation<'_> {
     pub unsafe fn run<T: GemmFloat>(&self) {
         if let Some([src, dst]) = self.as_matrices() {
             // SAFETY: the contract is the same.
-            return unsafe { self.multiply::<T>(src, dst) };
+            return unsafe { self.multiply::<T>(src, dst, None) };
         }
         if let Some(dst) = self.reads_some_positions() {
             // SAFETY: the contract is the same.
@@ -67,7 +67,24 @@ impl Correlation<'_> {
         }
         let (src, dst) = (self.src, self.dst);
         // SAFETY: the contract is the same.
-        unsafe { Direct { src, dst, every: [1; 3], phases: std::slice::from_ref(self) }.run::<T>() }
+        unsafe { Direct { src, dst, every: [1; 3], phases: std::slice::from_ref(self), prepared: None }.run::<T>() }
+    }
+
+    /// As `run`, of float32 and one group, with weights that were prepared in panels (`prepared`).
+    ///
+    /// # Safety
+    /// As `run`; the weight's own elements are not read.
+    pub unsafe fn run_panels(&self, panels: Shared<f32>) {
+        if let Some([src, dst]) = self.as_matrices() {
+            // SAFETY: the panels outlive the call; the contract is the same.
+            return unsafe {
+                let packed = PackedB::lent((self.weight.channels, self.weight.n), panels.at(0));
+                self.multiply::<f32>(src, dst, Some(&packed))
+            };
+        }
+        let (src, dst, phases, prepared) = (self.src, self.dst, std::slice::from_ref(self), Some(panels));
+        // SAFETY: the contract is the same.
+        unsafe { Direct { src, dst, every: [1; 3], phases, prepared }.run::<f32>() }
     }
 
     /// Whether a faster way than the sum over taps fits.
@@ -145,12 +162,12 @@ impl Correlation<'_> {
             let strides = [channels as isize * p, p, (h * w) as isize, w as isize, 1];
             let copy = Correlation { src: Image { ptr: room, sizes, strides }, step: [1; 3], ..*self };
             // SAFETY: the copy holds the image's positions.
-            unsafe { copy.multiply::<T>(1, dst_step) }
+            unsafe { copy.multiply::<T>(1, dst_step, None) }
         })
     }
 
-    /// Every image as [positions, channels] times the weight.
-    unsafe fn multiply<T: GemmFloat>(&self, src_step: isize, dst_step: isize) {
+    /// Every image as [positions, channels] times the weight, which may be packed.
+    unsafe fn multiply<T: GemmFloat>(&self, src_step: isize, dst_step: isize, packed: Option<&PackedB>) {
         let (src, dst, w) = (&self.src, &self.dst, &self.weight);
         let (k, n) = (w.channels as isize, w.n as isize);
         let shape = (dst.spatial().iter().product(), w.n, w.channels);
@@ -168,6 +185,7 @@ impl Correlation<'_> {
         let batch = [group, image];
         let args = GemmArgs {
             batch: if self.groups == 1 { &batch[1..] } else { &batch },
+            packed,
             epilogue: Epilogue {
                 bias: self.bias.map(|_| Mat::new(bias.cast::<T>(), 0, bias_step)),
                 activation: self.activation,

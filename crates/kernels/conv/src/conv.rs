@@ -13,7 +13,7 @@ use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::{Activation, ConvActivationParams, ConvParams, Launch, View};
 
 /// All operands of one dtype.
-fn one_dtype(views: &[Option<View>]) -> Result<()> {
+pub fn one_dtype(views: &[Option<View>]) -> Result<()> {
     let mut dtypes = views.iter().flatten().map(|v| v.dtype);
     let first = dtypes.next();
     match dtypes.find(|d| Some(*d) != first) {
@@ -22,7 +22,7 @@ fn one_dtype(views: &[Option<View>]) -> Result<()> {
     }
 }
 
-fn bias(v: Option<View>) -> Option<(*const u8, isize)> {
+pub fn bias(v: Option<View>) -> Option<(*const u8, isize)> {
     v.map(|v| (v.ptr.cast_const(), v.strides.first().map_or(0, |s| *s as isize)))
 }
 
@@ -103,7 +103,7 @@ unsafe fn correlate<T: GemmFloat>(
     unsafe { correlation.run::<T>() }
 }
 
-fn tap_offset(weight: &Image, k: Three) -> isize {
+pub fn tap_offset(weight: &Image, k: Three) -> isize {
     (0..3).map(|d| k[d] * weight.strides[2 + d]).sum()
 }
 
@@ -223,7 +223,7 @@ unsafe fn correlate_back<T: GemmFloat>(
         } else if correlations.iter().all(|c| c.is_special::<T>()) {
             correlations.iter().for_each(|c| c.run::<T>());
         } else {
-            Direct { src, dst, every: phases, phases: &correlations }.run::<T>();
+            Direct { src, dst, every: phases, phases: &correlations, prepared: None }.run::<T>();
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::tiles::Gathered;
 use crate::winograd::part;
 use oneflow_base::bf16;
 use oneflow_kernels_gemm::micro::{Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
-use oneflow_kernels_gemm::{Parallel, Pool};
+use oneflow_kernels_gemm::{FILLED, PANEL, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Acc, Activation, Isa, Simd, WithSimd, isa};
 use std::any::TypeId;
@@ -28,6 +28,8 @@ pub struct Direct<'a> {
     pub every: [usize; 3],
     /// One for each remainder by `every`, the last dimension fastest.
     pub phases: &'a [Correlation<'a>],
+    /// The weights of the one phase and the one group, of float32, in the panels of [`prepared`](crate::prepared).
+    pub prepared: Option<Shared<f32>>,
 }
 
 /// How operands lie for the micro-kernels.
@@ -178,8 +180,9 @@ impl Direct<'_> {
         let target = (BLOCK_SUMS / columns.max(1)).clamp(BLOCK_ROWS, 1024) / self.phases.len();
         let blocks = Blocks::new(grid, target.max(BLOCK_ROWS / 4));
         let (least, reach) = reach(self.phases.iter().flat_map(|p| p.weight.taps).map(|t| t.shift));
-        with_scratch(Slot::B, first.groups * len * size_of::<O::P>() + SPARE, |packed| {
-            let packed = Shared::<O::P>::new(packed);
+        let room = if self.prepared.is_some() { 0 } else { first.groups * len * size_of::<O::P>() + SPARE };
+        with_scratch(Slot::B, room, |packed| {
+            let packed = Shared::<O::P>::new(self.prepared.map_or(packed, |p| p.at(0).cast()));
             let weights = |i: usize| {
                 let (g, phase, first) = (i / firsts.len(), &self.phases[i % firsts.len()], firsts[i % firsts.len()]);
                 let ptr = phase.weight.ptr.cast::<T>().wrapping_offset(g as isize * phase.group_stride).cast();
@@ -190,12 +193,14 @@ impl Direct<'_> {
             // Many groups are packed by all threads; the weights of one group are shared out where they are large.
             let n_weights = first.groups * firsts.len();
             match first.groups >= 2 * Pool.threads() && first.groups * len >= LARGE_WEIGHTS {
+                _ if self.prepared.is_some() => {}
                 true => Pool.run(n_weights, &weights),
                 false => (0..n_weights).for_each(weights),
             }
-            // SAFETY: the weights have been packed, one after the other.
+            // SAFETY: the weights are packed, one after the other.
             let all = unsafe { std::slice::from_raw_parts(packed.at(0).cast_const(), first.groups * len) };
             let gathers = O::may_gather(all);
+            let (panel, filled) = if self.prepared.is_some() { (PANEL, FILLED) } else { (ker.nr, ker.lanes) };
             // Few blocks leave threads idle: share out the channels too.
             let n_blocks = blocks.len() * first.groups;
             let panels = n.div_ceil(ker.nr);
@@ -208,7 +213,8 @@ impl Direct<'_> {
                 let (g, block) = (block / blocks.len(), blocks.get(block % blocks.len()));
                 let cols = split * per_split..((split + 1) * per_split).min(n);
                 let packed = packed.at((g * len) as isize).cast_const();
-                let work = Work::<T, O> { of: self, isa, ker, least, reach, packed, firsts: &firsts, g, gathers };
+                let firsts = &firsts;
+                let work = Work::<T, O> { of: self, isa, ker, least, reach, packed, panel, filled, firsts, g, gathers };
                 // SAFETY: the caller's contract; tasks have their own positions and channels.
                 unsafe { work.run(block, cols) };
             };
@@ -228,6 +234,9 @@ struct Work<'a, T: GemmFloat, O: Operands<T>> {
     least: Three,
     reach: Three,
     packed: *const O::P,
+    /// Columns of a panel of weights, and what the last one is filled up to.
+    panel: usize,
+    filled: usize,
     /// Where each phase's weights begin.
     firsts: &'a [usize],
     g: usize,
@@ -397,7 +406,8 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
             let pass = first..n_runs.min(first + per_pass);
             for col in cols.clone().step_by(ker.nr) {
                 let n_registers = ker.nr.min(weight.n - col).div_ceil(ker.lanes);
-                let width = n_registers * ker.lanes;
+                let panel = col / self.panel * self.panel;
+                let width = self.panel.min(weight.n - panel).next_multiple_of(self.filled);
                 let to = sums.wrapping_add(col - cols.start);
                 for (class, begun) in classes.iter().zip(&begun) {
                     let runs: Vec<[isize; 2]> = pass
@@ -415,7 +425,7 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                             runs: &runs,
                             k: per_run,
                             a: src,
-                            b: packed.wrapping_add(col * k),
+                            b: packed.wrapping_add(panel * k + (col - panel)),
                             b_rs: width as isize,
                             c: to,
                             rows,

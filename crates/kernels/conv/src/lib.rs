@@ -24,6 +24,7 @@ mod output;
 mod packed_weights;
 mod pool;
 mod pool_backward;
+mod prepared;
 mod region;
 mod sliding_window;
 mod tiles;
@@ -35,9 +36,11 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 8] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 10] = [
         (&prim::CONV, conv::forward),
         (&prim::CONV_ACTIVATION, conv::forward_activation),
+        (&prim::CONV_PREPARE, prepared::prepare),
+        (&prim::CONV_PREPARED, prepared::forward),
         (&prim::CONV_BACKWARD_INPUT, conv::backward_input),
         (&prim::CONV_BACKWARD_WEIGHT, conv::backward_weight),
         (&prim::MAX_POOL, max_pool::forward),

@@ -56,11 +56,20 @@ impl Weight<'_> {
     /// The weight holds `T`; `dst` has room for `k * columns` sums and the spare bytes.
     pub unsafe fn pack<T: GemmFloat>(&self, isa: Isa, dst: Shared<T::Acc>) {
         let ker = T::Mode::kernels(isa);
-        let panels = self.n.div_ceil(ker.nr);
+        // SAFETY: the contract is the same.
+        unsafe { self.pack_panels::<T>(isa, dst, ker.nr, ker.lanes) }
+    }
+
+    /// As `pack`, in panels of `nr` columns, the last one filled up to a multiple of `filled`: both whole registers.
+    ///
+    /// # Safety
+    /// As `pack`.
+    pub unsafe fn pack_panels<T: GemmFloat>(&self, isa: Isa, dst: Shared<T::Acc>, nr: usize, filled: usize) {
+        let panels = self.n.div_ceil(nr);
         let panel = |i: usize| {
-            let j = i * ker.nr;
-            let width = ker.nr.min(self.n - j);
-            let padded = width.next_multiple_of(ker.lanes);
+            let j = i * nr;
+            let width = nr.min(self.n - j);
+            let padded = width.next_multiple_of(filled);
             let row = |k: usize| dst.at((j * self.k() + k * padded) as isize);
             let src = self.ptr.cast::<T>().wrapping_offset(j as isize * self.n_stride);
             // SAFETY: strips lie in the weight, rows in the buffer; panels are disjoint.

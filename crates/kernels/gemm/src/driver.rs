@@ -177,6 +177,7 @@ unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, pa
         args,
         runs,
         packed: args.packed.map_or(std::ptr::null(), |b| b.panels.as_ptr().cast()),
+        panelled: args.packed.is_some(),
         c: PhantomData,
     };
     let len = args.k.div_ceil(M::KU) * padded(args.n, kernels.nr, kernels.lanes);
@@ -216,6 +217,8 @@ struct Job<'a, M: Mode, C> {
     runs: Option<Runs>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
+    /// It was packed before the call, in the order of [`PANEL`]s.
+    panelled: bool,
     c: PhantomData<C>,
 }
 
@@ -230,7 +233,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
 
     unsafe fn run(&self, tasks: &Tasks, par: &dyn Parallel) {
         tasks.run(self.args.batch, par, &|o, rows, cols| {
-            let Job { isa, kernels, args, runs, packed, .. } = *self.get();
+            let Job { isa, kernels, args, runs, packed, panelled, .. } = *self.get();
             let product = Product::<M, C> {
                 isa,
                 kernels,
@@ -242,6 +245,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
                 beta: Acc::of(args.beta),
                 runs,
                 packed,
+                panelled,
                 bare: args.epilogue.is_none(),
                 adds: args.epilogue.adds(),
                 post: Post::new(Operand::new(args.c, o.c), &args.epilogue, (o.bias, o.residual, o.kept)),
@@ -274,12 +278,23 @@ struct Product<M: Mode, C: Float<Acc = Sum<M>>> {
     runs: Option<Runs>,
     /// The whole of B, packed before; null where it is not.
     packed: *const M::P,
+    panelled: bool,
     /// Nothing comes after the sums.
     bare: bool,
     /// What comes after them is a bias a column, rows that are added, or both: the kernels begin with it.
     adds: bool,
     post: Post<C>,
     mode: PhantomData<M>,
+}
+
+/// Columns of a panel of float32 that is packed before the call, and what the last one is filled up to: whole registers of
+/// every tier, so that the order is the same on all of them.
+pub const PANEL: usize = 32;
+pub const FILLED: usize = 16;
+
+/// [`PANEL`] and [`FILLED`], or of wider numbers a panel of the kernels' own.
+fn panel_of<P, A>(kernels: &Kernels<P, A>) -> (usize, usize) {
+    if size_of::<P>() == 4 { (PANEL, FILLED) } else { (kernels.nr, kernels.lanes) }
 }
 
 /// Columns of all panels: whole ones, and a last one of whole registers.
@@ -308,10 +323,14 @@ pub(crate) unsafe fn pack_whole(dtype: DType, shape: (usize, usize), b: Mat, isa
 }
 
 unsafe fn panels<M: Mode>((k, n): (usize, usize), b: Mat, isa: Isa) -> Panels {
-    let ker = M::kernels(isa);
-    let mut out = Panels::new(k.div_ceil(M::KU) * padded(n, ker.nr, ker.lanes) * size_of::<M::P>());
-    // SAFETY: the caller's contract; the buffer holds all panels.
-    unsafe { pack_columns::<M>(isa, (k, n), b, 0..n.div_ceil(ker.nr), out.as_mut_ptr().cast()) };
+    let (steps, (panel, filled)) = (k.div_ceil(M::KU), panel_of(M::kernels(isa)));
+    let mut out = Panels::new(steps * n.next_multiple_of(filled) * size_of::<M::P>());
+    let (b, to) = (Operand::<M::S>::new(b, 0), out.as_mut_ptr().cast::<M::P>());
+    for col in (0..n).step_by(panel) {
+        let strip = Strip { src: b.at(0, col).cast_const(), ws: b.cs, ks: b.rs, width: panel.min(n - col), k };
+        // SAFETY: the caller's contract; the buffer holds all panels, one after the other.
+        unsafe { M::pack(isa, strip, to.add(col * steps), strip.width.next_multiple_of(filled)) };
+    }
     out
 }
 
@@ -687,6 +706,11 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         };
         let (b, b_rs) = if pass.direct_b && width == ker.nr {
             (self.b.at(step, col).cast_const().cast(), self.b.rs)
+        } else if self.panelled {
+            let ((wide, filled), steps) = (panel_of(ker), self.k.div_ceil(M::KU));
+            let panel = col / wide * wide;
+            let width = wide.min(self.n - panel).next_multiple_of(filled);
+            (self.packed.wrapping_add(panel * steps + step * width + (col - panel)), width as isize)
         } else {
             (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
         };

@@ -27,7 +27,7 @@ mod tiles;
 mod transpose;
 
 pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
-pub use driver::{gemm, gemm_with_isa};
+pub use driver::{FILLED, PANEL, gemm, gemm_with_isa};
 pub use oneflow_kernels_prim::{Activation, Isa};
 pub use packed_b::{PackedB, gemm_grouped, gemm_packed};
 pub use parallel::{Parallel, Pool, Serial};

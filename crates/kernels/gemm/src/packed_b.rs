@@ -9,8 +9,8 @@ use crate::driver::{gemm_with_isa, pack_whole};
 use crate::parallel::{Parallel, Serial};
 use oneflow_kernels_prim::{Isa, isa};
 
-/// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: its order is that of the
-/// instruction set it was packed for.
+/// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: the order of float32 is the same
+/// on every machine, that of others belongs to the instruction set it was packed for.
 pub struct PackedB {
     pub(crate) panels: Panels,
     pub(crate) dtype: DType,
@@ -19,27 +19,49 @@ pub struct PackedB {
     pub(crate) n: usize,
 }
 
-/// Packed elements behind one another, aligned to a cache line, with the spare bytes that packing may write.
-pub(crate) struct Panels {
-    bytes: Vec<u8>,
-    start: usize,
+/// Packed elements behind one another.
+pub(crate) enum Panels {
+    /// Aligned to a cache line, with the spare bytes that packing may write.
+    Owned { bytes: Vec<u8>, start: usize },
+    /// In memory of the caller's.
+    Lent(*const u8),
 }
+
+// SAFETY: panels are only read once they are packed, and whoever lends some keeps them as they are.
+unsafe impl Send for Panels {}
+// SAFETY: as above.
+unsafe impl Sync for Panels {}
 
 impl Panels {
     pub fn new(bytes: usize) -> Panels {
         let bytes = vec![0u8; bytes + 2 * 64];
         let start = bytes.as_ptr().align_offset(64);
-        Panels { bytes, start }
+        Panels::Owned { bytes, start }
     }
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.bytes[self.start..].as_mut_ptr()
+        match self {
+            Panels::Owned { bytes, start } => bytes[*start..].as_mut_ptr(),
+            Panels::Lent(ptr) => ptr.cast_mut(),
+        }
     }
     pub fn as_ptr(&self) -> *const u8 {
-        self.bytes[self.start..].as_ptr()
+        match self {
+            Panels::Owned { bytes, start } => bytes[*start..].as_ptr(),
+            Panels::Lent(ptr) => *ptr,
+        }
     }
 }
 
 impl PackedB {
+    /// A `k x n` matrix of float32 that lies in panels already: [`PANEL`](crate::PANEL) columns, row after row, then the next;
+    /// the last one filled up to a multiple of [`FILLED`](crate::FILLED).
+    ///
+    /// # Safety
+    /// The panels stay as they are for as long as this lives.
+    pub unsafe fn lent((k, n): (usize, usize), panels: *const f32) -> PackedB {
+        PackedB { panels: Panels::Lent(panels.cast()), dtype: DType::F32, isa: isa(), k, n }
+    }
+
     /// Packs a `k x n` matrix of a float dtype for the tier in use.
     ///
     /// # Safety

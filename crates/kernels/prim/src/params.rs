@@ -371,6 +371,10 @@ params! {
     ConvAxis { stride: i64, padding: i64, dilation: i64 }
     /// Of `CONV_ACTIVATION`.
     ConvActivationParams { activation: Activation, conv: ConvParams }
+    /// Of `CONV_PREPARE`.
+    ConvPrepareParams { at_points: bool }
+    /// Of `CONV_PREPARED`.
+    ConvPreparedParams { activation: Activation, weight: PreparedWeight, conv: ConvParams }
     /// One dimension of a window of `MAX_POOL`.
     MaxPoolAxis { kernel: i64, stride: i64, padding: i64, dilation: i64 }
     /// Of `MAX_POOL`.
@@ -439,6 +443,51 @@ impl Encode for ConvParams {
     fn decode(from: &mut Words<'_>) -> Result<ConvParams> {
         let (n, groups) = (from.length()?, i64::decode(from)?);
         Ok(ConvParams { groups, axes: (0..n).map(|_| ConvAxis::decode(from)).collect::<Result<_>>()? })
+    }
+}
+
+/// A weight of a convolution in two dimensions, of one group, in the order that `CONV_PREPARE` gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PreparedWeight {
+    /// [outputs, channels, height, width].
+    pub sizes: [i64; 4],
+    /// At the points of Winograd's algorithm in place of its taps: windows of 2 x 2 to 5 x 5, for strides of one.
+    pub at_points: bool,
+}
+
+impl PreparedWeight {
+    /// Points of Winograd's algorithm, and what the outputs are filled up to.
+    const POINTS: i64 = 36;
+    const FILLED: i64 = 16;
+
+    /// Numbers of an output.
+    pub fn rows(&self) -> i64 {
+        let [_, channels, height, width] = self.sizes;
+        channels.saturating_mul(if self.at_points { Self::POINTS } else { height.saturating_mul(width) })
+    }
+
+    /// All of its numbers; none for sizes of no weight, or no weight that has the points.
+    pub fn numbers(&self) -> Option<i64> {
+        let [n, _, height, width] = self.sizes;
+        let square = height == width && (2..=5).contains(&height);
+        let fits = self.sizes.iter().all(|n| *n > 0) && (square || !self.at_points);
+        let outputs = n.checked_add(Self::FILLED - 1)? / Self::FILLED * Self::FILLED;
+        let bytes = self.rows().checked_mul(outputs)?.checked_mul(4)?;
+        fits.then_some(bytes / 4)
+    }
+}
+
+impl Encode for PreparedWeight {
+    fn encode(&self, to: &mut Params) {
+        self.sizes.iter().for_each(|n| n.encode(to));
+        self.at_points.encode(to);
+    }
+    fn decode(from: &mut Words<'_>) -> Result<PreparedWeight> {
+        let mut sizes = [0; 4];
+        for n in &mut sizes {
+            *n = i64::decode(from)?;
+        }
+        Ok(PreparedWeight { sizes, at_points: bool::decode(from)? })
     }
 }
 

@@ -161,6 +161,12 @@ primitives! {
     CONV = "conv";
     /// CONV with an activation of every result. params: `Activation`, then those of CONV.
     CONV_ACTIVATION = "conv_activation";
+    /// A weight in the order in which CONV_PREPARED multiplies it. ins: weight [o, c, height, width], F32. out: a row of
+    /// `PreparedWeight::numbers`. params: whether at Winograd's points.
+    CONV_PREPARE = "conv_prepare";
+    /// CONV_ACTIVATION of one group in two dimensions. ins: x, what CONV_PREPARE gave, bias? [o]. params: `Activation`, the
+    /// weight, then those of CONV.
+    CONV_PREPARED = "conv_prepared";
     /// The gradient of CONV for x, and the transposed convolution. ins: grad_output [n, o, out...], weight, bias? [c] (of the
     /// transposed convolution). out: [n, c, in...], written whole. params as CONV.
     CONV_BACKWARD_INPUT = "conv_backward_input";

@@ -1,9 +1,11 @@
 //! Convolutions and poolings over one to three spatial dimensions: the rules they share.
 
 pub mod conv_nd;
+pub mod conv_prepare_weight;
 pub mod conv_transpose_nd;
 pub mod native_conv;
 pub mod native_conv_activation;
+pub mod native_conv_prepared;
 pub mod pool;
 pub mod pooling;
 mod size;

@@ -353,6 +353,8 @@ pub trait TensorOps {
         dilation: &[i64],
         groups: i64,
     ) -> Result<Tensor>;
+    /// `conv_prepare_weight(Tensor weight, bool at_points) -> Tensor`
+    fn conv_prepare_weight(&self, at_points: bool) -> Result<Tensor>;
     /// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor`
     fn conv_transpose1d(
         &self,
@@ -1100,6 +1102,19 @@ pub trait TensorOps {
         dilation: &[i64],
         groups: i64,
         activation: &str,
+    ) -> Result<Tensor>;
+    /// `native_conv_prepared(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, str activation, int[] weight_size, bool at_points) -> Tensor`
+    fn native_conv_prepared(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+        activation: &str,
+        weight_size: &[i64],
+        at_points: bool,
     ) -> Result<Tensor>;
     /// `native_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, float label_smoothing) -> (Tensor loss, Tensor logsumexp)`
     fn native_cross_entropy(
@@ -3043,6 +3058,17 @@ impl TensorOps for Tensor {
                 Arg::Ints(dilation),
                 Arg::Int(groups),
             ],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn conv_prepare_weight(&self, at_points: bool) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::conv_prepare_weight::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Bool(at_points)],
             dest: Dest::Fresh,
         };
         one(&call)
@@ -5867,6 +5893,36 @@ impl TensorOps for Tensor {
             op: &crate::conv::native_conv_activation::OP,
             ins: &[Some(self), Some(weight), bias],
             args: &[Arg::Ints(stride), Arg::Ints(padding), Arg::Ints(dilation), Arg::Int(groups), sym(activation)],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn native_conv_prepared(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+        activation: &str,
+        weight_size: &[i64],
+        at_points: bool,
+    ) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::conv::native_conv_prepared::OP,
+            ins: &[Some(self), Some(weight), bias],
+            args: &[
+                Arg::Ints(stride),
+                Arg::Ints(padding),
+                Arg::Ints(dilation),
+                Arg::Int(groups),
+                sym(activation),
+                Arg::Ints(weight_size),
+                Arg::Bool(at_points),
+            ],
             dest: Dest::Fresh,
         };
         one(&call)

@@ -1116,6 +1116,14 @@ pub mod conv_backward_weight {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `conv_prepare_weight(Tensor weight, bool at_points) -> Tensor`
+pub mod conv_prepare_weight {
+    use super::*;
+    pub const WEIGHT: In = In::nth(0);
+    pub const AT_POINTS: At<bool> = At::nth(0);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor`
 pub mod conv_transpose1d {
     use super::*;
@@ -3317,6 +3325,22 @@ pub mod native_conv_activation {
     pub const DILATION: At<[i64]> = At::nth(2);
     pub const GROUPS: At<i64> = At::nth(3);
     pub const ACTIVATION: At<str> = At::nth(4);
+    pub const RESULT: Out = Out::nth(0);
+}
+
+/// `native_conv_prepared(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups, str activation, int[] weight_size, bool at_points) -> Tensor`
+pub mod native_conv_prepared {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const WEIGHT: In = In::nth(1);
+    pub const BIAS: In = In::nth(2);
+    pub const STRIDE: At<[i64]> = At::nth(0);
+    pub const PADDING: At<[i64]> = At::nth(1);
+    pub const DILATION: At<[i64]> = At::nth(2);
+    pub const GROUPS: At<i64> = At::nth(3);
+    pub const ACTIVATION: At<str> = At::nth(4);
+    pub const WEIGHT_SIZE: At<[i64]> = At::nth(5);
+    pub const AT_POINTS: At<bool> = At::nth(6);
     pub const RESULT: Out = Out::nth(0);
 }
 

@@ -6,7 +6,7 @@ use super::pattern::{Edits, Uses, arg, is, node, runs};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node};
 use oneflow_base::{Arg, Result, intern};
-use oneflow_ops::named::{gelu, hardtanh};
+use oneflow_ops::named::{gelu, hardtanh, native_conv_prepared};
 
 /// The epilogue that computes this node, if there is one.
 fn activation(n: &Node) -> Option<&'static str> {
@@ -47,7 +47,8 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let Some(epilogue) = activation(&n) else { continue };
         let Some(x) = n.ins[0] else { continue };
         let linear = uses.maker(g, Some(x), &ops::LINEAR);
-        let Some(p) = linear.or_else(|| uses.maker(g, Some(x), &ops::NATIVE_CONV)) else { continue };
+        let prepared = uses.maker(g, Some(x), &ops::CONV_PREPARED);
+        let Some(p) = linear.or(prepared).or_else(|| uses.maker(g, Some(x), &ops::NATIVE_CONV)) else { continue };
         let product = g.nodes[p].clone();
         let same_layout = g.meta(n.outs[0]) == g.meta(x) && (linear.is_none() || g.meta(x).is_contiguous());
         if edits.touched(p) || product.again != n.again || !g.is_root(x) || !same_layout || !g.meta(x).dtype.is_float()
@@ -58,11 +59,18 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         ins.resize(3, None);
         let Kind::Op { attrs, .. } = &product.kind else { continue };
         let mut args = attrs.args();
-        args.push(Arg::Sym(intern(epilogue)));
+        match prepared {
+            Some(_) => args[native_conv_prepared::ACTIVATION.index()] = Arg::Sym(intern(epilogue)),
+            None => args.push(Arg::Sym(intern(epilogue))),
+        }
         if uses.once(x) {
             // Its readers come after the activation, so the product may wait until there, unless an update lies between.
             if g.nodes[p..at].iter().all(|n| n.updates.is_empty()) {
-                let op = if linear.is_some() { &ops::FUSED_LINEAR } else { &ops::CONV_ACTIVATION };
+                let op = match (linear, prepared) {
+                    (Some(_), _) => &ops::FUSED_LINEAR,
+                    (_, Some(_)) => &ops::CONV_PREPARED,
+                    _ => &ops::CONV_ACTIVATION,
+                };
                 let mut fused = node(g, op, &ins, &args, &n)?;
                 fused.outs = n.outs.clone();
                 // Not every device's convolution has an epilogue.

@@ -12,5 +12,6 @@ pub mod loss;
 pub mod norm;
 mod ops;
 pub mod pattern;
+pub mod prepared_weights;
 pub mod residual;
 pub mod update;

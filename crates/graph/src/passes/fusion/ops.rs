@@ -5,10 +5,12 @@
 
 pub use oneflow_ops::attention::native_attention::BACKWARD as NATIVE_ATTENTION_BACKWARD;
 pub use oneflow_ops::attention::native_attention::NATIVE as NATIVE_ATTENTION;
+pub use oneflow_ops::conv::conv_prepare_weight::OP as CONV_PREPARE_WEIGHT;
 pub use oneflow_ops::conv::native_conv::BACKWARD_INPUT as CONV_BACKWARD_INPUT;
 pub use oneflow_ops::conv::native_conv::BACKWARD_WEIGHT as CONV_BACKWARD_WEIGHT;
 pub use oneflow_ops::conv::native_conv::OP as NATIVE_CONV;
 pub use oneflow_ops::conv::native_conv_activation::OP as CONV_ACTIVATION;
+pub use oneflow_ops::conv::native_conv_prepared::OP as CONV_PREPARED;
 pub use oneflow_ops::creation::contiguous::COPY_OP as CLONE_CONTIGUOUS;
 pub use oneflow_ops::creation::full::OP as FULL;
 pub use oneflow_ops::creation::new::NEW_ZEROS;
@@ -62,6 +64,7 @@ pub use oneflow_ops::random::dropout::OP as NATIVE_DROPOUT;
 pub use oneflow_ops::reduce::sum::OP as SUM;
 pub use oneflow_ops::view::as_strided::OP as AS_STRIDED;
 pub use oneflow_ops::view::cat::OP as CAT;
+pub use oneflow_ops::view::permute::OP as PERMUTE;
 pub use oneflow_ops::view::squeeze::DIM as SQUEEZE_DIM;
 pub use oneflow_ops::view::transpose::OP as TRANSPOSE;
 pub use oneflow_ops::view::unsqueeze::OP as UNSQUEEZE;

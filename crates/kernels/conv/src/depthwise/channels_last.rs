@@ -7,25 +7,33 @@ use crate::output::finish;
 use crate::packed_weights::Tap;
 use oneflow_kernels_gemm::micro::GemmFloat;
 use oneflow_kernels_prim::rows::split;
-use oneflow_kernels_prim::{Acc, Num, Reg, Register, Simd, WithSimd, dispatch, isa};
+use oneflow_kernels_prim::{Num, Reg, Register, Simd, WithSimd, dispatch, isa};
+use std::any::TypeId;
 
 /// # Safety
 /// As `Correlation::run`.
 pub unsafe fn run<T: GemmFloat>(c: &Correlation<'_>) {
     let ([n, _, d, h, w], channels) = (c.dst.sizes, c.groups);
-    let mut weights = vec![T::Acc::ZERO; c.weight.taps.len() * channels];
-    let mut bias = vec![T::Acc::ZERO; channels];
-    for g in 0..channels {
-        // SAFETY: the caller's weight and bias.
-        unsafe {
-            (0..c.weight.taps.len()).for_each(|t| weights[t * channels + g] = c.weight::<T>(g, [0, 0, t]));
-            bias[g] = c.first_sum::<T>(g);
+    let taps = c.weight.taps;
+    // SAFETY: the caller's weight and bias.
+    let bias: Vec<T::Acc> = (0..channels).map(|g| unsafe { c.first_sum::<T>(g) }).collect();
+    let in_order = c.group_stride == 1 && taps.iter().enumerate().all(|(t, tap)| tap.weight == (t * channels) as isize);
+    let mut copied = Vec::new();
+    let weights: &[T::Acc] = match in_order && TypeId::of::<T>() == TypeId::of::<T::Acc>() {
+        // SAFETY: the caller's weight holds them side by side.
+        true => unsafe { std::slice::from_raw_parts(c.weight.ptr.cast(), taps.len() * channels) },
+        false => {
+            // SAFETY: the caller's weight.
+            copied.extend(
+                (0..taps.len() * channels).map(|i| unsafe { c.weight::<T>(i % channels, [0, 0, i / channels]) }),
+            );
+            &copied
         }
-    }
+    };
     let per_line = 0.1 * (c.weight.taps.len() + 4) as f64 * (w * channels) as f64;
     split(n * d * h, per_line, &|r| {
         for i in r {
-            dispatch(isa(), Line::<T> { c, weights: &weights, bias: &bias, at: [i / (d * h), i / h % d, i % h] });
+            dispatch(isa(), Line::<T> { c, weights, bias: &bias, at: [i / (d * h), i / h % d, i % h] });
         }
     });
 }

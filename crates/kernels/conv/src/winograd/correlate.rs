@@ -13,7 +13,7 @@ use crate::output::{Store, tile_len};
 use crate::packed_weights::{Tap, Weight};
 use crate::region::{Region, SPARE};
 use oneflow_kernels_gemm::micro::{Ahead, GemmFloat, Kernels, Mode, Onto, Slot, Tile, with_scratch};
-use oneflow_kernels_gemm::{Parallel, Pool};
+use oneflow_kernels_gemm::{FILLED, PANEL, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{self as prim, Acc, Isa, dispatch};
 use std::marker::PhantomData;
@@ -29,8 +29,12 @@ pub struct Winograd<'a, T: GemmFloat> {
     out: usize,
     /// [n, d, h, w] of the output in tiles.
     tiles: [usize; 4],
-    /// Output channels of a panel: whole registers, as many as the micro-kernel has or fewer.
+    /// Output channels of a panel: whole registers.
     panel: usize,
+    /// What the last panel is filled up to.
+    filled: usize,
+    /// The weights at the points, where they were prepared.
+    prepared: Option<Shared<T::Acc>>,
 }
 
 /// Bytes of a block's tiles at the points, before and after the product: they stay in the second cache.
@@ -47,6 +51,15 @@ struct Buffers {
 impl<'a, T: GemmFloat> Winograd<'a, T> {
     /// If the correlation has the form and is large enough to gain.
     pub fn new(c: &'a Correlation<'a>) -> Option<Self> {
+        Self::plan(c).filter(Self::gains)
+    }
+
+    /// With weights that were prepared at the points (`prepared`), if the correlation has the form.
+    pub fn prepared(c: &'a Correlation<'a>, weights: Shared<T::Acc>) -> Option<Self> {
+        Some(Winograd { panel: PANEL, filled: FILLED, prepared: Some(weights), ..Self::plan(c)? })
+    }
+
+    fn plan(c: &'a Correlation<'a>) -> Option<Self> {
         if size_of::<T::Acc>() != 4 || c.step != [1; 3] {
             return None;
         }
@@ -60,8 +73,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             true => ker.nr,
             false => even_panels(c.weight.n, ker.lanes, ker.nr, Pool.threads()),
         };
-        let this = Winograd { c, isa, ker, taps, size, out, tiles, panel };
-        this.gains().then_some(this)
+        Some(Winograd { c, isa, ker, taps, size, out, tiles, panel, filled: ker.lanes, prepared: None })
     }
 
     /// Multiply-adds of both ways, transforms counted in multiply-adds.
@@ -139,8 +151,9 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             1 => 1,
             n => (2 * n).div_ceil(blocks.len()).min(panels),
         };
-        with_scratch(Slot::B, self.panel_at(panels) * size + SPARE, |u| {
-            let u = Shared::<T::Acc>::new(u);
+        let room = if self.prepared.is_some() { 0 } else { self.panel_at(panels) * size + SPARE };
+        with_scratch(Slot::B, room, |u| {
+            let u = self.prepared.unwrap_or(Shared::<T::Acc>::new(u));
             let weights = |panel: usize| {
                 with_scratch(Slot::A, self.taps.len() * c * self.panel * size + SPARE, |room| {
                     // SAFETY: panels are disjoint.
@@ -165,7 +178,9 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                     }
                 })
             };
-            Pool.run(panels, &weights);
+            if self.prepared.is_none() {
+                Pool.run(panels, &weights);
+            }
             Pool.run(blocks.len() * splits, &task);
         })
     }
@@ -188,16 +203,22 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                     unsafe { self.tiles(g, &blocks.get(i), (at(i), n_tiles), room.add(buffers.tile), room) }
                 })
             };
-            let n_weights = POINTS * c * self.panel;
+            let n_weights = if self.prepared.is_some() { 0 } else { POINTS * c * self.panel };
+            let packed = if self.prepared.is_some() { 0 } else { self.taps.len() * c * self.panel };
             let task = |panel: usize| {
-                let n =
-                    n_weights + (buffers.tile + buffers.products + buffers.sums).max(self.taps.len() * c * self.panel);
+                let n = n_weights + (buffers.tile + buffers.products + buffers.sums).max(packed);
                 with_scratch(Slot::A, n * size + SPARE, |room| {
                     // SAFETY: the parts lie in the scratch one after the other; panels are disjoint.
                     unsafe {
-                        let u: *mut T::Acc = room.cast();
-                        let room = u.add(n_weights);
-                        self.weights(g, panel, u, room);
+                        let made: *mut T::Acc = room.cast();
+                        let room = made.add(n_weights);
+                        let u = match &self.prepared {
+                            Some(u) => u.at(self.panel_at(panel) as isize),
+                            None => {
+                                self.weights(g, panel, made, room);
+                                made
+                            }
+                        };
                         for i in 0..blocks.len() {
                             self.multiply(g, &blocks.get(i), (at(i), n_tiles), (u, panel), &buffers, room);
                         }
@@ -243,15 +264,9 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         let n = self.panel.min(weight.n - col);
         let from = g as isize * self.c.group_stride + col as isize * weight.n_stride;
         let ptr = weight.ptr.cast::<T>().wrapping_offset(from).cast();
-        // SAFETY: by the caller; the room holds the packed panel.
+        // SAFETY: by the caller.
         unsafe {
-            Weight { ptr, n, taps: &self.taps, ..*weight }.pack::<T>(self.isa, Shared::new(room.cast()));
-        }
-        let width = n.next_multiple_of(self.ker.lanes);
-        for c in 0..weight.channels {
-            let (src, dst) = (room.wrapping_add(c * width).cast_const(), u.wrapping_add(c * width));
-            let tap = weight.channels * width;
-            taps_to_points(self.size, (src, [self.size * tap, tap]), width, (dst, tap));
+            panel_at_points::<T>(&Weight { ptr, n, taps: &self.taps, ..*weight }, self.filled, self.isa, (u, room))
         }
     }
 
@@ -268,14 +283,14 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
         let (weight, ker, row) = (&self.c.weight, self.ker, self.row_len());
         let col = panel * self.panel;
         let n = self.panel.min(weight.n - col);
-        let width = n.next_multiple_of(ker.lanes);
+        let width = n.next_multiple_of(self.filled);
         let (n_tiles, k) = (tiles.n_positions(), weight.channels);
         // SAFETY: by the caller; the parts lie in the room one after the other.
         unsafe {
             let tile = room;
             let products = tile.add(buffers.tile);
             let sums = products.add(buffers.products);
-            for point in 0..POINTS {
+            for (point, at) in (0..POINTS).flat_map(|point| (0..width).step_by(ker.nr).map(move |at| (point, at))) {
                 for i in 0..n_tiles.div_ceil(ker.mr) {
                     let rows = part(n_tiles, ker.mr, i);
                     let t = Tile {
@@ -283,15 +298,15 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                         a: v.add((point * n_rows + rows.start) * row),
                         a_rs: row as isize,
                         a_cs: 1,
-                        b: u.add(point * k * width),
+                        b: u.add(point * k * width + at),
                         b_rs: width as isize,
-                        c: products.add((point * n_tiles + rows.start) * width),
+                        c: products.add((point * n_tiles + rows.start) * width + at),
                         c_rs: width as isize,
                         alpha: T::Acc::ONE,
                         onto: Onto::Nothing,
                         ahead: Ahead::NOTHING,
                     };
-                    ker.table[1][rows.len() - 1][width / ker.lanes - 1](&t);
+                    ker.table[1][rows.len() - 1][(width - at).min(ker.nr) / ker.lanes - 1](&t);
                 }
             }
             let block = self.block(tiles);
@@ -317,6 +332,26 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             len[d] = (len[d] * self.out).min(self.c.dst.sizes[1 + d] - start[d]);
         }
         Block { start, len }
+    }
+}
+
+/// A panel of weights at the points: [point, channel, output], outputs filled up to a multiple of `filled`.
+///
+/// # Safety
+/// The weight holds `T`, its taps a square window in order; `room` holds the packed panel, `u` that at the points.
+pub unsafe fn panel_at_points<T: GemmFloat>(
+    weight: &Weight<'_>,
+    filled: usize,
+    isa: Isa,
+    (u, room): (*mut T::Acc, *mut T::Acc),
+) {
+    let (width, size) = (weight.n.next_multiple_of(filled), weight.taps.len().isqrt());
+    // SAFETY: by the caller.
+    unsafe { weight.pack_panels::<T>(isa, Shared::new(room.cast()), width, filled) };
+    for c in 0..weight.channels {
+        let (src, dst) = (room.wrapping_add(c * width).cast_const(), u.wrapping_add(c * width));
+        let tap = weight.channels * width;
+        taps_to_points(size, (src, [size * tap, tap]), width, (dst, tap));
     }
 }
 

@@ -11,7 +11,7 @@ mod correlate;
 mod points;
 mod weight_grad;
 
-pub use correlate::Winograd;
+pub use correlate::{Winograd, panel_at_points};
 pub use weight_grad::WinogradGrad;
 
 use crate::implicit_gemm::pairs;
@@ -21,7 +21,7 @@ use std::ops::Range;
 
 /// Positions that a tile is computed from along a dimension, and points in the plane.
 const IN: usize = 6;
-const POINTS: usize = IN * IN;
+pub const POINTS: usize = IN * IN;
 
 /// Outputs of a tile along a dimension, for windows of `taps`.
 fn outputs(taps: usize) -> Option<usize> {
