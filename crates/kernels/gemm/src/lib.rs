@@ -18,6 +18,7 @@ mod pack;
 mod packed_b;
 mod parallel;
 mod primitive;
+mod product;
 mod rounded;
 mod runs;
 mod scratch;
@@ -27,9 +28,9 @@ mod tiles;
 mod transpose;
 
 pub use args::{BatchDim, Epilogue, GemmArgs, Mat};
-pub use driver::{FILLED, PANEL, gemm, gemm_with_isa};
+pub use driver::{gemm, gemm_with_isa};
 pub use oneflow_kernels_prim::{Activation, Isa};
-pub use packed_b::{PackedB, gemm_grouped, gemm_packed};
+pub use packed_b::{FILLED, PANEL, PackedB, gemm_grouped, gemm_packed};
 pub use parallel::{Parallel, Pool, Serial};
 pub use primitive::register;
 

@@ -5,9 +5,24 @@ use std::sync::Mutex;
 use oneflow_base::{DType, Error, Result};
 
 use crate::args::{GemmArgs, Mat};
-use crate::driver::{gemm_with_isa, pack_whole};
+use crate::driver::gemm_with_isa;
+use crate::epilogue::Operand;
+use crate::kernel::Kernels;
+use crate::pack::{Bf16Pairs, Bf16Widened, F16Widened, F32, F64, Mode, Strip};
 use crate::parallel::{Parallel, Serial};
+#[cfg(target_arch = "x86_64")]
+use crate::tiles;
 use oneflow_kernels_prim::{Isa, isa};
+
+/// Columns of a panel of float32 that is packed before the call, and what the last one is filled up to: whole registers of
+/// every tier, so that the order is the same on all of them.
+pub const PANEL: usize = 32;
+pub const FILLED: usize = 16;
+
+/// [`PANEL`] and [`FILLED`], or of wider numbers a panel of the kernels' own.
+pub(crate) fn panel_of<P, A>(kernels: &Kernels<P, A>) -> (usize, usize) {
+    if size_of::<P>() == 4 { (PANEL, FILLED) } else { (kernels.nr, kernels.lanes) }
+}
 
 /// A matrix B in the order the micro-kernels read it, for any number of products. Opaque: the order of float32 is the same
 /// on every machine, that of others belongs to the instruction set it was packed for.
@@ -85,8 +100,40 @@ impl PackedB {
     }
 }
 
+/// The whole of B in the order of the tiles; `None` for a dtype without panels.
+///
+/// # Safety
+/// Every element of the matrix lies in memory of the stated dtype.
+unsafe fn pack_whole(dtype: DType, shape: (usize, usize), b: Mat, isa: Isa) -> Option<Panels> {
+    // SAFETY: the dtype names the type behind the pointer.
+    unsafe {
+        Some(match dtype {
+            DType::F32 => panels::<F32>(shape, b, isa),
+            DType::F64 => panels::<F64>(shape, b, isa),
+            #[cfg(target_arch = "x86_64")]
+            DType::BF16 if isa == Isa::Amx => tiles::pack_whole(shape, b),
+            DType::BF16 if isa >= Isa::Avx512Bf16 => panels::<Bf16Pairs>(shape, b, isa),
+            DType::BF16 => panels::<Bf16Widened>(shape, b, isa),
+            DType::F16 => panels::<F16Widened>(shape, b, isa),
+            _ => return None,
+        })
+    }
+}
+
+unsafe fn panels<M: Mode>((k, n): (usize, usize), b: Mat, isa: Isa) -> Panels {
+    let (steps, (panel, filled)) = (k.div_ceil(M::KU), panel_of(M::kernels(isa)));
+    let mut out = Panels::new(steps * n.next_multiple_of(filled) * size_of::<M::P>());
+    let (b, to) = (Operand::<M::S>::new(b, 0), out.as_mut_ptr().cast::<M::P>());
+    for col in (0..n).step_by(panel) {
+        let strip = Strip { src: b.at(0, col).cast_const(), ws: b.cs, ks: b.rs, width: panel.min(n - col), k };
+        // SAFETY: the caller's contract; the buffer holds all panels, one after the other.
+        unsafe { M::pack(isa, strip, to.add(col * steps), strip.width.next_multiple_of(filled)) };
+    }
+    out
+}
+
 /// [`gemm`](crate::gemm) with a B that was packed before; `args.b` is not read. The result is the same, bit for bit, as
-/// that of the tiled product of the same shape.
+/// that of the product of the same shape that is computed in tiles.
 ///
 /// # Safety
 /// As [`gemm`](crate::gemm), without B.
