@@ -10,11 +10,13 @@ import oneflow
 from oneflow import _oneflow
 
 Tensor = _oneflow.Tensor
+# The devices whose ops cast; regions for others change nothing.
+AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with half-precision tensors cast to float32 where autocast is on."""
-    return _in_float32(function, ("cpu", "cuda"))
+    return _in_float32(function, AUTOCAST_DEVICES)
 
 
 def in_float32_on_host(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +27,7 @@ def in_float32_on_host(function: Callable[..., Any]) -> Callable[..., Any]:
 def lowered(*values: Tensor) -> tuple[Tensor, ...]:
     """The tensors as a product takes them: in autocast's dtype where it is on."""
     device = values[0].device.type
-    if device not in ("cpu", "cuda") or not oneflow.is_autocast_enabled(device):
+    if device not in AUTOCAST_DEVICES or not oneflow.is_autocast_enabled(device):
         return values
     dtype = oneflow.get_autocast_dtype(device)
     return tuple(v.to(dtype) if v.is_floating_point() and v.dtype != oneflow.float64 else v for v in values)

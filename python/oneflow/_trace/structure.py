@@ -14,6 +14,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.amp import AUTOCAST_DEVICES
 from oneflow._base.nests import Nest, names, nest_of
 from oneflow.nn.modules.module import Module
 from oneflow.utils import hooks
@@ -300,6 +301,6 @@ def _content(cell: CellType) -> Any:
 
 def modes_key() -> tuple[Any, ...]:
     """The switches of this thread that decide what ops do: gradients, default dtype, autocast."""
-    kinds = [kind for kind in ("cpu", "cuda") if oneflow.is_autocast_enabled(kind)]
+    kinds = [kind for kind in AUTOCAST_DEVICES if oneflow.is_autocast_enabled(kind)]
     casts = [(kind, oneflow.get_autocast_dtype(kind)) for kind in kinds]
     return (oneflow.is_grad_enabled(), oneflow.get_default_dtype(), *casts)

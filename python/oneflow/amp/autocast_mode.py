@@ -11,8 +11,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._base.amp import AUTOCAST_DEVICES
 
-_DEVICES = ("cpu", "cuda")
 # The default dtypes of devices that have no provider here: a region for one changes nothing.
 _ELSEWHERE = {
     **dict.fromkeys(("ipu", "mps", "mtia", "xpu"), oneflow.float16),
@@ -28,7 +28,7 @@ def is_autocast_available(device_type: str) -> bool:
         >>> oneflow.amp.is_autocast_available("cpu")
         True
     """
-    return device_type in _ELSEWHERE or oneflow.device(device_type).type in _DEVICES
+    return device_type in _ELSEWHERE or oneflow.device(device_type).type in AUTOCAST_DEVICES
 
 
 class autocast:

@@ -16,6 +16,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.amp import AUTOCAST_DEVICES
 from oneflow.autograd import Function
 from oneflow.autograd.graph import saved_tensors_hooks
 from oneflow.utils._selective import (
@@ -160,7 +161,7 @@ def _autocast_state() -> list[dict[str, Any]]:
             "dtype": oneflow.get_autocast_dtype(kind),
             "cache_enabled": oneflow.is_autocast_cache_enabled(),
         }
-        for kind in ("cpu", "cuda")
+        for kind in AUTOCAST_DEVICES
     ]
 
 
