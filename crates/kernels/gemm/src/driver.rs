@@ -18,6 +18,7 @@ use crate::product::{Product, Sum, is_near};
 use crate::rounded::{self, RoundedPairs};
 use crate::runs::Runs;
 use crate::scratch::{self, Slot};
+use crate::sides;
 use crate::tasks::{Even, Tasks};
 #[cfg(target_arch = "x86_64")]
 use crate::tiles;
@@ -147,12 +148,6 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Whether the padding of the columns to whole registers costs more than storing C across its rows.
-fn wide_side_is_rows(args: &GemmArgs, lanes: usize) -> bool {
-    let padding = |n: usize| n.next_multiple_of(lanes) - n;
-    args.m > 1 && args.n > 1 && padding(args.n) * args.k > 2 * lanes * args.n && 16 * padding(args.m) < args.m
-}
-
 unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, par: &dyn Parallel, isa: Isa) {
     let kernels = M::kernels(isa);
     let mut swapped = Batch::new();
@@ -163,7 +158,7 @@ unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, pa
             other = GemmArgs { n: args.n * runs.items, batch: &[], ..*args };
             &other
         }
-        None if args.packed.is_none() && wide_side_is_rows(args, kernels.lanes) => {
+        None if sides::turned::<M>(args, kernels.lanes) => {
             other = args.transposed(&mut swapped);
             &other
         }
@@ -253,6 +248,8 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Job<'_, M, C> {
             unsafe {
                 if args.m == 1 && packed.is_null() && (args.b.cs == 1 || args.b.rs == 1) {
                     product.single_row(cols)
+                } else if packed.is_null() && runs.is_none() && sides::by_dots::<M>(args) {
+                    product.few_rows(rows, cols)
                 } else {
                     product.compute(rows, cols)
                 }

@@ -10,6 +10,7 @@ mod byte_row;
 mod bytes;
 mod driver;
 mod epilogue;
+mod few_rows;
 mod gemv;
 mod integer;
 mod kernel;
@@ -22,6 +23,7 @@ mod product;
 mod rounded;
 mod runs;
 mod scratch;
+mod sides;
 mod tasks;
 #[cfg(target_arch = "x86_64")]
 mod tiles;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::driver::padded;
 use crate::epilogue::{Operand, Post, Sums, finish};
+use crate::few_rows::few_rows;
 use crate::gemv::gemv;
 use crate::kernel::{Ahead, Kernels, Onto, Tile, prefetch};
 use crate::pack::{GAP, Mode, Panel, Strip};
@@ -79,20 +80,36 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
     }
 
     pub unsafe fn single_row(&self, cols: Range<usize>) {
-        if std::any::TypeId::of::<M::S>() == std::any::TypeId::of::<Sum<M>>() && self.a.cs == 1 {
-            let x = self.a.at(0, 0).cast::<Sum<M>>().cast_const();
+        let factors = (self.alpha, self.beta);
+        self.with_sum_rows(0..1, |x| {
             // SAFETY: A's row of k neighbours is one of sums.
-            return unsafe { gemv(self.isa, self.k, x, self.b, (self.alpha, self.beta), &self.post, cols) };
+            unsafe { gemv(self.isa, self.k, x.at(0, 0), self.b, factors, &self.post, cols) }
+        })
+    }
+
+    pub unsafe fn few_rows(&self, rows: Range<usize>, cols: Range<usize>) {
+        let factors = (self.alpha, self.beta);
+        self.with_sum_rows(rows.clone(), |x| {
+            // SAFETY: the rows are contiguous, and the columns of B are by the caller's choice.
+            unsafe { few_rows(self.isa, self.k, x, self.b, factors, &self.post, (rows, cols)) }
+        })
+    }
+
+    /// Lends rows of A as contiguous rows of the type of sums: where they lie, or copied.
+    fn with_sum_rows<R>(&self, rows: Range<usize>, f: impl FnOnce(Operand<Sum<M>>) -> R) -> R {
+        let at = self.a.at(rows.start, 0);
+        if std::any::TypeId::of::<M::S>() == std::any::TypeId::of::<Sum<M>>() && self.a.cs == 1 {
+            return f(Operand { ptr: at.cast(), rs: self.a.rs, cs: 1 });
         }
-        scratch::with(Slot::A, self.k * size_of::<Sum<M>>(), |x| {
-            let x: *mut Sum<M> = x.cast();
-            // SAFETY: A has k elements, as has the buffer.
-            unsafe {
+        scratch::with(Slot::A, rows.len() * self.k * size_of::<Sum<M>>(), |x| {
+            let x = Operand { ptr: x.cast::<Sum<M>>(), rs: self.k as isize, cs: 1 };
+            for row in 0..rows.len() {
                 for p in 0..self.k {
-                    *x.add(p) = (*self.a.at(0, p)).widen();
+                    // SAFETY: A has k elements a row, as has the buffer.
+                    unsafe { *x.at(row, p) = (*self.a.at(rows.start + row, p)).widen() };
                 }
-                gemv(self.isa, self.k, x, self.b, (self.alpha, self.beta), &self.post, cols);
             }
+            f(x)
         })
     }
 

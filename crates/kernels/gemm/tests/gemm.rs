@@ -71,6 +71,10 @@ fn numbers<T: Num>(n: usize, seed: u64) -> Vec<T> {
     (0..n).map(|_| if T::EPS == 0.0 { T::of((next() * 5.0).floor()) } else { T::of(next() * 2.0 - 1.0) }).collect()
 }
 
+fn doubles<T: Num>(of: &[T]) -> Vec<f64> {
+    of.iter().map(|v| v.to()).collect()
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Order {
     Rows,
@@ -126,13 +130,15 @@ fn check<T: Num, C: Num>(case: Case, isa: Isa) {
         results.push(c);
     }
     assert!(results[0] == results[1], "threads change the result of {case:?} {isa:?} {}", T::DTYPE.name());
+    // Converted once: a half number takes long.
+    let (a, b) = (doubles(&a), doubles(&b));
     let mut want = c0.clone();
     let mut touched = vec![false; c0.len()];
     for i in 0..m {
         for j in 0..n {
             let (mut sum, mut size) = (0.0, 0.0);
             for p in 0..k {
-                let term = a[at(sa, i, p)].to() * b[at(sb, p, j)].to();
+                let term = a[at(sa, i, p)] * b[at(sb, p, j)];
                 sum += term;
                 size += term.abs();
             }
@@ -179,6 +185,10 @@ fn sweep<T: Num, C: Num>() {
         (130, 97, 1000),
         (96, 65, 300),
         (64, 5, 600),
+        // Few rows, by dot products along k.
+        (2, 51, 130),
+        (5, 49, 161),
+        (8, 97, 300),
     ];
     for &isa in Isa::available() {
         for (x, (m, n, k)) in shapes.into_iter().enumerate() {
@@ -328,12 +338,12 @@ fn check_epilogue<T: Num>(
     (m, n, k): (usize, usize, usize),
     activation: Activation,
     per_row: bool,
-    order: Order,
+    [order_b, order]: [Order; 2],
     batch: usize,
 ) {
     let (a, b) = (numbers::<T>(batch * m * k, 1), numbers::<T>(k * n, 2));
     let (bias, r, c0) = (numbers::<T>(m.max(n), 3), numbers::<T>(m * n, 4), numbers::<T>(batch * m * n, 5));
-    let (rs, cs) = order.strides(m, n);
+    let ((b_rs, b_cs), (rs, cs)) = (order_b.strides(k, n), order.strides(m, n));
     let mut results = vec![];
     for par in [&Serial as &dyn Parallel, &Two] {
         let (mut c, mut kept) = (c0.clone(), c0.clone());
@@ -352,7 +362,7 @@ fn check_epilogue<T: Num>(
                 T::DTYPE,
                 (m, n, k),
                 Mat::new(a.as_ptr(), k as isize, 1),
-                Mat::new(b.as_ptr(), n as isize, 1),
+                Mat::new(b.as_ptr(), b_rs, b_cs),
                 Mat::new(c.as_mut_ptr(), rs, cs),
             )
         };
@@ -361,11 +371,13 @@ fn check_epilogue<T: Num>(
         results.push((c, kept));
     }
     assert!(results[0] == results[1]);
+    let (a, b) = (doubles(&a), doubles(&b));
     for z in 0..batch {
         for i in 0..m {
             for j in 0..n {
                 let x = z * m * n + (i as isize * rs + j as isize * cs) as usize;
-                let sum: f64 = (0..k).map(|p| a[z * m * k + i * k + p].to() * b[p * n + j].to()).sum();
+                let sum: f64 =
+                    (0..k).map(|p| a[z * m * k + i * k + p] * b[p * b_rs as usize + j * b_cs as usize]).sum();
                 let before = sum + 0.5 * c0[x].to() + bias[if per_row { i } else { j }].to();
                 let want = act(activation, before) + r[i * n + j].to();
                 for (got, want) in [(results[0].0[x].to(), want), (results[0].1[x].to(), before)] {
@@ -389,11 +401,22 @@ fn epilogues_match() {
             for (x, shape) in [(5, 7, 3), (20, 70, 40), (40, 64, 900), (1, 40, 20), (40, 1, 20)].into_iter().enumerate()
             {
                 for order in [Order::Rows, Order::Columns] {
-                    let (per_row, batch) = (x % 2 == 0, 1 + x % 3);
-                    check_epilogue::<f32>(isa, shape, activation, per_row, order, batch);
-                    check_epilogue::<f64>(isa, shape, activation, !per_row, order, batch);
-                    check_epilogue::<bf16>(isa, shape, activation, per_row, order, batch);
-                    check_epilogue::<f16>(isa, shape, activation, !per_row, order, batch);
+                    let (per_row, batch, orders) = (x % 2 == 0, 1 + x % 3, [Order::Rows, order]);
+                    check_epilogue::<f32>(isa, shape, activation, per_row, orders, batch);
+                    check_epilogue::<f64>(isa, shape, activation, !per_row, orders, batch);
+                    check_epilogue::<bf16>(isa, shape, activation, per_row, orders, batch);
+                    check_epilogue::<f16>(isa, shape, activation, !per_row, orders, batch);
+                }
+            }
+        }
+        // Columns of B that are read in place.
+        for activation in [None, Silu] {
+            for (shape, order) in
+                [((7, 50, 230), Order::Rows), ((20, 410, 257), Order::Rows), ((17, 410, 257), Order::Columns)]
+            {
+                for per_row in [false, true] {
+                    check_epilogue::<f32>(isa, shape, activation, per_row, [Order::Columns, order], 2);
+                    check_epilogue::<f64>(isa, shape, activation, per_row, [Order::Columns, order], 1);
                 }
             }
         }
