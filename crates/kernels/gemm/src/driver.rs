@@ -158,7 +158,7 @@ unsafe fn run<M: Mode, C: Float<Acc = <M::S as Float>::Acc>>(args: &GemmArgs, pa
             other = GemmArgs { n: args.n * runs.items, batch: &[], ..*args };
             &other
         }
-        None if sides::turned::<M>(args, kernels.lanes) => {
+        None if sides::turned::<M>(args, kernels) => {
             other = args.transposed(&mut swapped);
             &other
         }

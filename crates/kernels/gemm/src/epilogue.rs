@@ -63,6 +63,20 @@ impl<C: Float> Operand<C> {
     }
 }
 
+impl<C: Copy> Post<C> {
+    /// The same for the transposed product.
+    pub fn turned(&self) -> Self {
+        let turned = |m: Operand<C>| Operand { ptr: m.ptr, rs: m.cs, cs: m.rs };
+        Post {
+            c: turned(self.c),
+            bias: self.bias.map(turned),
+            activation: self.activation,
+            residual: self.residual.map(turned),
+            kept: self.kept.map(turned),
+        }
+    }
+}
+
 impl<C> Post<C> {
     pub fn new(c: Operand<C>, epilogue: &Epilogue, (bias, residual, kept): (isize, isize, isize)) -> Self {
         Post {

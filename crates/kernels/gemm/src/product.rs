@@ -369,6 +369,23 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         Ahead { at, step: self.a.cs * (M::KU * size_of::<M::S>()) as isize }
     }
 
+    /// Stores a tile of a C whose columns are contiguous, by rows of the transposed C.
+    unsafe fn finish_turned(&self, sums: &Sums<Sum<M>>) {
+        let mut stack = Stack([std::mem::MaybeUninit::<M::P>::uninit(); MOST_TURNED]);
+        let turned: *mut M::P = stack.0.as_mut_ptr().cast();
+        let Sums { ptr, rs, row, col, rows, cols, .. } = *sums;
+        let width = rows.next_multiple_of(self.kernels.lanes);
+        let strip = Strip { src: ptr.cast::<M::S>(), ws: rs, ks: 1, width: rows, k: cols };
+        let (ptr, rs) = (turned.cast_const().cast(), width as isize);
+        let sums = Sums { ptr, rs, row: col, col: row, rows: cols, cols: rows, ..*sums };
+        // SAFETY: modes that read operands in place pack numbers as they are, sums of the same type; the buffer holds every
+        // column of the tile as a row of whole registers.
+        unsafe {
+            M::pack(self.isa, strip, turned, width);
+            finish(self.isa, sums, &self.post.turned());
+        }
+    }
+
     #[inline]
     unsafe fn tile(
         &self,
@@ -389,7 +406,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
             None => (self.post, true),
         };
         let c = post.c.at(row, col);
-        let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); 14 * 32]);
+        let mut stack = Stack([std::mem::MaybeUninit::<Sum<M>>::uninit(); MOST_SUMS]);
         let in_c = pass.sums.is_null() && whole && one_run && self.sums_in_c();
         let in_c = in_c && (!pass.first || self.beta == Acc::ZERO || self.beta == Acc::ONE);
         let add = !pass.first || self.beta != Acc::ZERO;
@@ -435,6 +452,9 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
             let (rows, cols) = (height, width);
             let last = if begins && pass.sums.is_null() { pass.first } else { pass.last };
             let sums = Sums { ptr: dst, rs: dst_rs, row, col, rows, cols, beta, last };
+            if M::DIRECT && post.c.rs == 1 && post.c.cs != 1 {
+                return self.finish_turned(&sums);
+            }
             let Some(runs) = self.runs.filter(|_| !one_run) else { return finish(self.isa, sums, &post) };
             runs.pieces(col, width, |at, cols| {
                 let piece = Sums { ptr: dst.wrapping_add(at), col: col + at, cols, ..sums };
@@ -444,5 +464,10 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
     }
 }
 
+/// Sums of the largest tile of any tier.
+const MOST_SUMS: usize = 14 * 32;
+/// The same turned: rows of whole registers, and what packing writes past the last.
+const MOST_TURNED: usize = 16 * 32 + 16;
+
 #[repr(align(64))]
-struct Stack<A>([std::mem::MaybeUninit<A>; 14 * 32]);
+struct Stack<A, const N: usize>([std::mem::MaybeUninit<A>; N]);

@@ -189,6 +189,9 @@ fn sweep<T: Num, C: Num>() {
         (2, 51, 130),
         (5, 49, 161),
         (8, 97, 300),
+        // A large operand that is read in place beside a small one.
+        (20, 421, 262),
+        (421, 18, 262),
     ];
     for &isa in Isa::available() {
         for (x, (m, n, k)) in shapes.into_iter().enumerate() {
