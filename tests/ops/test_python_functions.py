@@ -126,6 +126,9 @@ ELSEWHERE = {
     "range": "a range of numbers",
     "sparse_coo_tensor": "tests of sparse tensors",
     "vmap": "a function of functions",
+    "as_masked_tensor": "tests/ops/test_masked_tensors.py",
+    "is_masked_tensor": "tests/ops/test_masked_tensors.py",
+    "masked_tensor": "tests/ops/test_masked_tensors.py",
 }
 # Functions without a tensor that could override, of sparse ones, or of places to write to; and functions that draw.
 NO_TENSOR = {"broadcast_shapes", "allclose", "equal", "slice", "sparse.mm", "zero_", "resize_as_"}

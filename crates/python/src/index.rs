@@ -351,6 +351,10 @@ fn named(s: Option<&Step>) -> bool {
 
 /// A new view of the whole tensor.
 pub fn alias(py: Python<'_>, t: &Tensor) -> Result<Tensor> {
+    if t.has_key(bit::SPARSE) {
+        // What shares the parts of a sparse tensor has no history; a copy has.
+        return ops::CLONE.one(py, &[Some(t)], &[Arg::None]);
+    }
     ops::EXPAND.one(py, &[Some(t)], &[Arg::Ints(t.sizes()), Arg::Bool(false)])
 }
 

@@ -101,6 +101,7 @@ pub static VIEW: Named = Named::new("view");
 pub static COPY: Named = Named::new("copy");
 pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
+pub static CLONE: Named = Named::new("clone");
 pub static CONTIGUOUS: Named = Named::new("contiguous");
 
 /// An operator slot.

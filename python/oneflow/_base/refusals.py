@@ -51,6 +51,18 @@ def constant(name: str, value: V, reason: str) -> Callable[..., V]:
     return constantly
 
 
+def refuse_composed(doing: str, value: object) -> None:
+    """Raise NotImplementedError if ``value`` is of a class of tensors that mean more than the tensor below them.
+
+    Such a class says in ``_parts`` what its tensors are and what they consist of.
+    """
+    parts = getattr(type(value), "_parts", None)
+    if parts is not None:
+        raise NotImplementedError(
+            f"{doing}: not implemented for {parts[0]}; give {parts[1]}, which are ordinary tensors"
+        )
+
+
 _said: set[str] = set()
 
 

@@ -16,6 +16,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow._base.amp import AUTOCAST_DEVICES
 from oneflow._base.nests import Nest, names, nest_of
+from oneflow._base.refusals import refuse_composed
 from oneflow.nn.modules.module import Module
 from oneflow.utils import hooks
 
@@ -52,10 +53,8 @@ def flatten(value: Any, tensors: list[Tensor], what: str | None) -> Any:
             None all values are, and a structure that holds others than these cannot be hashed.
     """
     if isinstance(value, Tensor):
-        if type(value) is not Tensor and value.is_nested:
-            raise NotImplementedError(
-                "nested tensors cannot be traced: give the program their values() and offsets(), or call it eagerly"
-            )
+        if type(value) is not Tensor:
+            refuse_composed("tracing a program", value)
         tensors.append(value)
         return TENSOR
     cls = type(value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oneflow import Tensor, _oneflow
+from oneflow._base.refusals import refuse_composed
 from oneflow._trace.logical import Logical, trace, trace_at_sizes
 from oneflow._trace.named_sizes import Named, SizeError
 from oneflow._trace.open_dims import OpenDims, argument_names, open_dims
@@ -90,10 +91,7 @@ def exported(
                 f"export: an argument has a {type(leaf).__name__}; tensors, numbers, strings and None are expected "
                 "(utils._pytree.register_pytree_node makes a class a nest)"
             )
-        if isinstance(leaf, Tensor) and leaf.is_nested:
-            raise NotImplementedError(
-                "export: an argument is a nested tensor; its values() and offsets() can be exported"
-            )
+        refuse_composed("export", leaf)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     lasting = tensors_of(mod)
     names = {name: tensor for _, name, tensor, _ in lasting}

@@ -12,8 +12,8 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._base.elementwise import ABOUT, ELEMENTWISE
 from oneflow._base.nests import mapped
-from oneflow.nested._elementwise import ELEMENTWISE, PLAIN
 from oneflow.nested._forms import Packed, RaggedSize, Shapes
 from oneflow.nested._tensor import NestedTensor, from_parts, nested, parts, plain
 from oneflow.overrides import DisableTorchFunctionSubclass
@@ -29,7 +29,7 @@ def answer(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     rule = _RULES.get(name)
     if rule is not None:
         return rule(func, *args, **kwargs)
-    if name in PLAIN:
+    if name in ABOUT:
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
     if name.rstrip("_") in ELEMENTWISE or name in ELEMENTWISE:

@@ -27,6 +27,7 @@ class NestedTensor(Tensor):
     """
 
     _form: Packed | Shapes
+    _parts = ("nested tensors", "their values() and offsets()")
 
     @classmethod
     def __torch_function__(

@@ -1,4 +1,7 @@
-"""The functions that act on each element alone, and those that ask about a tensor and not about its elements."""
+"""Names of functions that act on each element alone, and of those that ask about a tensor and not about its elements.
+
+Subclasses that answer functions by name (`nested`, `masked`) share these.
+"""
 
 # Functions of elements; ones in place end in an underscore beside these.
 ELEMENTWISE = frozenset(
@@ -24,7 +27,7 @@ ELEMENTWISE = frozenset(
 )
 
 # Asked of the tensor below as it is: of its dtype, device, memory and place in the autograd graph.
-PLAIN = frozenset(
+ABOUT = frozenset(
     """
     data_ptr device dtype element_size get_device grad_dtype grad_fn is_complex is_conj is_cpu is_cuda
     is_floating_point is_inference is_leaf is_meta is_mkldnn is_mps is_neg is_quantized is_shared is_signed

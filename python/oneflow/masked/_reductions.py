@@ -1,39 +1,35 @@
 """Reductions and normalisations over the elements that a boolean mask keeps.
 
-A mask broadcasts to the input and is true where an element counts; ``None`` keeps all. Excluded elements become the
-operation's neutral element, so a reduction over nothing gives that, or NaN if there is none. No tensor carries its
-mask along: there is no ``MaskedTensor``. ``sum``, ``prod``, ``amax`` and ``amin`` take sparse COO tensors too,
-and give such.
+Of a masked tensor they are those of its data with its mask, and give an ordinary tensor. Excluded elements become the
+operation's neutral element.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import oneflow
 from oneflow import Tensor
 from oneflow._base.global_layouts import replicate_like
 from oneflow._functions import masked_entries
+from oneflow.masked._tensor import MaskedTensor
 
-__all__ = [
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "cumprod",
-    "cumsum",
-    "log_softmax",
-    "logaddexp",
-    "logsumexp",
-    "mean",
-    "median",
-    "norm",
-    "normalize",
-    "prod",
-    "softmax",
-    "softmin",
-    "std",
-    "sum",
-    "var",
-]
+F = TypeVar("F", bound=Callable[..., Tensor])
+
+
+def _takes_masked(function: F) -> F:
+    """Let the first argument be a masked tensor, whose mask counts then."""
+
+    @functools.wraps(function)
+    def taking(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(input, MaskedTensor):
+            kwargs["mask"], input = input.get_mask(), input.get_data()
+        return function(input, *args, **kwargs)
+
+    return taking  # type: ignore[return-value]
+
 
 _Dims = int | tuple[int, ...] | None
 
@@ -80,6 +76,7 @@ def _dims(input: Tensor, dim: _Dims) -> tuple[int, ...]:
     return tuple(sorted(around))
 
 
+@_takes_masked
 def sum(
     input: Tensor,
     dim: _Dims = None,
@@ -102,6 +99,7 @@ def sum(
     return kept.sum(dims, keepdim, dtype=dtype) if dims else kept.sum(dtype=dtype)
 
 
+@_takes_masked
 def prod(
     input: Tensor,
     dim: _Dims | list[int] = None,
@@ -132,6 +130,7 @@ def prod(
     return kept
 
 
+@_takes_masked
 def cumsum(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running sum along ``dim``.
 
@@ -143,6 +142,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask:
     return _filled(input, mask, 0).cumsum(dim, dtype=dtype)
 
 
+@_takes_masked
 def cumprod(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Running product along ``dim``.
 
@@ -158,6 +158,7 @@ def _cast(y: Tensor, dtype: oneflow.dtype | None) -> Tensor:
     return y if dtype is None else y.to(dtype)
 
 
+@_takes_masked
 def amax(
     input: Tensor,
     dim: _Dims = None,
@@ -178,6 +179,7 @@ def amax(
     return _cast(_filled(input, mask, _least(input.dtype)).amax(_dims(input, dim), keepdim), dtype)
 
 
+@_takes_masked
 def amin(
     input: Tensor,
     dim: _Dims = None,
@@ -198,6 +200,7 @@ def amin(
     return _cast(_filled(input, mask, _greatest(input.dtype)).amin(_dims(input, dim), keepdim), dtype)
 
 
+@_takes_masked
 def argmax(
     input: Tensor,
     dim: int | None = None,
@@ -217,6 +220,7 @@ def argmax(
     return found.to(input.dtype if dtype is None else dtype)
 
 
+@_takes_masked
 def argmin(
     input: Tensor,
     dim: int | None = None,
@@ -241,6 +245,7 @@ def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | N
     return sum(ones, dims, keepdim=keepdim, mask=mask)
 
 
+@_takes_masked
 def mean(
     input: Tensor,
     dim: _Dims = None,
@@ -263,6 +268,7 @@ def mean(
     return total / _count(input, dims, keepdim, mask)
 
 
+@_takes_masked
 def median(
     input: Tensor,
     dim: int = -1,
@@ -283,6 +289,7 @@ def median(
     return _filled(_cast(input, dtype), mask, float("nan")).nanmedian(dim, keepdim).values
 
 
+@_takes_masked
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -304,6 +311,7 @@ def norm(
     return oneflow.linalg.vector_norm(kept, ord, _dims(input, dim), keepdim, dtype=dtype)
 
 
+@_takes_masked
 def var(
     input: Tensor,
     dim: _Dims = None,
@@ -327,7 +335,8 @@ def var(
     if dtype is None:
         floating = input.dtype.is_floating_point or input.dtype.is_complex
         dtype = input.dtype if floating else oneflow.get_default_dtype()
-    x, dims = input.to(dtype), _dims(input, dim)
+    # Excluded elements must not reach the gradient of the mean.
+    x, dims = _filled(input.to(dtype), mask, 0), _dims(input, dim)
     away = x - mean(x, dims, keepdim=True, mask=mask)
     squares = sum(
         oneflow.real(away * away.conj()) if x.dtype.is_complex else away * away, dims, keepdim=keepdim, mask=mask
@@ -337,6 +346,7 @@ def var(
     return squares.to(x.dtype) / left.to(x.dtype)
 
 
+@_takes_masked
 def std(
     input: Tensor,
     dim: _Dims = None,
@@ -357,6 +367,7 @@ def std(
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
+@_takes_masked
 def softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax along ``dim``; zero where left out.
 
@@ -368,6 +379,7 @@ def softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask
     return _filled(input, mask, _least(input.dtype)).softmax(dim, dtype=dtype)
 
 
+@_takes_masked
 def log_softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Logarithm of the softmax along ``dim``.
 
@@ -379,6 +391,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, 
     return _filled(input, mask, _least(input.dtype)).log_softmax(dim, dtype=dtype)
 
 
+@_takes_masked
 def softmin(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the negated input along ``dim``; zero where left out.
 
@@ -390,6 +403,7 @@ def softmin(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask
     return (-_filled(input, mask, _greatest(input.dtype))).softmax(dim, dtype=dtype)
 
 
+@_takes_masked
 def normalize(
     input: Tensor,
     ord: float,
@@ -430,6 +444,7 @@ def logaddexp(
     return oneflow.logaddexp(_filled(a, input_mask, float("-inf")), _filled(b, other_mask, float("-inf")))
 
 
+@_takes_masked
 def logsumexp(
     input: Tensor,
     dim: _Dims = None,
