@@ -9,6 +9,8 @@ import types
 import typing
 from typing import Any, NamedTuple, Union
 
+import oneflow
+
 __all__ = [
     "create_type_hint",
     "get_signature_for_torch_op",
@@ -41,21 +43,33 @@ def normalize_function(
         >>> normalize_function(oneflow.nn.functional.relu, (1,)).kwargs
         {'inplace': False}
     """
-    try:
-        signature = inspect.signature(target)
-        bound = signature.bind(*args, **(kwargs or {}))
-    except (TypeError, ValueError):
+    fitting = _fitting(target, args, kwargs or {})
+    if fitting is None:
         return None
+    bound = fitting.bind(*args, **(kwargs or {}))
     bound.apply_defaults()
     named = dict(bound.arguments)
-    if normalize_to_only_use_kwargs:
-        return ArgsKwargsPair((), named)
-    required = [
-        name
-        for name, p in signature.parameters.items()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return ArgsKwargsPair(tuple(named.pop(name) for name in required), named)
+    n_by_position = 0 if normalize_to_only_use_kwargs else len(args)
+    by_position = list(named)[:n_by_position]
+    return ArgsKwargsPair(tuple(named.pop(name) for name in by_position), named)
+
+
+def _fitting(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.Signature | None:
+    """The first signature whose parameters all have names that can be given, and to which the arguments bind."""
+    try:
+        signatures = get_signature_for_torch_op(target) or [inspect.signature(inspect.unwrap(target))]
+    except (TypeError, ValueError):
+        return None
+    for signature in signatures:
+        kinds = {parameter.kind for parameter in signature.parameters.values()}
+        if not kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
+            continue
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            continue
+        return signature
+    return None
 
 
 def normalize_module(
@@ -65,7 +79,7 @@ def normalize_module(
     kwargs: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """As :func:`normalize_function`, of the module at a path of ``root``.
+    """As :func:`normalize_function`, of the module at a path of ``root``; None for one that ``nn`` does not have.
 
     Example::
 
@@ -73,12 +87,19 @@ def normalize_module(
         >>> normalize_module(oneflow.nn.Sequential(oneflow.nn.ReLU()), "0", (1,)).args
         (1,)
     """
-    forward = type(root.get_submodule(target)).forward
-    found = normalize_function(forward, (None, *args), kwargs, None, None, normalize_to_only_use_kwargs)
+    try:
+        cls = type(root.get_submodule(target))
+    except AttributeError as error:
+        raise RuntimeError(
+            f"Tried to normalize node with target {target} but root did not have that target!"
+        ) from error
+    if getattr(oneflow.nn, cls.__name__, None) is not cls:
+        return None
+    found = normalize_function(cls.forward, (None, *args), kwargs, None, None, normalize_to_only_use_kwargs)
     if found is None:
         return None
     named = {key: value for key, value in found.kwargs.items() if key != "self"}
-    return ArgsKwargsPair(found.args[1:] if not normalize_to_only_use_kwargs else (), named)
+    return ArgsKwargsPair(found.args[1:], named)
 
 
 def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""The parts of ``torch.fx.experimental`` that programs use to query sizes."""
+"""The parts of ``torch.fx.experimental`` that programs use: sizes, folded constants, calls in one form."""
 
 from oneflow.fx.experimental import symbolic_shapes
 

@@ -1,5 +1,5 @@
 """Passes over traced modules."""
 
-from oneflow.fx.passes import shape_prop, split_module
+from oneflow.fx.passes import graph_manipulation, shape_prop, split_module
 
-__all__ = ["shape_prop", "split_module"]
+__all__ = ["graph_manipulation", "shape_prop", "split_module"]
