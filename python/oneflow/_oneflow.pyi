@@ -57,7 +57,9 @@ class _Private:
     ) -> tuple[list[Tensor | None], Any]: ...
     @staticmethod
     def _push_interceptor(
-        before: Callable[[str, dict[str, Any], _bool], list[Tensor] | None], after: Callable[[list[Tensor]], None]
+        around: Callable[
+            [str, dict[str, Any], list[Tensor] | None, Callable[[], list[Tensor]]], Sequence[Tensor] | None
+        ],
     ) -> None: ...
     @staticmethod
     def _pop_interceptor() -> None: ...

@@ -52,6 +52,9 @@ class OpOverload:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (answer := _answer(self, args, kwargs)) is not NotImplemented:
             return answer
+        heard = heard_calls()
+        if heard and (result := heard[-1](self, args, kwargs)) is not NotImplemented:
+            return result
         try:
             return self._op(*args, **kwargs)
         except AttributeError as error:
@@ -187,6 +190,17 @@ def listeners() -> list[Callable[..., Any]]:
     found: list[Callable[..., Any]] | None = getattr(_local, "listeners", None)
     if found is None:
         found = _local.listeners = []
+    return found
+
+
+def heard_calls() -> list[Callable[..., Any]]:
+    """The calls of ops that modes of this thread are asked about, the latest last.
+
+    Each is called with an overload and arguments, and returns NotImplemented unless they are the call that it runs.
+    """
+    found: list[Callable[..., Any]] | None = getattr(_local, "heard", None)
+    if found is None:
+        found = _local.heard = []
     return found
 
 

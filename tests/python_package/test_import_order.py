@@ -31,7 +31,7 @@ LEVELS = (
     ("nn.functional",),
     ("nn.parameter", "nn.init", "nn.attention", "nn.grad"),
     ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp", "nn._reducer"),
-    ("utils.checkpoint", "utils._selective"),
+    ("utils.checkpoint", "utils._aten_names", "utils._selective"),
     ("_trace",),
     ("_files", "serialization"),
     ("func",),

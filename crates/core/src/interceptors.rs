@@ -1,19 +1,17 @@
-//! Interceptors: what stands between autograd and the layers below it. Each sees a call after autograd has recorded it, and may
-//! give results of its own in place of running it. Selective checkpoints keep results there and give them back.
+//! Interceptors: what stands between autograd and the layers below it. Each sees a call after autograd has recorded it, runs it
+//! or gives results of its own. Selective checkpoints keep results there and give them back; `TorchDispatchMode` is one.
 //!
 //! Keeps nothing itself. A thread without an interceptor does not have the layer's bit, so its calls pay nothing.
 
-use crate::{Call, Guard, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
-use oneflow_base::Result;
+use crate::{Call, Dest, Guard, Outs, Tensor, Tls, bit, redispatch, register_layer, tls, with_tls};
+use oneflow_base::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Once};
 
 /// Sees the calls of a thread.
 pub trait Interceptor: Send + Sync {
-    /// Before a call: its results, if the interceptor has them. With `None` the call runs.
-    fn before(&self, c: &Call<'_>) -> Result<Option<Vec<Tensor>>>;
-    /// After a call that ran, with its results.
-    fn after(&self, c: &Call<'_>, outs: &[Tensor]) -> Result<()>;
+    /// Stands for a call, which `run` runs, at most once. Returns the results, or `None` for those that running it gives.
+    fn around(&self, c: &Call<'_>, run: &mut dyn FnMut() -> Result<Vec<Tensor>>) -> Result<Option<Vec<Tensor>>>;
 }
 
 thread_local! {
@@ -70,11 +68,25 @@ fn intercept(c: &Call<'_>, below: u32, outs: &mut Outs) -> Result<()> {
     let interceptor = n.checked_sub(1).and_then(|i| INTERCEPTORS.with_borrow(|l| l.get(i).cloned()));
     let Some(interceptor) = interceptor else { return redispatch(c, below, outs) };
     let _fewer = Fewer::new(n - 1);
-    if let Some(found) = interceptor.before(c)? {
-        found.into_iter().for_each(|t| outs.give(t));
-        return Ok(());
-    }
     let more = if n > 1 { 1 << bit::INTERCEPT } else { 0 };
-    redispatch(c, below | more, outs)?;
-    interceptor.after(c, outs.tensors())
+    let mut made: Option<Outs> = None;
+    let found = interceptor.around(c, &mut || {
+        if made.is_some() {
+            return Err(Error::runtime(format!("{}(): an interceptor runs a call once", c.name())));
+        }
+        let mut results = Outs::new();
+        redispatch(c, below | more, &mut results)?;
+        Ok(made.insert(results).tensors().to_vec())
+    })?;
+    match (found, made) {
+        (None, None) => redispatch(c, below | more, outs)?,
+        (None, Some(made)) => *outs = made,
+        (Some(found), made) => match (c.dest, made) {
+            (Dest::Fresh, _) => found.into_iter().for_each(|t| outs.give(t)),
+            // What was to be written is in its place, or the interceptor wants it unwritten.
+            (Dest::Into(_), Some(made)) => *outs = made,
+            (Dest::Into(dest), None) => dest.iter().for_each(|t| outs.give((*t).clone())),
+        },
+    }
+    Ok(())
 }

@@ -1,26 +1,39 @@
-//! Interceptors that are written in Python: they see an op's name and arguments, and may give its results.
+//! Interceptors that are written in Python: they see an op's name and arguments, and run it or give its results.
 
 use crate::gate::{self, OrPending, Shared, run};
 use crate::object::{bound, get};
 use crate::traced::argument;
 use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, Interceptor, Tensor, Ty, pop_interceptor, push_interceptor};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// `before(op, arguments by name, whether it writes)` gives None or a list of results; `after(results)` follows where it gave None.
+/// `around(op, arguments by name, tensors that are written or None, run)` gives a list of results, or None for those of `run()`.
 struct PythonInterceptor {
-    before: Shared,
-    after: Shared,
+    around: Shared,
 }
 
 impl Interceptor for PythonInterceptor {
-    fn before(&self, c: &Call<'_>) -> Result<Option<Vec<Tensor>>> {
+    fn around(&self, c: &Call<'_>, run: &mut Run<'_>) -> Result<Option<Vec<Tensor>>> {
         gate::attach(|py| {
+            let writes = matches!(c.dest, Dest::Into(_));
+            // SAFETY: only the lifetime changes, and `Ended` takes the pointer back before this borrow of `run` ends.
+            let run = unsafe { std::mem::transmute::<NonNull<Run<'_>>, NonNull<Run<'static>>>(NonNull::from(run)) };
+            let running = Bound::new(py, Running { run: Cell::new(Some(run)), writes }).pend(py)?;
+            let _ended = Ended(running.clone());
             let ask = || {
-                let writes = matches!(c.dest, Dest::Into(_));
-                self.before.bind(py).call1((c.op.name(), arguments(py, c)?, writes))
+                let written = match c.dest {
+                    Dest::Into(dest) => {
+                        let objects = dest.iter().map(|t| bound(py, (*t).clone())).collect::<PyResult<Vec<_>>>()?;
+                        PyList::new(py, objects)?.into_any()
+                    }
+                    Dest::Fresh => py.None().into_bound(py),
+                };
+                self.around.bind(py).call1((c.op.name(), arguments(py, c)?, written, running.clone()))
             };
             let found = ask().pend(py)?;
             if found.is_none() {
@@ -30,15 +43,37 @@ impl Interceptor for PythonInterceptor {
             Ok(Some(tensors))
         })
     }
+}
 
-    fn after(&self, _: &Call<'_>, outs: &[Tensor]) -> Result<()> {
-        gate::attach(|py| {
-            let tell = || {
-                let outs = outs.iter().map(|t| bound(py, t.shallow())).collect::<PyResult<Vec<_>>>()?;
-                self.after.bind(py).call1((PyList::new(py, outs)?,))
-            };
-            tell().map(drop).pend(py)
-        })
+type Run<'a> = dyn FnMut() -> Result<Vec<Tensor>> + 'a;
+
+/// A call that an interceptor stands for, as a function without arguments that runs it and returns its results.
+#[pyclass(unsendable, module = "oneflow._oneflow")]
+struct Running {
+    run: Cell<Option<NonNull<Run<'static>>>>,
+    writes: bool,
+}
+
+#[pymethods]
+impl Running {
+    fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let Some(mut call) = self.run.take() else {
+            return Err(PyRuntimeError::new_err("the call has run already, or is over"));
+        };
+        // SAFETY: the closure lives until `Ended` has taken the pointer, which is here once at a time.
+        let made = run(|| unsafe { call.as_mut() }())?;
+        // New results get their history later, as those of another identity.
+        let object = |t: Tensor| bound(py, if self.writes { t } else { t.shallow() });
+        PyList::new(py, made.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// Ends a `Running`, however its interceptor returns.
+struct Ended<'py>(Bound<'py, Running>);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.borrow().run.set(None);
     }
 }
 
@@ -78,10 +113,10 @@ fn arguments<'py>(py: Python<'py>, c: &Call<'_>) -> PyResult<Bound<'py, PyDict>>
     Ok(given)
 }
 
-/// Lets `before` and `after` see the calls of this thread, below autograd, before those that were pushed earlier.
+/// Lets `around` stand for the calls of this thread, below autograd, before those that were pushed earlier.
 #[pyfunction]
-fn _push_interceptor(before: Bound<'_, PyAny>, after: Bound<'_, PyAny>) {
-    push_interceptor(Arc::new(PythonInterceptor { before: Shared::new(before), after: Shared::new(after) }));
+fn _push_interceptor(around: Bound<'_, PyAny>) {
+    push_interceptor(Arc::new(PythonInterceptor { around: Shared::new(around) }));
 }
 
 /// Ends the latest `_push_interceptor`.

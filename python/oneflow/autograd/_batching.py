@@ -9,7 +9,6 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
-from oneflow._base.refusals import refuse_composed
 from oneflow.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 
@@ -125,7 +124,10 @@ def _checked(func: Function, in_dims: Any, args: Any, leaves: list[Any]) -> tupl
                 head + f"Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
                 "non-Tensor arguments, please use None as the respective in_dim"
             )
-        refuse_composed("vmap", leaf)
+        if type(leaf) is not Tensor:
+            from oneflow._base.refusals import refuse_composed
+
+            refuse_composed("vmap", leaf)
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
                 head + f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} "

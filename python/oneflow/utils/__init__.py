@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint", "data", "hooks", "swap_tensors"]
 
 _LAZY = (
+    "_python_dispatch",
     "_pytree",
     "benchmark",
     "checkpoint",

@@ -7,24 +7,24 @@ An op has the name by which PyTorch calls it (``ops.aten.addmm.default``), so th
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.utils._pytree import tree_map
 
 if TYPE_CHECKING:
-    from oneflow._ops import Op, OpOverload
+    from oneflow._ops import OpOverload
 
 _C = _oneflow._C
 
 
-def _ops() -> ModuleType:
-    """The module of ``oneflow.ops``, which stands above this one."""
-    return sys.modules[type(oneflow.ops).__module__]
+def _names() -> ModuleType:
+    """The module of PyTorch's names of ops, which is loaded when somebody selects ops."""
+    from oneflow.utils import _aten_names
+
+    return _aten_names
 
 
 class CheckpointPolicy(enum.Enum):
@@ -90,10 +90,10 @@ def create_selective_checkpoint_contexts(
     """
     if isinstance(policy_fn_or_list, (list, tuple)):
         for op in policy_fn_or_list:
-            if isinstance(op, _ops().OpOverload):
+            if isinstance(op, _names().ops_module().OpOverload):
                 continue
             more = ""
-            if isinstance(op, _ops().Op):
+            if isinstance(op, _names().ops_module().Op):
                 more = (
                     " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have "
                     "`torch.ops.aten.mm`, change it to `torch.ops.aten.mm.default`."
@@ -136,14 +136,13 @@ class _Hearing:
         self.policy, self.storage = policy, storage
         # An op of the program runs as a whole: of its steps nobody is asked.
         self.is_inside = False
-        self.pending: OpOverload | None = None
 
     def __enter__(self) -> None:
-        _C._push_interceptor(self.before, self.after)
-        _ops().listeners().append(self.custom)
+        _C._push_interceptor(self.around)
+        _names().ops_module().listeners().append(self.custom)
 
     def __exit__(self, *exception: object) -> None:
-        _ops().listeners().pop()
+        _names().ops_module().listeners().pop()
         _C._pop_interceptor()
 
     def keeps(self, op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -154,18 +153,18 @@ class _Hearing:
             raise TypeError(f"a checkpoint's policy returns a CheckpointPolicy or a bool, not {decision!r}")
         return decision in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
-    def before(self, name: str, given: dict[str, Any], writes: bool) -> Any:
+    def around(
+        self, name: str, given: dict[str, Any], written: list[Tensor] | None, run: Callable[[], list[Tensor]]
+    ) -> list[Tensor] | None:
         if self.is_inside:
             return None
-        op = _as_pytorch_calls(name, given)
-        keeps = self.keeps(op, list(given.values()), {}) and not writes
-        return self.decide(op, keeps)
+        op = _names().as_pytorch_calls(name, given)
+        keeps = self.keeps(op, list(given.values()), {}) and written is None
+        return self.kept(op, run) if keeps else None
 
-    def decide(self, op: OpOverload, keeps: bool) -> Any:
+    def kept(self, op: OpOverload, run: Callable[[], list[Tensor]]) -> list[Tensor] | None:
+        """The results of an op that the policy names; None for those that running it gave."""
         raise NotImplementedError
-
-    def after(self, results: list[Tensor]) -> None:
-        pass
 
     def custom(self, op: OpOverload, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -181,13 +180,8 @@ class _Hearing:
 class _Keeping(_Hearing):
     """The forward: results of ops that the policy names are kept."""
 
-    def decide(self, op: OpOverload, keeps: bool) -> None:
-        self.pending = op if keeps else None
-
-    def after(self, results: list[Tensor]) -> None:
-        if self.pending is not None and not self.is_inside:
-            self.storage.setdefault(self.pending, []).append([_Kept(t) for t in results])
-            self.pending = None
+    def kept(self, op: OpOverload, run: Callable[[], list[Tensor]]) -> None:
+        self.storage.setdefault(op, []).append([_Kept(t) for t in run()])
 
     def custom(self, op: OpOverload, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         keeps = self.keeps(op, args, kwargs)
@@ -217,87 +211,8 @@ class _Reusing(_Hearing):
             )
         return tree_map(lambda kept: kept.get(self.may_differ), entries.pop(0))
 
-    def decide(self, op: OpOverload, keeps: bool) -> Any:
-        return self.take(op) if keeps else None
+    def kept(self, op: OpOverload, run: Callable[[], list[Tensor]]) -> Any:
+        return self.take(op)
 
     def custom(self, op: OpOverload, kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.take(op) if self.keeps(op, args, kwargs) else self.run(kernel, *args, **kwargs)
-
-
-# ---- the names by which PyTorch calls the ops of the table
-
-_NAMES = {
-    "batch_norm_training": "native_batch_norm.default",
-    "batch_norm_inference": "native_batch_norm.default",
-    "group_norm": "native_group_norm.default",
-    "group_norm_with_statistics": "native_group_norm.default",
-    "layer_norm": "native_layer_norm.default",
-    "native_embedding_bag": "_embedding_bag.default",
-    "softmax": "_softmax.default",
-    "log_softmax": "_log_softmax.default",
-    "to_copy": "_to_copy.default",
-    "select": "select.int",
-    "slice": "slice.Tensor",
-    "index": "index.Tensor",
-    "split": "split.Tensor",
-    "transpose": "transpose.int",
-    "where": "where.self",
-    **dict.fromkeys(("native_conv", "native_conv_activation"), "convolution.default"),
-    **dict.fromkeys((f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)), "convolution.default"),
-    **dict.fromkeys(("conv1d.padding", "conv2d.padding", "conv3d.padding"), "convolution.default"),
-}
-_OF_TENSORS = frozenset(("add", "sub", "mul", "div", "fmod", "remainder", "bitwise_and", "bitwise_or", "bitwise_xor"))
-_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-_STATISTICS = frozenset(("var", "std", "var_mean", "std_mean"))
-_ALONG = {"sum": "dim_IntList", "mean": "dim", "prod": "dim_int"}
-
-
-def _as_pytorch_calls(name: str, given: dict[str, Any]) -> OpOverload:
-    """The overload by which PyTorch calls an op of the table with these arguments."""
-    base, _, overload = name.partition(".")
-    operands = list(given.values())
-    if base in ("linear", "fused_linear", "fused_linear_keep", "fused_linear_add"):
-        return _overload("addmm" if given.get("bias") is not None else "mm", "default")
-    if base in ("matmul", "fused_matmul_add"):
-        return _overload(_product(*operands[:2]), "default")
-    if base in ("scaled_dot_product_attention", "native_attention"):
-        on_cpu = operands[0].device.type == "cpu"
-        return _overload("_scaled_dot_product_flash_attention" + ("_for_cpu" if on_cpu else ""), "default")
-    known = _NAMES.get(name)
-    if known is not None:
-        return _overload(*known.split("."))
-    if base in _OF_TENSORS:
-        return _overload(base, "Tensor")
-    if base in _COMPARISONS:
-        return _overload(base, "Tensor" if isinstance(operands[1], Tensor) else "Scalar")
-    if base in _STATISTICS:
-        return _overload(base, "correction")
-    if base in _ALONG and given.get("dim") not in (None, [], ()):
-        return _overload(base, _ALONG[base])
-    if base == "pow":
-        kinds = ["Tensor" if isinstance(x, Tensor) else "Scalar" for x in operands[:2]]
-        return _overload(base, "Scalar" if kinds[0] == "Scalar" else "_".join(kinds))
-    return _overload(base, overload or "default")
-
-
-def _product(a: Tensor, b: Tensor) -> str:
-    """The product of matrices that stands for ``matmul`` of these."""
-    dims = (a.dim(), b.dim())
-    if dims == (1, 1):
-        return "dot"
-    if dims == (2, 1):
-        return "mv"
-    # A batch times one matrix is one product.
-    return "mm" if b.dim() <= 2 else "bmm"
-
-
-def _overload(base: str, overload: str) -> OpOverload:
-    try:
-        op = getattr(oneflow.ops.aten, base)
-    except AttributeError:
-        # A step that has no public function: it has a name, and can be named by no list.
-        op = _steps.setdefault(base, _ops().Op("aten", base))
-    return getattr(op, overload)
-
-
-_steps: dict[str, Op] = {}

@@ -13,7 +13,14 @@ __all__ = ["get_size_of_all_nodes", "get_size_of_node", "get_tensor_meta", "repl
 
 
 class size_bytes(NamedTuple):
-    """How many bytes the result of a node has, and how many with the parameters of the module that it calls."""
+    """How many bytes the result of a node has, and how many with the parameters of the module that it calls.
+
+    Example::
+
+        >>> from oneflow.fx.passes.graph_manipulation import size_bytes
+        >>> size_bytes(output_size=8, total_size=48).total_size
+        48
+    """
 
     output_size: int
     total_size: int
