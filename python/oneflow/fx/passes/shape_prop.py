@@ -24,7 +24,8 @@ class TensorMetadata(NamedTuple):
     qparams: dict[str, Any]
 
 
-def _described(value: Tensor) -> TensorMetadata:
+def _extract_tensor_metadata(value: Tensor) -> TensorMetadata:
+    """The properties of a tensor, under the name by which packages import it."""
     formats = (oneflow.contiguous_format, oneflow.channels_last, oneflow.channels_last_3d)
     ranks = {oneflow.channels_last: 4, oneflow.channels_last_3d: 5}
     fits = (f for f in formats if ranks.get(f, value.ndim) == value.ndim and value.is_contiguous(memory_format=f))
@@ -52,7 +53,7 @@ class ShapeProp(Interpreter):
             nonlocal tensors
             if isinstance(value, Tensor):
                 tensors = True
-                return _described(value)
+                return _extract_tensor_metadata(value)
             return value
 
         described = map_aggregate(result, note)

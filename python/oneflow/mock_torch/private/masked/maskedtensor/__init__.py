@@ -1,0 +1,1 @@
+"""``torch.masked.maskedtensor``: where PyTorch keeps its class of masked tensors."""
