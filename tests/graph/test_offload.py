@@ -147,7 +147,7 @@ def test_dry_run_shows_what_lies_on_a_disk() -> None:
     ("options", "error", "words"),
     [
         ({"optimizer_states": False}, ValueError, "name what is offloaded"),
-        ({"to": "host"}, NotImplementedError, 'to="host"'),
+        ({"to": "host", "parameters": True}, NotImplementedError, "moves states of optimizers, not parameters"),
         ({"to": 3}, TypeError, "the path of a folder, got int"),
         ({"to": "/no/such/folder"}, ValueError, "no folder '/no/such/folder'"),
         ({"window": -1}, ValueError, "window must be a number of bytes"),
@@ -157,6 +157,11 @@ def test_dry_run_shows_what_lies_on_a_disk() -> None:
 def test_bad_settings(options: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Step("adamw", options)
+
+
+def test_states_of_the_host_are_there_already() -> None:
+    with pytest.raises(NotImplementedError, match=r'"host"\) moves tensors of a GPU, and a state is on cpu; to="disk"'):
+        Step("adamw", {"to": "host"})(batches(1)[0])
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no folder in memory")

@@ -59,6 +59,8 @@ enum Owner {
     Foreign { _keep: Box<dyn Any + Send + Sync> },
     /// Memory of the host that a device copies by itself.
     Pinned { kind: DeviceType, _keep: Box<dyn Any + Send + Sync> },
+    /// Pinned memory of the host that the storage's device reads and writes by itself (`move_to_host`).
+    OnHost { _keep: Box<dyn Any + Send + Sync> },
     /// Addresses without memory (`reserve_from`).
     Reserved { _keep: Reserved },
     /// No memory: the size of a meta tensor's storage.
@@ -295,6 +297,34 @@ impl Storage {
         }
         // SAFETY: exclusive by this function's contract.
         unsafe { self.replace(Memory { ptr, bytes, owner: Owner::Foreign { _keep: keep } }) };
+    }
+
+    /// Moves the bytes of a device into pinned memory of the host. The device reads and writes them there, over its link to the
+    /// host, and whoever knows the storage's address sees no difference.
+    ///
+    /// # Safety
+    /// As for `resize`.
+    ///
+    /// # Errors
+    /// NotImplementedError: the device has no pinned memory. OutOfMemoryError: the host has not so much.
+    pub unsafe fn move_to_host(&self) -> Result<()> {
+        let (device, bytes) = (self.device(), self.bytes());
+        let p = provider(device.kind)?;
+        let Pinned { ptr, keep } = p.pinned(bytes)?;
+        // By the queue of threads that chose none, where programs run: the memory is handed out again when that is done with it.
+        let queue = p.own_queue(device.index);
+        p.order(p.queue(device.index), queue)?;
+        // SAFETY: both are valid for so many bytes, and nobody touches either before the copy is done.
+        unsafe { p.copy_async(queue, oneflow_ep::Copy::DeviceToHost, ptr, self.ptr(), bytes)? };
+        p.synchronize(device.index)?;
+        // SAFETY: exclusive by this function's contract.
+        unsafe { self.replace(Memory { ptr, bytes, owner: Owner::OnHost { _keep: keep } }) };
+        Ok(())
+    }
+
+    /// Returns true if `move_to_host` has moved the bytes.
+    pub fn is_on_host(&self) -> bool {
+        matches!(self.memory().owner, Owner::OnHost { .. })
     }
 
     /// Exchanges the memory. The old one is freed at once unless a launch or another library may still use it.

@@ -621,6 +621,16 @@ fn _move_to_file(t: &Bound<'_, PyAny>, folder: PathBuf, window: usize) -> PyResu
     })
 }
 
+/// Moves the memory of a tensor on a device, of a global one this rank's shard, to the host, where the device uses it.
+#[pyfunction]
+fn _move_to_host(t: &Bound<'_, PyAny>) -> PyResult<()> {
+    run(|| match shard_of(tensor(t)?).and_then(Tensor::storage) {
+        // SAFETY: the interpreter is held; launches that run without it pin the memory, others keep no pointer.
+        Some(storage) => unsafe { offload::move_to_host(storage) },
+        None => Ok(()),
+    })
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_graph::register();
     m.add_class::<GraphTrace>()?;
@@ -632,5 +642,6 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
     m.add_function(wrap_pyfunction!(_leave_out_leaf_hooks, m)?)?;
     m.add_function(wrap_pyfunction!(_move_to_file, m)?)?;
+    m.add_function(wrap_pyfunction!(_move_to_host, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)
 }

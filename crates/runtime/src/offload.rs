@@ -1,4 +1,5 @@
-//! Variables whose memory is a file: what is offloaded to a disk, and when a run brings its pages and lets them go.
+//! Variables whose memory is a file: what is offloaded to a disk, and when a run brings its pages and lets them go. And those of a
+//! device whose memory is the host's, where the device reads and writes them in place: a run does nothing for them.
 //!
 //! The bytes are there for whoever reads or writes the addresses; the system moves pages. A session adds hints by the order of
 //! its plan: pages come before the instruction that needs them (`FileMemory::prefetch`) and go once the next one that does is
@@ -62,13 +63,35 @@ pub unsafe fn move_to_file(storage: &Storage, folder: &Path, window: usize) -> R
     Ok(())
 }
 
+/// Moves a storage of a device into pinned memory of the host, where the device goes on to read and write it.
+///
+/// # Safety
+/// As for `move_to_file`.
+///
+/// # Errors
+/// ValueError: the storage is on the host. RuntimeError: others share the memory. NotImplementedError: the device cannot reach
+/// memory of the host.
+pub unsafe fn move_to_host(storage: &Storage) -> Result<()> {
+    if storage.device().is_cpu() {
+        return Err(Error::value("offload: the tensor is in host memory already"));
+    }
+    if storage.bytes() == 0 || storage.is_on_host() {
+        return Ok(());
+    }
+    if !storage.is_resizable() {
+        return Err(Error::runtime("offload: the tensor shares its memory with another library"));
+    }
+    // SAFETY: this function's contract.
+    unsafe { storage.move_to_host() }
+}
+
 /// The file that a storage lies in.
 pub fn file_of(storage: &Storage) -> Option<Arc<FileMemory>> {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     all.as_ref()?.get(&(storage.ptr() as usize))?.upgrade()
 }
 
-/// Bytes of storages that lie in files, and how many of them are in memory now.
+/// Bytes of storages that lie in files or, of a device, on the host, and how many of those in files are in memory now.
 pub fn of_storages(storages: &[Storage]) -> (usize, usize) {
     let mut seen: Vec<Arc<FileMemory>> = Vec::new();
     for file in storages.iter().filter_map(file_of) {
@@ -76,7 +99,11 @@ pub fn of_storages(storages: &[Storage]) -> (usize, usize) {
             seen.push(file);
         }
     }
-    (seen.iter().map(|f| f.bytes).sum(), seen.iter().map(|f| f.resident()).sum())
+    let mut on_host: Vec<&Storage> = storages.iter().filter(|s| s.is_on_host()).collect();
+    on_host.sort_by_key(|s| s.address());
+    on_host.dedup_by_key(|s| s.address());
+    let bytes = on_host.iter().map(|s| s.bytes()).chain(seen.iter().map(|f| f.bytes)).sum();
+    (bytes, seen.iter().map(|f| f.resident()).sum())
 }
 
 #[cfg(target_os = "linux")]

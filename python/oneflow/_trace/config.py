@@ -133,22 +133,24 @@ class GraphConfig:
         """Keep states of optimizers, or parameters, in files, and in memory only around the ops that need them.
 
         Pages come from the disk before an op needs them and go back when the next need is far, beside the work of other
-        ops. Results have the same bits. Each parameter is then updated by itself. With :meth:`enable_zero` each rank
-        offloads its slices. ``memory()["offloaded"]`` and ``"offloaded_resident"`` say how many bytes lie in files, and
-        how many of them are in memory. Tensors of less than 64 KiB stay.
+        ops. Each parameter is then updated by itself. On a GPU states lie in pinned memory of the host, where updates
+        read and write them. Results have the same bits. With :meth:`enable_zero` each rank offloads its slices.
+        ``memory()["offloaded"]`` says how many bytes lie elsewhere, ``"offloaded_resident"`` how many of those in files
+        are in memory. Tensors of less than 64 KiB stay.
 
         Args:
-            mode: whether to, from the next compilation on; what lies in files stays there.
+            mode: whether to, from the next compilation on; what lies elsewhere stays there.
             optimizer_states: whether states are offloaded.
             parameters: whether parameters and buffers are.
             to: ``"disk"``, the system's folder for temporary files; or the path of a folder, which must not lie in
-                memory. The files have no names and go with the process.
-            window: bytes of what is offloaded that may stay in memory between the ops that need them; what is under way
-                from and to the disk comes beside it.
+                memory. The files have no names and go with the process. ``"host"`` for states of a model on a GPU.
+            window: bytes of files that may stay in memory between the ops that need them; what is under way from and to
+                the disk comes beside it.
 
         Raises:
             ValueError: nothing is to be offloaded, there is no such folder, or ``window`` is negative.
-            NotImplementedError: ``to="host"``. The first call raises it for tensors that are on a GPU.
+            NotImplementedError: ``to="host"`` with ``parameters``. The first call raises it for tensors on a GPU that
+                are to go to a disk, and for tensors on the host that are to go to the host.
 
         Example::
 
@@ -400,7 +402,7 @@ class GraphConfig:
             "fuse_add": self._fuse_add,
             "fuse_cast": self._fuse_cast,
             # An update of all parameters needs all states at once.
-            "multi_tensor_update": self._multi_tensor and self._offload is None,
+            "multi_tensor_update": self._multi_tensor and (self._offload is None or self._offload.on_host),
             "update_cast": self._update_cast,
             "precompute": self._precompute,
             "outputs_buffer_size": self._outputs,

@@ -1,7 +1,9 @@
-"""Parameters and optimizer states of a graph in files: what ``GraphConfig.enable_offload`` does before a trace.
+"""Parameters and optimizer states of a graph elsewhere: what ``GraphConfig.enable_offload`` does before a trace.
 
-A tensor keeps its identity and gets other memory, pages of a file without a name; the runtime brings them and lets them
-go in the order of the program (``crates/runtime/src/offload.rs``). The program, and every bit, is the same.
+A tensor keeps its identity and gets other memory. On the host that is pages of a file without a name; the runtime
+brings them and lets them go in the order of the program (``crates/runtime/src/offload.rs``). On a GPU it is pinned
+memory of the host, which kernels read and write in place: an update reads and writes each state once, so a copy would
+send as many bytes and need memory of the device besides. The program, and every bit, is the same.
 """
 
 from __future__ import annotations
@@ -31,17 +33,19 @@ class Offload:
 
     Args:
         optimizer_states: whether they are, and ``parameters``.
+        on_host: in memory of the host, not in files.
         folder: the folder of the files; None is the system's for temporary ones.
         window: bytes that may stay in memory between the ops that need them.
     """
 
     optimizer_states: bool
     parameters: bool
+    on_host: bool
     folder: str | None
     window: int
 
     def move(self, graph: Any) -> None:
-        """Give the tensors of a graph their files; states that are missing are made there."""
+        """Move the tensors of a graph; states that are missing are made there."""
         if self.parameters:
             for name, tensor in graph._parameters():
                 self._move(graph, name, tensor)
@@ -72,19 +76,24 @@ class Offload:
     def _move(self, graph: Any, name: str, tensor: Tensor) -> None:
         if not self._is_large(tensor):
             return
-        if tensor.device.type != "cpu":
+        if self.on_host == (tensor.device.type == "cpu"):
+            where, other = ("a GPU", "host") if self.on_host else ("the host", "disk")
+            hint = "disk" if self.on_host else "host"
             raise NotImplementedError(
-                f"{graph._name}: enable_offload() moves tensors of the host to a disk, and {name} is on "
-                f"{tensor.device}: graphs copy no states between a GPU and the host"
+                f'{graph._name}: enable_offload(to="{other}") moves tensors of {where}, and {name} is on '
+                f'{tensor.device}; to="{hint}" moves it from there'
             )
         try:
-            _oneflow._move_to_file(tensor, self.folder or tempfile.gettempdir(), self.window)
+            if self.on_host:
+                _oneflow._move_to_host(tensor)
+            else:
+                _oneflow._move_to_file(tensor, self.folder or tempfile.gettempdir(), self.window)
         except RuntimeError as error:
             raise RuntimeError(f"{graph._name}: {name}: {error}") from None
 
     @contextlib.contextmanager
     def _new_states(self, graph: Any) -> Iterator[None]:
-        """Inside, states of optimizers go to their files one by one as they are made."""
+        """Inside, states of optimizers go to their place one by one as they are made."""
         if not self.optimizer_states:
             yield
             return
@@ -108,14 +117,14 @@ def checked(mode: bool, optimizer_states: bool, parameters: bool, to: Any, windo
         raise ValueError("enable_offload(): name what is offloaded: optimizer_states, parameters, or both")
     if not isinstance(window, int) or isinstance(window, bool) or window < 0:
         raise ValueError(f"enable_offload(): window must be a number of bytes, got {window!r}")
-    if to == "host":
+    if to == "host" and parameters:
         raise NotImplementedError(
-            'enable_offload(): to="host" is not supported: tensors of the CPU are there already, and graphs copy no '
-            'states between a GPU and the host; to="disk" and folders are'
+            'enable_offload(): to="host" moves states of optimizers, not parameters: a step reads these several times, '
+            "each time over the link to the host"
         )
     if not isinstance(to, (str, os.PathLike)):
-        raise TypeError(f'enable_offload(): to must be "disk" or the path of a folder, got {type(to).__name__}')
-    folder = None if to == "disk" else os.fspath(to)
+        raise TypeError(f'enable_offload(): to must be "disk", "host" or the path of a folder, got {type(to).__name__}')
+    folder = None if to in ("disk", "host") else os.fspath(to)
     if folder is not None and not os.path.isdir(folder):
         raise ValueError(f"enable_offload(): there is no folder {folder!r}")
-    return Offload(bool(optimizer_states), bool(parameters), folder, window)
+    return Offload(bool(optimizer_states), bool(parameters), to == "host", folder, window)

@@ -121,6 +121,8 @@ class Plans:
                 self.compiled.append(program.compiled)
         self.name = graph._name
         offload = graph.config._offload
+        if offload is not None and offload.on_host:
+            raise NotImplementedError('dry_run(): enable_offload(to="host"): a description has no link to the host')
         self.offloaded = ([], 0) if offload is None else (offload.names(graph), offload.window)
         self.kinds = {name: "buffers" for name, _ in graph._parameters()}
         for name, module in graph._modules.items():

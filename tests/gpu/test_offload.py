@@ -1,0 +1,87 @@
+"""States of optimizers in memory of the host, which updates on a GPU read and write in place."""
+
+import oneflow
+import pytest
+from oneflow import nn
+
+pytestmark = pytest.mark.gpu
+
+WIDTH, LAYERS = 192, 4
+STATES = {"adamw": 2, "momentum": 1}
+
+
+class Step(nn.Graph):
+    def __init__(self, device, optimizer, **offload):
+        super().__init__()
+        oneflow.manual_seed(0)
+        self.model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(LAYERS)])
+        self.model.to(device)
+        if optimizer == "adamw":
+            self.optimizer = oneflow.optim.AdamW(self.model.parameters(), lr=1e-2)
+        else:
+            self.optimizer = oneflow.optim.SGD(self.model.parameters(), lr=1e-2, momentum=0.9)
+        self.add_optimizer(self.optimizer)
+        if offload:
+            self.config.enable_offload(**offload)
+
+    def build(self, x):
+        loss = self.model(x).square().mean()
+        loss.backward()
+        return loss
+
+
+def batches(device, n=6):
+    generator = oneflow.Generator().manual_seed(1)
+    return [oneflow.randn(4, WIDTH, generator=generator).to(device) for _ in range(n)]
+
+
+def trained(step, inputs):
+    losses = [step(x).item() for x in inputs]
+    return losses + [p.detach().cpu().numpy().tobytes() for p in step.model.parameters()]
+
+
+@pytest.mark.parametrize("optimizer", STATES)
+def test_every_bit_is_that_of_memory_of_the_device(gpu, optimizer):
+    step, plain = Step(gpu, optimizer, to="host"), Step(gpu, optimizer)
+    inputs = batches(gpu)
+    assert trained(step, inputs) == trained(plain, inputs)
+    states = STATES[optimizer] * LAYERS * WIDTH * WIDTH * 4
+    assert step.memory()["offloaded"] == states and plain.memory()["offloaded"] == 0
+    # They are tensors of the device still, and so is what is computed of them.
+    for state, other in zip(step.optimizer.state.values(), plain.optimizer.state.values(), strict=True):
+        for key, value in state.items():
+            assert value.device == other[key].device and oneflow.equal(value, other[key]), key
+            assert (value * 2).cpu().tolist() == (other[key].cpu() * 2).tolist()
+
+
+def test_the_device_has_their_memory(gpu):
+    def held(**offload):
+        oneflow.cuda.synchronize()
+        before = oneflow.cuda.memory_allocated()
+        step = Step(gpu, "adamw", **offload)
+        for x in batches(gpu, 3):
+            step(x)
+        oneflow.cuda.synchronize()
+        return oneflow.cuda.memory_allocated() - before, step
+
+    on_host, _step = held(to="host")
+    there, _other = held()
+    assert there - on_host >= 2 * LAYERS * WIDTH * WIDTH * 4
+
+
+def test_states_that_are_loaded_go_there_too(gpu):
+    plain, step = Step(gpu, "adamw"), Step(gpu, "adamw", to="host")
+    inputs = batches(gpu)
+    trained(plain, inputs[:2])
+    trained(step, inputs[:1])
+    step.model.load_state_dict(plain.model.state_dict())
+    step.optimizer.load_state_dict(plain.optimizer.state_dict())
+    for x in inputs[2:]:
+        assert oneflow.equal(step(x), plain(x))
+    assert step.memory()["offloaded"] == 2 * LAYERS * WIDTH * WIDTH * 4
+
+
+def test_a_disk_is_for_tensors_of_the_host(gpu):
+    step = Step(gpu, "adamw", to="disk")
+    with pytest.raises(NotImplementedError, match=r'"disk"\) moves tensors of the host, and a state is on cuda:0; to='):
+        step(batches(gpu, 1)[0])
