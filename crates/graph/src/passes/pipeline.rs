@@ -74,8 +74,8 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
     Ok(true)
 }
 
-/// The nodes of each stage and micro-batch, in the order of a row. Receives are left out: each comes with the first node that
-/// needs it.
+/// The nodes of each stage and micro-batch, in the order of a row. Receives from other stages are left out: each comes
+/// with the first node that needs it.
 fn by_table(g: &Graph, turns: &[Turn]) -> Result<Vec<usize>> {
     let own: BTreeSet<u32> = turns.iter().map(|t| t.stage).collect();
     let known: BTreeSet<u32> = g.sections.iter().map(|s| s.stage).collect();
@@ -144,8 +144,7 @@ fn units_of(
         }
         let op = g.nodes[i].op();
         let sends = op.is_some_and(|o| o.traits.has(Traits::SENDS));
-        let receives = op.is_some_and(|o| o.traits.has(Traits::RECEIVES));
-        if receives {
+        if op.is_some_and(|o| o.traits.has(Traits::RECEIVES)) && !hops(&g.nodes[i]) {
             continue;
         }
         // What this rank sends while another's stage is traced was made by its own stage before. Gradients may be accumulated as
@@ -174,7 +173,8 @@ fn for_others(
     before: &[BTreeSet<usize>],
 ) -> Vec<usize> {
     let inside: BTreeSet<usize> = unit.iter().copied().collect();
-    let sends = unit.iter().filter(|i| g.nodes[**i].op().is_some_and(|o| o.traits.has(Traits::SENDS)));
+    let is_message = |n: &Node| hops(n) || n.op().is_some_and(|o| o.traits.has(Traits::SENDS));
+    let sends = unit.iter().filter(|i| is_message(&g.nodes[**i]));
     let mut open: Vec<usize> = sends.copied().collect();
     let others = units.iter().filter(|((m, stage, back), _)| *m == t.micro_batch && *back && *stage < t.stage);
     open.extend(others.flat_map(|(_, nodes)| nodes).flat_map(|i| &before[*i]).filter(|i| inside.contains(i)));
@@ -275,6 +275,12 @@ fn halves(nodes: &[Node], part: Range<usize>) -> Option<(Range<usize>, Range<usi
     let sent = part.clone().find(|i| does(i, Traits::SENDS))?;
     let turn = (sent..part.end).find(|i| does(i, Traits::RECEIVES))?;
     Some((part.start..turn, turn..part.end))
+}
+
+/// A move among the ranks of one stage, such as a hop of ring attention: what is received and what is sent are one node, which the
+/// others of the stage wait for whether this rank needs what it receives or not.
+fn hops(n: &Node) -> bool {
+    n.op().is_some_and(|o| o.traits.has(Traits::RECEIVES)) && n.ins.first().is_some_and(Option::is_some)
 }
 
 /// Puts the nodes into this order, each after whatever it depends on.
@@ -422,6 +428,39 @@ mod tests {
             (0, 0, "B"),
         ];
         assert_eq!(by_row(&split), "f0 s0 f1 s1 r0 F0 B0 S0 r1 F1 B1 S1 W1 V1 A1 Z1 R1 T1 w1 W0 V0 A0 Z0 R0 T0 w0 u9 ");
+    }
+
+    /// Nobody on this rank needs what a hop brings, and others of the stage need what it sends.
+    #[test]
+    fn hops_among_the_ranks_of_a_stage_keep_their_place() {
+        let (mut g, mut names) = (Graph::default(), Vec::new());
+        for micro_batch in 0..2 {
+            g.micro_batches.push(g.nodes.len());
+            let begin = |g: &mut Graph, backward| {
+                g.sections.push(Section { at: g.nodes.len(), micro_batch, stage: 0, backward });
+            };
+            begin(&mut g, false);
+            let f = push(&mut g, &WORK, &[]);
+            push(&mut g, &RECEIVE, &[f]);
+            begin(&mut g, true);
+            let b = push(&mut g, &WORK, &[f]);
+            push(&mut g, &WORK, &[b]);
+            push(&mut g, &RECEIVE, &[b]);
+            names.extend(["f", "h", "b", "w", "k"].map(|n| format!("{n}{micro_batch} ")));
+        }
+        g.micro_batches.push(g.nodes.len());
+        let turn = |(micro_batch, half)| Turn { stage: 0, micro_batch, half };
+        let row = [
+            (0, Half::Forward),
+            (1, Half::Forward),
+            (0, Half::Backward),
+            (1, Half::Backward),
+            (0, Half::Weights),
+            (1, Half::Weights),
+        ];
+        run(&mut g, &Config { turns: row.map(turn).to_vec(), ..Config::default() }).unwrap();
+        let order: String = g.nodes.iter().map(|n| names[n.outs[0] as usize].as_str()).collect();
+        assert_eq!(order, "f0 h0 f1 h1 b0 k0 b1 k1 w0 w1 ");
     }
 
     #[test]
