@@ -327,5 +327,3 @@ CASES: dict[str, Case] = {
         _two_tower_inputs,
     ),
 }
-# Where tokens go depends on values, which no trace knows.
-TRACED = [name for name in CASES if name not in ("moe llama", "moe llama capacity")]

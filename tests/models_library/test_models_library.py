@@ -8,7 +8,7 @@ import numpy as np
 import oneflow as flow
 import pytest
 import torch
-from models_library.cases import CASES, TRACED
+from models_library.cases import CASES
 from torch_oracle import close_at_scale
 
 # Float32, sums in another order: a few hundred roundings, relative to the largest element.
@@ -66,7 +66,7 @@ def test_outputs_and_gradients_are_the_reference_s(name: str, tmp_path: Any) -> 
             close_at_scale(gradient, expected_gradient, 2 * TOLERANCE, f"gradient of {key}", scale)
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", CASES)
 def test_a_training_step_as_a_graph_is_the_eager_one(name: str, tmp_path: Any) -> None:
     case = CASES[name]
     eager, compiled = pair(name, tmp_path)[1], pair(name, tmp_path)[1]
@@ -98,7 +98,7 @@ def test_a_training_step_as_a_graph_is_the_eager_one(name: str, tmp_path: Any) -
         close_at_scale(value.float(), state[key].float(), TOLERANCE, key, SMALLEST)
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", CASES)
 def test_compiled_outputs_are_the_eager_ones(name: str, tmp_path: Any) -> None:
     case = CASES[name]
     model = pair(name, tmp_path)[1].eval()

@@ -7,7 +7,7 @@ from typing import Any
 
 import oneflow as flow
 import pytest
-from models_library.cases import CASES, TRACED
+from models_library.cases import CASES
 from models_library.test_models_library import fed, listed, pair
 from oneflow import nn
 
@@ -21,7 +21,7 @@ class Predict(nn.Graph):
         return self.call(self.model, *given)
 
 
-@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.parametrize("name", CASES)
 def test_a_saved_model_returns_the_same_bits(name: str, tmp_path: Any) -> None:
     _, model = pair(name, tmp_path)
     inputs = fed(flow, name, 1)

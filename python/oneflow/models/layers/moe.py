@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import oneflow as torch
 import oneflow.nn.functional as F
 from oneflow import Tensor, nn
-from oneflow.compiler import is_exporting
+from oneflow.compiler import is_compiling, is_exporting
 from oneflow.models.layers.mlp import GatedMLP
 
-__all__ = ["MoE", "Routing", "balance_experts", "run_experts"]
+__all__ = ["MoE", "Routing", "balance_experts", "run_experts", "run_places"]
 
 
 @dataclass
@@ -51,8 +51,9 @@ class MoE(nn.Module):
             sequence; first choices come before second ones, earlier tokens before later ones. Tokens without a place
             pass by.
         dense: every expert reads every token, and what was not chosen is multiplied by zero: the same results for
-            ``n_experts / top_k`` times the work. Nothing depends on values then, so that ``nn.Graph`` can trace the
-            program, which otherwise is not possible. Exported programs (ONNX, ``export``) are dense in any case.
+            ``n_experts / top_k`` times the work. Exported programs (ONNX, ``export``) are dense in any case. Compiled
+            ones (``nn.Graph``), where no shape depends on values, have places for the tokens of each expert: as many as
+            ``capacity_factor`` says, and without it one for each token, which is as much work.
         balance: weight of the loss that keeps experts equally busy (Fedus et al.), in ``auxiliary_loss`` after a
             forward.
 
@@ -125,6 +126,9 @@ class MoE(nn.Module):
         if self.dense or is_exporting():
             return self.masked(x, routing, self.gate, self.up, self.down)
 
+        if is_compiling():
+            return self.placed(x, routing, x.shape[-2], lambda held: run_places(held, self.gate, self.up, self.down))
+
         def run(rows: Tensor, counts: Tensor) -> Tensor:
             return run_experts(rows, counts.tolist(), self.gate, self.up, self.down)
 
@@ -140,17 +144,24 @@ class MoE(nn.Module):
             weights = weights / weights.sum(-1, keepdim=True)
         routing = Routing(scores, chosen, weights * self.scale)
         if self.capacity_factor is not None:
-            routing.kept = self._places(chosen.view(-1, x.shape[-2], self.top_k))
+            routing.kept = self.turns(chosen.view(-1, x.shape[-2], self.top_k)) < self.capacity(x.shape[-2])
         return routing
 
-    def _places(self, chosen: Tensor) -> Tensor:
-        """Whether each choice of (sequences, time, top_k) has a place, (sequences * time, top_k)."""
+    def capacity(self, time: int) -> int:
+        """How many tokens of a sequence of ``time`` an expert takes at most."""
+        if self.capacity_factor is None:
+            return time
+        return min(time, -int(-self.capacity_factor * time * self.top_k // self.n_experts))
+
+    def turns(self, chosen: Tensor) -> Tensor:
+        """For each choice of (sequences, time, top_k) how many of its sequence come before it to the same expert.
+
+        First choices come before second ones, earlier tokens before later ones. (sequences * time, top_k).
+        """
         n, time, k = chosen.shape
-        assert self.capacity_factor is not None
-        capacity = -int(-self.capacity_factor * time * k // self.n_experts)
         order = chosen.transpose(1, 2).reshape(n, k * time)
-        before = F.one_hot(order, self.n_experts).cumsum(1).gather(-1, order.unsqueeze(-1)).squeeze(-1)
-        return (before <= capacity).view(n, k, time).transpose(1, 2).reshape(n * time, k)
+        numbers = F.one_hot(order, self.n_experts).cumsum(1).gather(-1, order.unsqueeze(-1)).squeeze(-1)
+        return (numbers - 1).view(n, k, time).transpose(1, 2).reshape(n * time, k)
 
     def counts(self, routing: Routing) -> Tensor:
         """How many tokens each expert gets, int64 (n_experts,)."""
@@ -184,6 +195,32 @@ class MoE(nn.Module):
         found = run(rows[tokens], self.counts(routing)) * routing.weights.reshape(-1)[order].unsqueeze(-1)
         return torch.zeros_like(rows).index_add(0, tokens, found).view(x.shape)
 
+    def placed(self, x: Tensor, routing: Routing, longest: int, run: Callable[[Tensor], Tensor]) -> Tensor:
+        """Results of tokens (..., time, width) by shapes that no value changes, as compiled programs need them.
+
+        Every expert has as many places for the tokens of a sequence; those that stay empty hold zeros.
+
+        Args:
+            longest: the time for which there are places, at least that of ``x``.
+            run: called with what the places of each expert hold, (n_experts, places, width); returns results.
+        """
+        time, capacity = x.shape[-2], self.capacity(longest)
+        rows = x.reshape(-1, self.width)
+        n = rows.shape[0] // time
+        n_places = self.n_experts * n * capacity
+        sequences = torch.arange(n, device=x.device).repeat_interleave(time).unsqueeze(1)
+        places = (routing.chosen * n + sequences) * capacity + self.turns(routing.chosen.view(n, time, self.top_k))
+        if routing.kept is not None:
+            # One place more, for all that have none.
+            places = torch.where(routing.kept, places, n_places)
+        numbers = torch.arange(n * time, device=x.device).repeat_interleave(self.top_k)
+        holders = torch.full((n_places + 1,), n * time, device=x.device).scatter(0, places.reshape(-1), numbers)
+        zeros = rows.new_zeros(1, self.width)
+        held = torch.cat([rows, zeros]).index_select(0, holders[:n_places])
+        found = run(held.view(self.n_experts, n * capacity, self.width)).reshape(-1, self.width)
+        found = torch.cat([found, zeros]).index_select(0, places.reshape(-1)).view(n * time, self.top_k, self.width)
+        return (found * routing.weights.unsqueeze(-1)).sum(1).to(x.dtype).view(x.shape)
+
     def extra_repr(self) -> str:
         return f"n_experts={self.n_experts}, top_k={self.top_k}, hidden={self.hidden}"
 
@@ -208,6 +245,20 @@ def run_experts(rows: Tensor, counts: list[int], gate: Tensor, up: Tensor, down:
         for run, g, u, d in zip(rows.split(counts), gate, up, down, strict=True)
     ]
     return torch.cat(parts)
+
+
+def run_places(held: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """``down(silu(gate(x)) * up(x))`` of equally many rows for each expert, (n_experts, places, width).
+
+    Example::
+
+        >>> from oneflow.models.layers.moe import run_places
+        >>> up, down = oneflow.ones(2, 3, 4), oneflow.ones(2, 4, 3)
+        >>> run_places(oneflow.ones(2, 5, 4), up, up, down).shape
+        oneflow.Size([2, 5, 4])
+    """
+    gate, up, down = (weight.transpose(1, 2) for weight in (gate, up, down))
+    return (F.silu(held @ gate) * (held @ up)) @ down
 
 
 @torch.no_grad()
