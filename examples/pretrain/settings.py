@@ -107,10 +107,6 @@ class Settings:
                 raise ValueError(f"train.{name} must be at least {least}, got {getattr(self.train, name)}")
         if self.layout.zero and not self.train.graph:
             raise ValueError("layout.zero needs train.graph = true")
-        if self.train.graph and self.model.kind == "moe_llama" and not self.model.sizes.get("dense"):
-            raise ValueError(
-                "train.graph: where tokens go depends on their values, which a graph does not trace; set model.dense"
-            )
         if self.model.kind in PICTURES and self.data.path:
             raise ValueError(f"data.path: {self.model.kind} is trained on the digits beside examples/digits")
         if self.train.graph and self.train.bias_rate:
@@ -119,8 +115,6 @@ class Settings:
             raise ValueError("layout.pp needs train.graph = true")
         if self.layout.micro_batches > 1 and self.layout.pp == 1:
             raise ValueError("layout.micro_batches cuts the batches of a pipeline; layout.pp is 1")
-        if self.layout.async_tp and self.train.graph:
-            raise ValueError("train.graph: async_tp is not traced")
         n_parts = self.layout.dp * self.layout.ep
         if self.train.batch_size % n_parts:
             raise ValueError(f"train.batch_size={self.train.batch_size} does not divide by dp * ep = {n_parts}")

@@ -188,11 +188,31 @@ TRACED: list[dict[str, Any]] = [
     {"tp": 2, "sequence_parallel": True, "recompute": True},
     {"dp": 2, "cp": 2, "tp": 2, "context": "allgather"},
 ]
+# Experts that not every token reads have places in a graph.
+PLACES: list[dict[str, Any]] = [
+    *TRACED,
+    {"ep": 2},
+    {"ep": 4, "recompute": True},
+    {"dp": 2, "ep": 2, "tp": 2, "sequence_parallel": True, "vocabulary_parallel": True},
+    {"ep": 2, "cp": 2, "tp": 2},
+]
+KINDS: dict[str, dict[str, Any]] = {
+    "dense": {"dense": True, "shared_hidden": 8},
+    "dropless": {"shared_hidden": 8, "score": "sigmoid"},
+    "capacity": {"capacity_factor": 0.6},
+    "idle": {"n_experts": 16, "top_k": 1, "n_dense": 1},
+}
+IN_GRAPHS = [
+    (kind, options)
+    for kind in KINDS
+    for options in (TRACED if kind == "dense" else PLACES)
+    if kind != "capacity" or "cp" not in options
+]
 
 
-@pytest.mark.parametrize("options", TRACED, ids=str)
-def test_dense_experts_in_a_graph(options: dict[str, Any]) -> None:
-    changes = {"dense": True, "balance": 0.1, "shared_hidden": 8}
+@pytest.mark.parametrize(("kind", "options"), IN_GRAPHS, ids=str)
+def test_experts_in_a_graph(kind: str, options: dict[str, Any]) -> None:
+    changes = {**KINDS[kind], "balance": 0.1}
     ((expected, _, _),) = flow.testing.run_ranks(1, train, {}, {**changes, "dense": False}, 4)
 
     def traced() -> list[float]:
@@ -302,16 +322,5 @@ def test_what_does_not_fit_is_refused() -> None:
         whole = [x.to_global(layout.placement, [flow.sbp.broadcast] * 3) for x in batch]
         with pytest.raises(ValueError, match="the batch is not split over ep; make it by ParallelLayout"):
             model(*whole)
-
-        class Step(nn.Graph):
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = model
-
-            def build(self, *given: Any) -> Any:
-                return self.model(*given)
-
-        with pytest.raises(NotImplementedError, match="where tokens go depends on their values"):
-            Step()(*layout.batch(*batch))
 
     flow.testing.run_ranks(2, refused)

@@ -284,6 +284,18 @@ fn _compare_global_calls(py: Python<'_>, program: &str) -> PyResult<()> {
     gate::run(|| gate::detach(py, || oneflow_global::fingerprints::compare(program)))
 }
 
+/// How many moves between placements this rank has traced or passed.
+#[pyfunction]
+fn _traced_moves() -> u32 {
+    oneflow_global::boxing::traced_moves()
+}
+
+/// Counts moves that other ranks trace and this one does not: all ranks know a move by its number.
+#[pyfunction]
+fn _pass_moves(n: u32) {
+    oneflow_global::boxing::pass_moves(n);
+}
+
 #[pyfunction]
 fn _reset_wire_counters() {
     oneflow_global::reset_wire_counters();
@@ -297,6 +309,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_record_global_calls, m)?)?;
     m.add_function(wrap_pyfunction!(_compare_global_calls, m)?)?;
     m.add_function(wrap_pyfunction!(_axis_groups, m)?)?;
+    m.add_function(wrap_pyfunction!(_traced_moves, m)?)?;
+    m.add_function(wrap_pyfunction!(_pass_moves, m)?)?;
     m.add_function(wrap_pyfunction!(_adopt_axis_groups, m)?)?;
     m.add_function(wrap_pyfunction!(_reset_wire_counters, m)?)
 }

@@ -25,7 +25,7 @@ __all__ = ["Stages"]
 class _Call:
     """One call of a stage: its results, the gradients that its inputs get, and the random numbers that it draws.
 
-    And how many calls of ops its forward and its backward make, by their keys.
+    And how many calls of ops its forward and its backward make, by their keys, and moves between placements.
     """
 
     def __init__(self) -> None:
@@ -37,23 +37,30 @@ class _Call:
         self.drawn = 0
         self.forward: dict[str, int] = {}
         self.backward: dict[str, int] = {}
-        self._backward_from: dict[str, int] | None = None
+        self.forward_moves = self.backward_moves = 0
+        # Whether modules keep tensors of the call for others to read.
+        self.keeps = False
+        self._backward_from: tuple[dict[str, int], int] | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether layouts can stand for the call."""
         grads = all(i in self.grads for i in self.wanting)
-        return self.n_inputs >= 0 and not self.drawn and grads and any(t[-1] for t in self.tensors)
+        return self.n_inputs >= 0 and not (self.drawn or self.keeps) and grads and any(t[-1] for t in self.tensors)
 
-    def note_backward(self, _: Tensor) -> None:
-        """Note that the backward begins, with the gradient of a result; a hook."""
+    def note_backward(self, of_module: list[_Call], _: Tensor) -> None:
+        """Note that the backward begins, with the gradient of a result, and that of other calls has ended; a hook."""
+        for other in of_module:
+            if other is not self:
+                other._backward_from = None
         if self._backward_from is None:
-            self._backward_from = _oneflow._Layouts.pin_counts()
+            self._backward_from = (_oneflow._Layouts.pin_counts(), _oneflow._traced_moves())
 
     def note_backward_end(self, _: Tensor) -> None:
         """Note what the backward has called so far; a hook."""
         if self._backward_from is not None:
-            self.backward = _since(self._backward_from)
+            counts, moves = self._backward_from
+            self.backward, self.backward_moves = _since(counts), _oneflow._traced_moves() - moves
 
     def note_gradient(self, number: int, grad: Tensor) -> None:
         """Note the layout of an input's gradient; a hook."""
@@ -117,9 +124,10 @@ class Stages:
             inputs = _tensors(args, kwargs)
             generator = oneflow.default_generator
             start = generator.get_state().tolist()
-            counts = _oneflow._Layouts.pin_counts()
+            counts, moves = _oneflow._Layouts.pin_counts(), _oneflow._traced_moves()
             results = forward(*args, **kwargs)
-            call.forward = _since(counts)
+            call.forward, call.forward_moves = _since(counts), _oneflow._traced_moves() - moves
+            call.keeps = any(isinstance(v, Tensor) and v.is_lazy for m in module.modules() for v in vars(m).values())
             leaves, call.results = tree_flatten(results)
             call.drawn = -1 if generator.get_state().tolist() != start else 0
             fits = all(isinstance(t, Tensor) and t.is_global and t.placement == placement for t in leaves)
@@ -130,7 +138,7 @@ class Stages:
             ]
             for t in leaves:
                 if isinstance(t, Tensor) and t.requires_grad:
-                    t.register_hook(call.note_backward)
+                    t.register_hook(functools.partial(call.note_backward, self._calls[id(module)]))
             call.wanting = [i for i, t in enumerate(inputs) if t.requires_grad]
             for i in call.wanting:
                 inputs[i].register_hook(functools.partial(call.note_gradient, i))
@@ -163,12 +171,12 @@ class _Stage(Function):
     def forward(ctx: Any, call: _Call, again: bool, grads: Any, params: Any, anchor: Tensor, *inputs: Tensor) -> Any:
         ctx.call, ctx.grads, ctx.params = call, grads, params
         # What runs again is a part of the backward, and counted with it.
-        with _passed({} if again else call.forward):
+        with _passed({} if again else call.forward, 0 if again else call.forward_moves):
             return tuple(_empty(layout[:4]) for layout in call.tensors)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
-        with _passed(ctx.call.backward):
+        with _passed(ctx.call.backward, ctx.call.backward_moves):
             for p in ctx.params:
                 if p.grad is None:
                     p.grad = _empty(_layout(p))
@@ -176,14 +184,15 @@ class _Stage(Function):
 
 
 @contextlib.contextmanager
-def _passed(calls: dict[str, int]) -> Iterator[None]:
-    """Inside, calls of ops stand for others, which are counted in their place."""
+def _passed(calls: dict[str, int], n_moves: int) -> Iterator[None]:
+    """Inside, calls of ops stand for others, which are counted in their place, as are moves."""
     _oneflow._Layouts.pause_pins(True)
     try:
         yield
     finally:
         _oneflow._Layouts.pause_pins(False)
         _oneflow._Layouts.pass_pins(calls)
+        _oneflow._pass_moves(n_moves)
 
 
 def _since(counts: dict[str, int]) -> dict[str, int]:

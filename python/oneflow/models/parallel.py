@@ -29,7 +29,7 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 @dataclass(frozen=True)
 class ParallelLayout:
-    """How a transformer of the library lies over ``dp * ep * cp * tp`` ranks, in one line.
+    """How a transformer of the library lies over ``pp * dp * ep * cp * tp`` ranks, in one line.
 
     ``place`` lays the model out, ``batch`` its inputs; the training loop, eager or in an ``nn.Graph``, is that of one
     rank. Neighbouring ranks share a model: with ``dp=2, tp=2`` ranks 0 and 1 have the parts of one copy, 2 and 3 of
@@ -49,16 +49,14 @@ class ParallelLayout:
         vocabulary_parallel: split the table of tokens, the head and the loss of a language model over the ``tp`` ranks.
         ep: the number of ranks that share the experts of mixtures, each with some of them; it divides the batch as
             ``dp`` does, and other weights are whole on each.
-        pp: the number of pipeline rows, of ``dp * tp`` ranks each, which share the blocks; for language models with a
-            head of their own, in an ``nn.Graph`` that ``configure`` prepares, with ``dp``, ``tp``,
-            ``sequence_parallel``, ``vocabulary_parallel`` and ``recompute``.
+        pp: the number of pipeline rows, of ``dp * ep * cp * tp`` ranks each, which share the blocks; for language
+            models with a head of their own, in an ``nn.Graph`` that ``configure`` prepares.
         virtual: pipeline stages on each of these rows, for interleaved and V-shaped schedules.
         schedule: the name of a pipeline schedule, see ``oneflow.distributed.pipelining.make_table``.
         micro_batches: into how many parts a pipeline cuts a batch; it divides the rows of each copy.
         zero: the stage of ZeRO in a graph that ``configure`` prepares: what copies hold is split over their ranks,
             states of optimizers (1), gradients too (2), parameters too (3).
         async_tp: with ``sequence_parallel``, products work on one part of the sequence while the next one travels.
-            Eager alone.
 
     Raises:
         ValueError: a number of ranks below 1, or not that of the job; options that do not go together.
@@ -104,13 +102,9 @@ class ParallelLayout:
             raise ValueError("ParallelLayout: async_tp overlaps what sequence_parallel sends, which is False")
         if not 0 <= self.zero <= 3:
             raise ValueError(f"ParallelLayout: zero must be 0, 1, 2 or 3, got {self.zero}")
-        if self.pp == 1:
-            return
-        for name, alone in (("cp", 1), ("ep", 1), ("async_tp", False)):
-            if getattr(self, name) != alone:
-                raise ValueError(f"ParallelLayout: pp={self.pp} does not go with {name}={getattr(self, name)}")
-        # Names an unknown schedule, or numbers that it does not take.
-        self._rows()
+        if self.pp > 1:
+            # Names an unknown schedule, or numbers that it does not take.
+            self._rows()
 
     def _rows(self) -> list[int]:
         from oneflow.models._parallel.stages import stage_ranks
@@ -151,27 +145,27 @@ class ParallelLayout:
         """
         from oneflow.models._parallel.axes import Axes, blocks_of
         from oneflow.models._parallel.context import split_context
+        from oneflow.models._parallel.experts import check_experts
         from oneflow.models._parallel.linear import split_linears
         from oneflow.models._parallel.sequence import one_sequence, split_sequence
         from oneflow.models._parallel.vocabulary import split_vocabulary
 
         axes = Axes(self.placement, self.axes)
+        for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
+            if wanted:
+                one_sequence(model, f"ParallelLayout({name}=...)")
+        check_experts(model, axes)
         if self.zero:
             _only_traced(model, self.zero)
         if self.pp > 1:
             return self._staged(model)
-        for name, wanted in (("sequence_parallel", self.sequence_parallel), ("cp", self.cp > 1)):
-            if wanted:
-                one_sequence(model, f"ParallelLayout({name}=...)")
-        if self.ep > 1 and not any(isinstance(module, MoE) for module in model.modules()):
-            raise ValueError(f"{type(model).__name__} has no mixture of experts to split over ep={self.ep} ranks")
         _tensor_parallel(model, axes)
         if self.sequence_parallel or self.cp > 1:
             split_linears(model, axes)
         if self.vocabulary_parallel:
             split_vocabulary(model, axes, self.sequence_parallel)
         if self.cp > 1:
-            split_context(model, axes, self.context)
+            split_context(model, [(model, axes)], self.context)
         if self.sequence_parallel:
             split_sequence(model, axes, self.async_tp)
         language_model: Any = model
@@ -186,23 +180,35 @@ class ParallelLayout:
 
     def _staged(self, model: ModelT) -> ModelT:
         from oneflow.models._parallel.axes import Axes, blocks_of
-        from oneflow.models._parallel.sequence import one_sequence, split_sequence
+        from oneflow.models._parallel.context import split_context
+        from oneflow.models._parallel.experts import split_experts
+        from oneflow.models._parallel.linear import split_linears
+        from oneflow.models._parallel.sequence import split_sequence
         from oneflow.models._parallel.stages import gather_states, split_stages
         from oneflow.models._parallel.vocabulary import split_staged_vocabulary
 
         rows = self._placements()
         stages = [Axes(rows[row], self.axes) for row in self._rows()]
         parts = split_stages(model, [axes.placement for axes in stages])
-        if self.sequence_parallel:
-            one_sequence(model, "ParallelLayout(sequence_parallel=...)")
         for part, axes in zip(parts, stages, strict=True):
             _tensor_parallel(part, axes, staged=True)
-            if self.sequence_parallel:
-                split_sequence(part, axes, overlap=False)
+            split_experts(part, axes, stages[-1].placement)
+            if self.cp > 1:
+                split_linears(part, axes)
+        if self.cp > 1:
+            split_context(model, list(zip(parts, stages, strict=True)), self.context)
+        if self.sequence_parallel:
+            for part, axes in zip(parts, stages, strict=True):
+                split_sequence(part, axes, self.async_tp)
+        if self.cp > 1 or self.ep > 1 or self.async_tp:
+            for row in rows:
+                # All ranks make the groups of all rows; the programs of a stage run on its own ranks alone.
+                Axes(row, self.axes).make_groups()
         if self.sequence_parallel:
             gather_states(model, stages[-1])
         if self.vocabulary_parallel:
             split_staged_vocabulary(model, stages[0], stages[-1], self.sequence_parallel)
+        if self.vocabulary_parallel or self.cp > 1:
             language_model: Any = model
             language_model.loss = vocabulary_parallel_cross_entropy
         if self.recompute:
@@ -238,9 +244,9 @@ class ParallelLayout:
         Raises:
             ValueError: rows that ``dp`` times ``ep``, or the micro-batches of a pipeline, do not divide.
         """
+        named = f"dp={self.dp}" if self.ep == 1 else f"dp={self.dp} times ep={self.ep}"
         for x in tensors:
             if x.dim() == 0 or x.shape[0] % (self.dp * self.ep):
-                named = f"dp={self.dp}" if self.ep == 1 else f"dp={self.dp} times ep={self.ep}"
                 raise ValueError(f"ParallelLayout: a batch of shape {tuple(x.shape)} does not divide by {named}")
         from oneflow.models._parallel.axes import Axes
 
@@ -248,9 +254,9 @@ class ParallelLayout:
         whole, rows = axes.layout(), axes.layout(dp=torch.sbp.split(0), ep=torch.sbp.split(0))
         places = [axes.placement] * len(tensors)
         if self.pp > 1:
-            if tensors and tensors[0].shape[0] % (self.dp * self.micro_batches):
+            if tensors and tensors[0].shape[0] % (self.dp * self.ep * self.micro_batches):
                 raise ValueError(
-                    f"ParallelLayout: a batch of shape {tuple(tensors[0].shape)} does not divide by dp={self.dp} times "
+                    f"ParallelLayout: a batch of shape {tuple(tensors[0].shape)} does not divide by {named} times "
                     f"micro_batches={self.micro_batches}"
                 )
             if len(tensors) > 1:

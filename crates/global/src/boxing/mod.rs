@@ -20,6 +20,7 @@ use crate::tensor::{Spread, expect_global, make};
 use oneflow_base::{Device, Error, Result, Sbp};
 use oneflow_core::{Out, Tensor};
 pub use traced::tracing;
+pub use traced_cross::{pass_moves, traced_moves};
 pub use wire::{AxisMove, CrossMove, Message, Transfer, Wire, lane, wire};
 
 /// The position of a result of a bucket, which has as many as it has inputs.

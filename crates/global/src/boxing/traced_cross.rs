@@ -74,11 +74,8 @@ pub fn register() {
 /// Records a move: on ranks of the target its receive, on further ranks of the source its send.
 pub fn record(local: Option<&Tensor>, c: &Cross<'_>) -> Result<Option<Tensor>> {
     let world = world();
-    // All ranks trace the same moves in the same order.
-    let number = with_traffic(&world, |t| {
-        t.n_traced = t.n_traced.wrapping_add(1);
-        t.n_traced
-    });
+    pass_moves(1);
+    let number = traced_moves();
     if [c.from, c.to].iter().any(|s| s.placement.kind != DeviceType::CPU) {
         return Err(Error::not_implemented("nn.Graph: tensors move between placements of the cpu only"));
     }
@@ -105,6 +102,17 @@ pub fn record(local: Option<&Tensor>, c: &Cross<'_>) -> Result<Option<Tensor>> {
     redispatch(&Call::new(op, &[local], &args), below(), &mut outs)?;
     let made = outs.into_tensors().pop();
     Ok(coords.and(made))
+}
+
+/// How many moves this rank has traced or passed, which is the number of the last one. All ranks trace the same moves in the same
+/// order, so that both ends of a move know it by one number.
+pub fn traced_moves() -> u32 {
+    with_traffic(&world(), |t| t.n_traced)
+}
+
+/// Counts moves between other ranks that this rank does not trace.
+pub fn pass_moves(n: u32) {
+    with_traffic(&world(), |t| t.n_traced = t.n_traced.wrapping_add(n));
 }
 
 /// What the plans of one world move.

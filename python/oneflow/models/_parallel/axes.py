@@ -46,9 +46,18 @@ class Axes:
         """The process group of the ranks that differ along an axis alone."""
         return mesh_or_new(self.placement).get_group(self.names.index(name))
 
+    def make_groups(self) -> None:
+        """Make the process groups; all ranks of the job call it, also those that are not of the placement."""
+        mesh_or_new(self.placement).get_all_groups()
+
     def here(self, name: str) -> int:
         """This rank's place along an axis."""
         return mesh_or_new(self.placement).get_local_rank(self.names.index(name))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this rank is one of them; the others have other pipeline stages."""
+        return mesh_or_new(self.placement).get_coordinate() is not None
 
     def enter(self, local: Tensor, layout: list[Any], sizes: list[int]) -> Tensor:
         """The global tensor of which ``local`` is this rank's part."""

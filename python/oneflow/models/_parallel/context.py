@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import oneflow as torch
@@ -11,6 +12,7 @@ from oneflow.distributed import context
 from oneflow.distributed.tensor import _layouts
 from oneflow.models._parallel.axes import Axes
 from oneflow.models._parallel.heads import own_mask
+from oneflow.models._parallel.parts import Result, on_parts
 from oneflow.models._parallel.sequence import split_entries
 from oneflow.models.generation import Generator
 from oneflow.models.layers import Attention, RotaryTables
@@ -18,20 +20,25 @@ from oneflow.models.layers import Attention, RotaryTables
 __all__ = ["split_context"]
 
 
-def split_context(model: Any, axes: Axes, method: str) -> None:
+def split_context(model: Any, parts: Sequence[tuple[nn.Module, Axes]], method: str) -> None:
     """Run a model on parts of its sequence over the axis "cp".
 
     Causal language models see the sequence in an order that shares the work (``balanced_spans``), which their inputs,
     positions and outputs follow; under "ulysses" each rank sees all positions, and nothing is reordered.
+
+    Args:
+        parts: the stages of a pipeline with their ranks, or the model with all of them.
     """
-    if not isinstance(model, Generator):
-        # A language model's tokens are split, and what it reads again to continue a text is whole.
-        split_entries(model, axes, "cp")
-    for module in model.modules():
-        if isinstance(module, Attention):
-            _check(model, module, axes, method)
-            module.attend = _Attend(module, axes, method)  # type: ignore[method-assign]
-    _Sequence(model, axes, isinstance(model, Generator) and method != "ulysses").install()
+    for part, axes in parts:
+        if not isinstance(model, Generator):
+            # A language model's tokens are split, and what it reads again to continue a text is whole.
+            split_entries(part, axes, "cp")
+        for module in part.modules():
+            if isinstance(module, Attention):
+                _check(model, module, axes, method)
+                module.attend = _Attend(module, axes, method)  # type: ignore[method-assign]
+    balanced = isinstance(model, Generator) and method != "ulysses"
+    _Sequence(model, [axes for _, axes in parts], balanced).install([part for part, _ in parts])
 
 
 def _check(model: nn.Module, module: Attention, axes: Axes, method: str) -> None:
@@ -52,55 +59,57 @@ def _check(model: nn.Module, module: Attention, axes: Axes, method: str) -> None
 class _Sequence:
     """How a model's sequence lies over the ranks, while it runs."""
 
-    def __init__(self, model: Any, axes: Axes, balanced: bool) -> None:
-        self.model, self.axes, self.balanced = model, axes, balanced
+    def __init__(self, model: Any, stages: Sequence[Axes], balanced: bool) -> None:
+        self.model, self.balanced = model, balanced
+        self.axes = {axes.placement: axes for axes in stages}
+        self.n = stages[0].size("cp")
         self.runs = False
-        self.order: Tensor | None = None
+        # Of the ranks of each stage, the positions in the order in which they hold them.
+        self.orders: dict[Any, Tensor] = {}
 
-    def install(self) -> None:
+    def install(self, parts: Sequence[nn.Module]) -> None:
         forward = self.model.forward
 
         def split(*args: Any, **kwargs: Any) -> Any:
             texts = [x for x in (*args, *kwargs.values()) if _is_text(x)]
             # A text that is shorter than the ranks are many is read whole by each.
-            self.runs = bool(texts) and all(x.shape[1] >= self.axes.size("cp") for x in texts)
+            self.runs = bool(texts) and all(x.shape[1] >= self.n for x in texts)
             if self.runs and self.balanced:
-                self.order = self._order(texts[0].shape[1])
+                self.orders = {axes.placement: self._order(axes, texts[0].shape[1]) for axes in self.axes.values()}
             try:
                 out = forward(*map(self._split, args), **{name: self._split(x) for name, x in kwargs.items()})
                 # What has a row for each position comes out in their order.
-                if self.order is not None and out.dim() == 3:
-                    out = out.index_select(1, self.order.argsort())
+                if self.orders and out.dim() == 3:
+                    out = out.index_select(1, self.orders[out.placement].argsort())
                 return out
             finally:
-                self.runs, self.order = False, None
+                self.runs, self.orders = False, {}
 
         self.model.forward = split
-        for name, module in self.model.named_modules():
+        for name, module in {id(m): (name, m) for part in parts for name, m in part.named_modules()}.values():
             if isinstance(module, RotaryTables):
                 module.register_forward_hook(lambda own, args, tables: tuple(map(self._rows, tables)))
             elif isinstance(module, nn.Embedding) and name.split(".")[-1] == "position":
                 module.register_forward_pre_hook(lambda own, args: (self._rows(args[0]), *args[1:]))
 
-    def _order(self, length: int) -> Tensor:
-        order = context.order_of(context.balanced_spans(length, self.axes.size("cp")))
-        placement = self.axes.placement
-        return _layouts.assemble(torch.tensor(order, device=placement.type), placement, self.axes.layout(), [length])
+    def _order(self, axes: Axes, length: int) -> Tensor:
+        order = context.order_of(context.balanced_spans(length, self.n))
+        placement = axes.placement
+        return _layouts.assemble(torch.tensor(order, device=placement.type), placement, axes.layout(), [length])
 
     def _split(self, x: Any) -> Any:
         if not self.runs or not _is_text(x):
             return x
-        if self.order is not None:
-            x = x.index_select(1, self.order)
-        return self.axes.changed(x, "cp", torch.sbp.split(1))
+        return self._part(x, 1)
 
     def _rows(self, rows: Tensor) -> Tensor:
         """(time, ...) of all positions to those of each rank."""
-        if not self.runs:
-            return rows
-        if self.order is not None:
-            rows = rows.index_select(0, self.order)
-        return self.axes.changed(rows, "cp", torch.sbp.split(0))
+        return self._part(rows, 0) if self.runs else rows
+
+    def _part(self, x: Tensor, dim: int) -> Tensor:
+        if self.orders:
+            x = x.index_select(dim, self.orders[x.placement])
+        return self.axes[x.placement].changed(x, "cp", torch.sbp.split(dim))
 
 
 def _is_text(x: Any) -> bool:
@@ -130,36 +139,52 @@ class _Attend:
     def _own_heads(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         """Ulysses among the ranks that share a part of the heads; changes of layout would move heads over "tp" too."""
         axes, n = self.axes, self.axes.size("cp")
-        seen = None
-        if mask is not None:
-            seen = own_mask(mask, axes.changed(query, "cp", torch.sbp.broadcast))
-            if seen.shape[1] > 1:
-                seen = seen.chunk(n, 1)[axes.here("cp")]
-        q, k, v = map(_layouts.to_local, (query, key, value))
-        y = context.ulysses_attention(
-            q,
-            k,
-            v,
-            seen,
-            is_causal,
-            scale=self.module.scale,
-            enable_gqa=query.shape[1] != key.shape[1],
-            spans=context.even_spans(query.shape[2], n),
-            key_spans=context.even_spans(key.shape[2], n),
-            group=axes.group("cp"),
-        )
-        return axes.enter(y, list(query.sbp), [*query.shape[:3], value.shape[3]])
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+            seen = None
+            if mask is not None:
+                seen = own_mask(mask, axes.changed(query, "cp", torch.sbp.broadcast))
+                if seen.shape[1] > 1:
+                    seen = seen.chunk(n, 1)[axes.here("cp")]
+            return (
+                context.ulysses_attention(
+                    q,
+                    k,
+                    v,
+                    seen,
+                    is_causal,
+                    scale=self.module.scale,
+                    enable_gqa=query.shape[1] != key.shape[1],
+                    spans=context.even_spans(query.shape[2], n),
+                    key_spans=context.even_spans(key.shape[2], n),
+                    group=axes.group("cp"),
+                ),
+            )
+
+        return self._on_parts(attend, query, key, value, (0, 0))
 
     def _own_rows(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         axes, n = self.axes, self.axes.size("cp")
-        seen = None if mask is None else own_mask(mask, query)
         spans = (context.balanced_spans if is_causal else context.even_spans)(key.shape[2], n)
         options: dict[str, Any] = {
             "scale": 1.0 / math.sqrt(query.shape[-1]) if self.module.scale is None else self.module.scale,
             "enable_gqa": query.shape[1] != key.shape[1],
         }
-        own, k, v = map(_layouts.to_local, (query, key, value))
-        y = context.ring_attention(
-            own, k, v, seen, is_causal, spans=spans, method=self.method, group=axes.group("cp"), **options
-        )
-        return axes.enter(y, list(query.sbp), [*query.shape[:3], value.shape[3]])
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
+            seen = None if mask is None else own_mask(mask, query)
+            group = axes.group("cp")
+            return (
+                context.ring_attention(
+                    q, k, v, seen, is_causal, spans=spans, method=self.method, group=group, **options
+                ),
+            )
+
+        # The hops of keys and values, in backward again, where gradients travel too.
+        hops = n - 1 if self.method == "ring" else 0
+        return self._on_parts(attend, query, key, value, (hops, hops + n - 1))
+
+    def _on_parts(self, attend: Any, query: Tensor, key: Tensor, value: Tensor, n_moves: tuple[int, int]) -> Tensor:
+        result = Result(query.sbp, [*query.shape[:3], value.shape[3]])
+        (y,) = on_parts(self.axes, attend, [(x, None) for x in (query, key, value)], [result], n_moves)
+        return y

@@ -1,7 +1,8 @@
 """Experts over ranks: tokens travel to the ranks that have their experts, and their results back.
 
 Lepikhin et al., "GShard", 2021. Each rank routes its own tokens; over the axis "ep" each has a part of the experts,
-over "tp" a part of every expert's hidden units. All-to-alls are uneven, as tokens fall.
+over "tp" a part of every expert's hidden units. All-to-alls are uneven, as tokens fall; in ``nn.Graph``, where no shape
+can depend on values, experts have places for tokens.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from oneflow import Tensor, distributed, nn
 from oneflow.distributed import _functional_collectives as functional
 from oneflow.distributed.tensor import Partial, Placement, Replicate, Shard, _layouts
 from oneflow.models._parallel.axes import Axes
+from oneflow.models._parallel.parts import Result, on_parts
 from oneflow.models.layers import MoE
-from oneflow.models.layers.moe import run_experts
+from oneflow.models.layers.moe import run_experts, run_places
 
-__all__ = ["split_experts"]
+__all__ = ["check_experts", "split_experts"]
 
 
-def split_experts(model: nn.Module, axes: Axes) -> None:
-    """Split the experts of a model whose weights are global.
+def check_experts(model: nn.Module, axes: Axes) -> None:
+    """Check that ranks can share the experts of a model.
 
     Raises:
-        ValueError: the ranks do not divide the experts, or their hidden units; tokens of a sequence compete for places.
+        ValueError: the ranks do not divide the experts, or their hidden units; tokens of a sequence compete for places;
+            there are no experts.
     """
+    if axes.size("ep") > 1 and not any(isinstance(module, MoE) for module in model.modules()):
+        raise ValueError(f"{type(model).__name__} has no mixture of experts to split over ep={axes.size('ep')} ranks")
     for name, module in model.named_modules():
         if not isinstance(module, MoE):
             continue
@@ -40,24 +45,31 @@ def split_experts(model: nn.Module, axes: Axes) -> None:
             raise ValueError(
                 f"{name}: dense experts read every token, and ep splits the tokens; build with dense=False"
             )
+
+
+def split_experts(model: nn.Module, axes: Axes, home: torch.placement | None = None) -> None:
+    """Split the experts of a model, or of a pipeline stage, whose weights are global.
+
+    Args:
+        home: the ranks that add the routers' losses to that of the model: those of the last stage.
+    """
+    for module in model.modules():
+        if not isinstance(module, MoE):
+            continue
         for kind, hidden in (("gate", 1), ("up", 1), ("down", 2)):
             weight = getattr(module, kind)
             layout = axes.layout(ep=torch.sbp.split(0), tp=torch.sbp.split(hidden))
             setattr(module, kind, nn.Parameter(weight.detach().to_global(sbp=layout), weight.requires_grad))
-        module.routed = _Routed(module, axes)  # type: ignore[method-assign]
+        module.routed = _Routed(module, axes, home or axes.placement)  # type: ignore[method-assign]
 
 
 class _Routed:
     """``MoE.routed`` of global tokens."""
 
-    def __init__(self, module: MoE, axes: Axes) -> None:
-        self.module, self.axes = module, axes
+    def __init__(self, module: MoE, axes: Axes, home: torch.placement) -> None:
+        self.module, self.axes, self.home = module, axes, home
 
     def __call__(self, x: Tensor) -> Tensor:
-        if torch._oneflow._is_tracing() and not self.module.dense:
-            raise NotImplementedError(
-                "MoE: where tokens go depends on their values, which nn.Graph does not trace; build with dense=True"
-            )
         module, axes = self.module, self.axes
         is_split = axes.of(x, "tp") == torch.sbp.split(1)
         if is_split:
@@ -72,35 +84,56 @@ class _Routed:
             Shard(s.dim) if s.dim is not None else Partial() if term else Replicate()
             for s, term in zip(layout, terms, strict=True)
         ]
-        own = _layouts.to_local(x, of_x)
-        routing = module.route(own, self._weight(module.router.weight, layout), module.bias.to_local())
-        self._measure(routing.scores, module.counts(routing), layout, x.shape.numel() // module.width)
-        if module.dense:
-            y = module.masked(own, routing, *self._weights(layout))
-        else:
-            y = module.dispatch(own, routing, lambda rows, sizes: self._run(rows, sizes, layout))
+        # What is counted on each rank's own tokens is a term of the whole.
+        counted = [torch.sbp.partial_sum if s.dim is not None else torch.sbp.broadcast for s in layout]
         summed = [torch.sbp.partial_sum if term else s for s, term in zip(layout, terms, strict=True)]
-        found = axes.enter(y, summed, list(x.shape))
-        return axes.changed(found, "tp", torch.sbp.split(1) if is_split else torch.sbp.broadcast)
+        results = [Result(summed, x.shape)]
+        if module.balance:
+            of_loss = [torch.sbp.partial_sum if term else s for s, term in zip(counted, terms, strict=True)]
+            results.append(Result(of_loss, []))
+        is_cut = axes.size("cp") > 1 and axes.of(x, "cp") == torch.sbp.split(1)
+        longest = -(-x.shape[1] // axes.size("cp")) if is_cut else x.shape[1]
 
-    def _weight(self, weight: Tensor, layout: list[Any]) -> Tensor:
-        """This rank's part of a weight; its gradient is summed over the ranks that have other tokens."""
+        def routed(own: Tensor, router: Tensor, *experts: Tensor) -> tuple[Tensor, ...]:
+            routing = module.route(own, router, module.bias.to_local())
+            counts = module.counts(routing)
+            load = _layouts.assemble(counts, axes.placement, counted, list(counts.shape)).to_global(sbp=axes.layout())
+            is_traced = torch._oneflow._is_tracing()
+            module.load = None if is_traced else load
+            if module.dense:
+                y = module.masked(own, routing, *experts)
+            elif is_traced:
+                y = module.placed(own, routing, longest, lambda held: self._run_places(held, *experts))
+            else:
+                y = module.dispatch(own, routing, lambda rows, sizes: self._run(rows, sizes, *experts))
+            if not module.balance:
+                return (y,)
+            n_tokens = x.shape.numel() // module.width
+            share = load.to_local().to(routing.scores.dtype) / (n_tokens * module.top_k)
+            loss = module.balance * module.n_experts * (share * routing.scores.sum(0)).sum() / n_tokens
+            return (y, loss / axes.size("tp"))
+
+        weights = (module.router.weight, module.gate, module.up, module.down)
+        inputs = [(x, of_x), *((weight, self._of_gradient(weight, layout)) for weight in weights)]
+        y, *losses = on_parts(axes, routed, inputs, results)
+        for loss in losses:
+            loss = loss.to_global(sbp=axes.layout())
+            module.auxiliary_loss = loss.to_global(placement=self.home, sbp=axes.layout())
+        return axes.changed(y, "tp", torch.sbp.split(1) if is_split else torch.sbp.broadcast)
+
+    def _of_gradient(self, weight: Tensor, layout: list[Any]) -> list[Placement]:
+        """The gradient of a weight is summed over the ranks that have other tokens."""
         places: list[Placement] = []
         for name, s, w in zip(self.axes.names, layout, weight.sbp, strict=True):
             summed = s.dim is not None or name == "tp"
             places.append(Shard(w.dim) if w.dim is not None else Partial() if summed else Replicate())
-        return _layouts.to_local(weight, places)
+        return places
 
-    def _weights(self, layout: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
-        gate, up, down = (self._weight(x, layout) for x in (self.module.gate, self.module.up, self.module.down))
-        return gate, up, down
-
-    def _run(self, rows: Tensor, counts: Tensor, layout: list[Any]) -> Tensor:
+    def _run(self, rows: Tensor, counts: Tensor, *experts: Tensor) -> Tensor:
         """Results of rows in the order of experts, by the ranks that have these."""
         module, n = self.module, self.axes.size("ep")
-        weights = self._weights(layout)
         if n == 1:
-            return run_experts(rows, counts.tolist(), *weights)
+            return run_experts(rows, counts.tolist(), *experts)
         group, each = self.axes.group("ep"), module.n_experts // n
         coming = torch.empty_like(counts)
         distributed.all_to_all_single(coming, counts, group=group)
@@ -109,19 +142,23 @@ class _Routed:
         # By ranks and their experts, to experts.
         owners = torch.arange(each, device=rows.device).repeat(n).repeat_interleave(coming)
         order = owners.argsort(stable=True)
-        found = run_experts(got[order], coming.view(n, each).sum(0).tolist(), *weights)
+        found = run_experts(got[order], coming.view(n, each).sum(0).tolist(), *experts)
         return functional.all_to_all_single(found[order.argsort()], sent, received, group)
 
-    def _measure(self, scores: Tensor, counts: Tensor, layout: list[Any], n_tokens: int) -> None:
-        """The load of all ranks, and the loss that keeps it even."""
-        module, axes = self.module, self.axes
-        split = [name for name, s in zip(axes.names, layout, strict=True) if s.dim is not None]
-        terms = [torch.sbp.partial_sum if name in split else torch.sbp.broadcast for name in axes.names]
-        load = _layouts.assemble(counts, axes.placement, terms, list(counts.shape)).to_global(sbp=axes.layout())
-        module.load = None if torch._oneflow._is_tracing() else load
-        if module.balance:
-            share = load.to_local().to(scores.dtype) / (n_tokens * module.top_k)
-            loss = module.balance * module.n_experts * (share * scores.sum(0)).sum() / n_tokens / axes.size("tp")
-            terms = [torch.sbp.partial_sum if name == "tp" else s for name, s in zip(axes.names, terms, strict=True)]
-            entered = axes.enter(loss, terms, [])
-            module.auxiliary_loss = entered.to_global(sbp=axes.layout())
+    def _run_places(self, held: Tensor, *experts: Tensor) -> Tensor:
+        """The same of (experts, places, width)."""
+        return self._traded(run_places(self._traded(held, 1, 0), *experts), 0, 1)
+
+    def _traded(self, x: Tensor, joined: int, split: int) -> Tensor:
+        """All-to-all of (experts, places, width) over "ep": the parts of one dimension are joined, another is split."""
+        axes, n = self.axes, self.axes.size("ep")
+        if n == 1:
+            return x
+        # A dimension for each other axis, whose ranks have parts of their own.
+        others = {name: torch.sbp.split(i) for i, name in enumerate(name for name in axes.names if name != "ep")}
+        sizes = [axes.size(name) for name in others] + list(x.shape)
+        sizes[len(others) + joined] *= n
+        layout = axes.layout(**others, ep=torch.sbp.split(len(others) + joined))
+        whole = axes.enter(x.reshape([1] * len(others) + list(x.shape)), layout, sizes)
+        own = _layouts.to_local(axes.changed(whole, "ep", torch.sbp.split(len(others) + split)))
+        return own.view(own.shape[len(others) :])

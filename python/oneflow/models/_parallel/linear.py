@@ -11,8 +11,9 @@ from typing import Any
 import oneflow as torch
 import oneflow.nn.functional as F
 from oneflow import Tensor, nn
-from oneflow.distributed.tensor import Partial, Placement, Replicate, Shard, _layouts
+from oneflow.distributed.tensor import Partial, Placement, Replicate, Shard
 from oneflow.models._parallel.axes import Axes
+from oneflow.models._parallel.parts import Result, on_parts, working_dtype
 from oneflow.models.generation import Generator
 
 __all__ = ["split_linears"]
@@ -48,7 +49,7 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Axes) -> Tenso
     of_x: list[Placement] = []
     of_weight: list[Placement] = []
     of_bias: list[Placement] = []
-    adds_bias = True
+    summed: list[str] = []
     for name, s, w in zip(axes.names, x.sbp, weight.sbp, strict=True):
         found: tuple[Any, Placement, Placement, Placement]
         if s.dim is not None and s.dim < last and w == whole:
@@ -59,14 +60,18 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Axes) -> Tenso
             found = (torch.sbp.split(last), Partial(), Shard(0), Shard(0))
         elif s.dim == last and w.dim == 1:
             found = (torch.sbp.partial_sum, Shard(last), Shard(1), Replicate())
-            adds_bias = adds_bias and axes.here(name) == 0
+            summed.append(name)
         else:
             return F.linear(x, weight, bias)
         for places, one in zip((layout, of_x, of_weight, of_bias), found, strict=True):
             places.append(one)
-    own_bias = None if bias is None else _layouts.to_local(bias, of_bias)
-    if own_bias is not None and not adds_bias:
-        # Terms of a sum, of which one has the bias; all ranks see the gradient of the sum.
-        own_bias = own_bias - own_bias.detach()
-    y = F.linear(_layouts.to_local(x, of_x), _layouts.to_local(weight, of_weight), own_bias)
-    return axes.enter(y, layout, [*x.shape[:-1], weight.shape[0]])
+
+    def product(own: Tensor, own_weight: Tensor, own_bias: Tensor | None) -> tuple[Tensor]:
+        if own_bias is not None and any(axes.here(name) for name in summed):
+            # Terms of a sum, of which one has the bias; all ranks see the gradient of the sum.
+            own_bias = own_bias - own_bias.detach()
+        return (F.linear(own, own_weight, own_bias),)
+
+    inputs = [(x, of_x), (weight, of_weight), (bias, of_bias)]
+    (y,) = on_parts(axes, product, inputs, [Result(layout, [*x.shape[:-1], weight.shape[0]], working_dtype(x))])
+    return y

@@ -7,7 +7,7 @@ As many bytes travel as without.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import oneflow as torch
@@ -17,6 +17,7 @@ from oneflow.autograd.function import Function, once_differentiable
 from oneflow.distributed.context import even_spans
 from oneflow.distributed.tensor import Partial, Placement, Replicate, Shard, _layouts
 from oneflow.models._parallel.axes import Axes
+from oneflow.models._parallel.parts import Result, on_parts, working_dtype
 
 __all__ = ["gathered_products", "scattered_product"]
 
@@ -32,42 +33,68 @@ class _Ring:
         self.rank, self.n = distributed.get_rank(self.group), distributed.get_world_size(self.group)
         self.parts = [span for (span,) in even_spans(length, self.n)]
 
-    def _start(self, sent: Tensor, coming: Tensor, step: int) -> list[Any]:
+    def hop(self, part: Tensor, holder: int, step: int) -> Callable[[], Tensor]:
+        """Send a part to the next rank; return a function that waits for that of the rank before, ``holder``'s."""
+        start, end = self.parts[holder]
+        coming = part.new_empty((part.shape[0], end - start, part.shape[2]))
         options = {"group": self.group, "tag": _TAG + step}
         works = [distributed.irecv(coming, group_src=(self.rank - 1) % self.n, **options)]
-        return [*works, distributed.isend(sent, group_dst=(self.rank + 1) % self.n, **options)]
+        works.append(distributed.isend(part, group_dst=(self.rank + 1) % self.n, **options))
+
+        def arrived() -> Tensor:
+            for work in works:
+                work.wait()
+            return coming
+
+        return arrived
 
     def gather(self, own: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Each rank's part of (batch, time, width), this rank's first; the next one travels meanwhile."""
         part = own.contiguous()
         for step in range(self.n):
             holder = (self.rank - step) % self.n
-            works, coming = [], part
-            if step + 1 < self.n:
-                start, end = self.parts[holder - 1]
-                coming = part.new_empty((part.shape[0], end - start, part.shape[2]))
-                works = self._start(part, coming, step)
+            is_last = step + 1 == self.n
+            arrived = None if is_last else self.hop(part, (holder - 1) % self.n, step)
             yield slice(*self.parts[holder]), part
-            for work in works:
-                work.wait()
-            part = coming
+            if arrived is not None:
+                part = arrived()
 
     def scatter(self, compute: Callable[[slice], Tensor]) -> Tensor:
         """This rank's part of the sum over ranks of what ``compute`` gives for each part."""
-        works: list[Any] = []
-        coming: Tensor | None = None
+        arrived: Callable[[], Tensor] | None = None
         total = None
         for step in range(self.n):
-            part = compute(slice(*self.parts[(self.rank - 1 - step) % self.n]))
-            for work in works:
-                work.wait()
-            total = part.contiguous() if coming is None else part + coming
+            holder = (self.rank - 1 - step) % self.n
+            part = compute(slice(*self.parts[holder]))
+            total = part.contiguous() if arrived is None else part + arrived()
             if step + 1 < self.n:
-                start, end = self.parts[(self.rank - 2 - step) % self.n]
-                coming = total.new_empty((total.shape[0], end - start, total.shape[2]))
-                works = self._start(total, coming, step)
+                arrived = self.hop(total, (holder - 1) % self.n, step)
         assert total is not None
         return total
+
+
+class _TracedRing(_Ring):
+    """The same inside ``nn.Graph``, whose trace knows moves of global tensors and no messages.
+
+    The parts that travel at one time are one tensor, split along the sequence. A hop is its move to a placement of the
+    same ranks in which each stands one further.
+    """
+
+    def __init__(self, axes: Axes, length: int) -> None:
+        super().__init__(axes, length)
+        self.ranks = distributed.get_process_group_ranks(self.group)
+
+    def hop(self, part: Tensor, holder: int, step: int) -> Callable[[], Tensor]:
+        """Send a part to the next rank; return a function that gives that of the rank before, ``holder``'s."""
+        # How far the part that this rank has now, and that of each other, has come from the rank of its number.
+        far = self.rank - holder - 1
+        split, sizes = [torch.sbp.split(1)], [part.shape[0], self.parts[-1][1], part.shape[2]]
+        whole = _layouts.assemble(part, self._placement(far), split, sizes)
+        moved = whole.to_global(placement=self._placement(far + 1), sbp=split)
+        return lambda: _layouts.local_part(moved)
+
+    def _placement(self, far: int) -> Any:
+        return torch.placement("cpu", [self.ranks[(part + far) % self.n] for part in range(self.n)])
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -126,6 +153,10 @@ class _ScatteredProduct(Function):
         return of_x, of_weight, of_bias if ctx.has_bias else None, None
 
 
+def _ring(axes: Axes, length: int) -> _Ring:
+    return (_TracedRing if torch._oneflow._is_tracing() else _Ring)(axes, length)
+
+
 def _whole_length(x: Tensor, axes: Axes) -> int:
     """The positions that the "tp" ranks of this rank have together."""
     if axes.size("cp") == 1:
@@ -134,42 +165,47 @@ def _whole_length(x: Tensor, axes: Axes) -> int:
     return end - start
 
 
-def _own(param: Tensor | None, x: Tensor, axes: Axes, dtype: Any) -> Tensor | None:
-    """This rank's part of a weight or a bias; its gradient is summed over the ranks that have other tokens."""
+def _gradient_of(param: Tensor | None, x: Tensor, axes: Axes) -> list[Placement] | None:
+    """The layout of the gradient of a weight or a bias: summed over the ranks that have other tokens."""
     if param is None:
         return None
     places: list[Placement] = []
     for name, s, w in zip(axes.names, x.sbp, param.sbp, strict=True):
         other = s.dim is not None and name != "tp"
         places.append(Shard(w.dim) if w.dim is not None else Partial() if other else Replicate())
-    return _layouts.to_local(param, places).to(dtype)
+    return places
 
 
-def _dtype(x: Tensor) -> Any:
-    kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+def _cast(parts: Sequence[Any], dtype: Any) -> list[Any]:
+    return [None if part is None else part.to(dtype) for part in parts]
 
 
 def gathered_products(x: Tensor, linears: list[nn.Linear], axes: Axes) -> list[Tensor]:
     """``linear(x)`` of each, for ``x`` (batch, time, width) split along the sequence over "tp", and weights by rows."""
-    dtype = _dtype(x)
-    own = _layouts.to_local(x).to(dtype)
-    ring = _Ring(axes, _whole_length(x, axes))
-    params = [
-        _own(param, x, axes, dtype) for kind in ("weight", "bias") for param in (getattr(m, kind) for m in linears)
-    ]
+    dtype, n = working_dtype(x), len(linears)
+
+    def products(own: Tensor, *params: Any) -> tuple[Tensor, ...]:
+        ring = _ring(axes, _whole_length(x, axes))
+        return _GatheredProducts.apply(own.to(dtype), ring, n, *_cast(params, dtype))
+
+    params = [m.weight for m in linears] + [m.bias for m in linears]
+    inputs = [(x, None), *((param, _gradient_of(param, x, axes)) for param in params)]
     layout = [torch.sbp.split(2) if name == "tp" else s for name, s in zip(axes.names, x.sbp, strict=True)]
-    found = _GatheredProducts.apply(own, ring, len(linears), *params)
-    return [
-        axes.enter(y, layout, [*x.shape[:2], linear.out_features]) for y, linear in zip(found, linears, strict=True)
-    ]
+    results = [Result(layout, [*x.shape[:2], linear.out_features], dtype) for linear in linears]
+    hops = axes.size("tp") - 1
+    return list(on_parts(axes, products, inputs, results, (hops, hops)))
 
 
 def scattered_product(x: Tensor, linear: nn.Linear, axes: Axes) -> Tensor:
     """``linear(x)`` split along the sequence over "tp", for ``x`` (batch, time, hidden) split by hidden units there."""
-    dtype = _dtype(x)
-    own = _layouts.to_local(x).to(dtype)
-    weight, bias = (_own(param, x, axes, dtype) for param in (linear.weight, linear.bias))
+    dtype = working_dtype(x)
+
+    def product(own: Tensor, *params: Any) -> tuple[Tensor]:
+        return (_ScatteredProduct.apply(own.to(dtype), *_cast(params, dtype), _ring(axes, own.shape[1])),)
+
+    params = (linear.weight, linear.bias)
+    inputs = [(x, None), *((param, _gradient_of(param, x, axes)) for param in params)]
     layout = [torch.sbp.split(1) if name == "tp" else s for name, s in zip(axes.names, x.sbp, strict=True)]
-    y = _ScatteredProduct.apply(own, weight, bias, _Ring(axes, own.shape[1]))
-    return axes.enter(y, layout, [*x.shape[:2], linear.out_features])
+    hops = axes.size("tp") - 1
+    (y,) = on_parts(axes, product, inputs, [Result(layout, [*x.shape[:2], linear.out_features], dtype)], (hops, hops))
+    return y

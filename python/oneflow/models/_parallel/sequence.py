@@ -113,8 +113,6 @@ class _Overlapped(_Split):
         crosses = isinstance(module, Attention) and (len(args) > 1 or kwargs.get("memory") is not None)
         if crosses or not self.is_split(args[0]):
             return super().before(module, args, kwargs)
-        if torch._oneflow._is_tracing():
-            raise NotImplementedError("async_tp sends messages while it runs, which nn.Graph does not trace")
         # Computed before they are asked for, all from one gather.
         products = gathered_products(args[0], self.first, self.axes)
         self.ready = {id(linear): y for linear, y in zip(self.first, products, strict=True)}

@@ -1,7 +1,7 @@
 """Pipeline stages of language models: tokens on the first ranks, logits on the last, blocks as a schedule places them.
 
-Each rank calls the whole model, and what lies on other ranks is computed there alone. So everything here is made of ops
-on global tensors, and nothing takes a rank's part out of them.
+Each rank calls the whole model, and what lies on other ranks is computed there alone. So everything is made of ops on
+global tensors, or a program on parts that knows of ranks without a part (``parts.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from oneflow import Tensor, nn
 from oneflow.distributed.pipelining import make_table
 from oneflow.models._parallel.axes import Axes
 from oneflow.models.generation import Generator
-from oneflow.models.layers import MoE
 
 __all__ = ["gather_states", "split_stages", "stage_ranks"]
 
@@ -36,8 +35,8 @@ def split_stages(model: Any, placements: list[torch.placement]) -> list[nn.Modul
         placements: of each stage.
 
     Raises:
-        ValueError: a model without ``token``, ``blocks``, ``norm`` and a ``head`` of its own, one with experts, or
-            fewer blocks than stages.
+        ValueError: a model without ``token``, ``blocks``, ``norm`` and a ``head`` of its own, or fewer blocks than
+            stages.
     """
     whole: Any = model
     kind, n = type(model).__name__, len(placements)
@@ -48,10 +47,6 @@ def split_stages(model: Any, placements: list[torch.placement]) -> list[nn.Modul
             f"{kind}: logits come from the table of tokens, which pp would need on the first and the last stage; "
             "build it with tied=False"
         )
-    if any(isinstance(module, MoE) for module in whole.modules()):
-        raise ValueError(
-            f"{kind}: experts take each rank's tokens by value, which pipeline stages do not; pp must be 1"
-        )
     blocks = list(whole.blocks)
     if len(blocks) < n:
         raise ValueError(f"{kind}: {len(blocks)} blocks for {n} pipeline stages; each needs one")
@@ -59,6 +54,8 @@ def split_stages(model: Any, placements: list[torch.placement]) -> list[nn.Modul
     for i, block in enumerate(blocks):
         parts[i * n // len(blocks)].append(block)
     tables = {id(placement): copy.deepcopy(whole.rotary) for placement in placements}
+    # Modules of the model, so that whoever looks for its tensors finds them.
+    whole.rotary_of_stages = nn.ModuleList(tables.values())
     for stage, (modules, placement) in enumerate(zip(parts, placements, strict=True)):
         rotary = tables[id(placement)]
         for block in modules:
