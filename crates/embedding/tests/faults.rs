@@ -20,6 +20,7 @@ over_tiers! {
     every_way_of_reading_gives_the_same_rows,
     prefetched_rows_are_found_and_change_nothing,
     updates_have_room_whatever_waits,
+    updates_have_room_where_rows_wait_in_the_chunks_that_stay,
 }
 
 const SGD: Rule = Rule::Sgd { momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0, maximize: false };
@@ -456,4 +457,33 @@ fn updates_have_room_whatever_waits(tier: Tier) {
     }
     let least = capacities.first().unwrap();
     assert!(least * 10 < capacities.last().unwrap() * 9, "{tier:?}: the indexes took no memory: {capacities:?}");
+}
+
+fn updates_have_room_where_rows_wait_in_the_chunks_that_stay(tier: Tier) {
+    let scratch = Scratch::new("waits", tier);
+    let mut store = Store::open(scratch.path(), config(4, 0), &scratch.options(96 << 10)).unwrap();
+    let sparse = |ids: std::ops::Range<u64>| {
+        let key = |id: u64| Key { table: 0, id: id.wrapping_mul(0x9E37_79B9_7F4A_7C15) };
+        batch(&ids.map(key).collect::<Vec<_>>())
+    };
+    let add = |store: &mut Store, rows: &Batch| store.update(rows, &vec![1.0; 4 * rows.len()], &SGD, &STEP);
+    // Rows in the order of their slots, until memory is full.
+    let mut n = 0;
+    while store.stats().counts.evictions == 0 {
+        add(&mut store, &sparse(n..n + 10)).unwrap();
+        n += 10;
+    }
+    // The first of them wait, and new ones that come in place of the next: updates of all these never come.
+    let full = store.stats().capacity;
+    store.lookup(&sparse(20..20 + full / 4), true, &mut vec![0.0; 4 * (full as usize / 4)]).unwrap();
+    store.prefetch(&sparse(1 << 30..(1 << 30) + full / 16 * 3)).unwrap();
+    // The index of rows on disk grows at the expense of the last chunks.
+    for _ in 0..400 {
+        add(&mut store, &sparse(n..n + 10)).unwrap();
+        n += 10;
+    }
+    let capacity = store.stats().capacity;
+    assert!(capacity * 5 < full * 4, "{capacity} of {full}");
+    // As many rows as a call keeps at a time.
+    add(&mut store, &sparse(n..n + capacity / 2)).unwrap();
 }
