@@ -72,6 +72,8 @@ pub(crate) struct Tasks {
 
 /// Work below this many multiply-adds is not worth waking a thread for.
 const SERIAL_BELOW: f64 = 1e6;
+/// Multiply-adds that take as long as one of a single row, which waits for the memory of B.
+const ONE_ROW: f64 = 3.0;
 /// Fewer rows a thread are not worth a wait for the packing of B: columns are cut then, of which each task packs its own.
 const MANY_ROWS: usize = 224;
 /// A packed B that stays in the shared cache while all tasks read it.
@@ -81,6 +83,7 @@ impl Tasks {
     fn whole(args: &GemmArgs) -> (Tasks, f64) {
         let n_items = args.batch.iter().map(|d| d.size).product();
         let work = args.m as f64 * args.n as f64 * args.k.max(1) as f64 * n_items as f64;
+        let work = if args.m == 1 { ONE_ROW * work } else { work };
         (Tasks { n_items, items: n_items, rows: args.m, cols: args.n, grid: (1, 1), m: args.m, n: args.n }, work)
     }
 
