@@ -422,3 +422,15 @@ def test_traces_take_none():
     for call in (Twice(), lambda x: oneflow.export.export(oneflow.nn.ReLU(), (x,)), oneflow.vmap(lambda row: row * 2)):
         with pytest.raises(NotImplementedError, match="masked tensor"):
             call(x)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3,), (2, 0)])
+@pytest.mark.parametrize("keep", [False, True])
+def test_sparse_masks_of_any_number_of_entries(shape, keep):
+    mask = oneflow.full(shape, keep)
+    sparse = mask.to_sparse().coalesce()
+    data = oneflow.tensor(_numbers(shape))
+    made = masked_tensor(data.sparse_mask(sparse), sparse)
+    wanted = masked_tensor(data, mask)
+    _compare(_described((made + made).exp()), _described((wanted + wanted).exp()))
+    assert made.to_dense().get_data().shape == shape

@@ -180,7 +180,10 @@ fn values_sizes(nnz: i64, dense: &[i64]) -> Dims {
 pub(crate) fn gather(dense: &Tensor, coo: &Coo) -> Result<Tensor> {
     let n = coo.sparse_dim();
     if n == 0 {
-        return dense.unsqueeze(0);
+        // Each entry is the whole tensor; there may be none.
+        let mut rows = Dims::from_slice(dense.sizes());
+        rows.insert(0, coo.nnz());
+        return dense.unsqueeze(0)?.expand(&rows)?.contiguous();
     }
     let mut rows = Dims::from_slice(&dense.sizes()[n..]);
     rows.insert(0, dense.sizes()[..n].iter().product());
