@@ -38,5 +38,6 @@ pub static OP: OpDef = OpDef {
             Ok(())
         },
     },
+    sbp: SbpRule::of(Rows::OnlyB { why: "the compiler makes it after every rank has its own part" }),
     ..OpDef::BASE
 };

@@ -64,5 +64,6 @@ pub static OP: OpDef = OpDef {
         let flops = 2.0 * outs[at::RESULT.index()].numel() as f64 * terms;
         Cost { flops, products: true, ..Cost::bytes_only(c, outs) }
     },
+    sbp: SbpRule::of(Rows::OnlyB { why: "the compiler makes it after every rank has its own part" }),
     ..OpDef::BASE
 };
