@@ -1,6 +1,6 @@
 //! GFLOP/s of the convolutions of a ResNet, forward and both gradients, on one thread:
 //! `bench_conv [last] [bf16] [one] [text in a name]`; `one` is a batch of one image. Of float32 in one group also the forward by
-//! weights that were prepared, in panels and at Winograd's points.
+//! weights that were prepared, in panels and at Winograd's points: the same ones again, and ones that no cache holds any more.
 #![allow(clippy::print_stdout)]
 
 use oneflow_base::{DType, Device, DeviceType, contiguous_strides};
@@ -46,14 +46,19 @@ fn thread_seconds() -> f64 {
 }
 
 fn time(p: &Primitive, dtype: DType, out: &Buf, ins: &[&Buf], params: &[Word]) -> f64 {
+    time_by_turns(p, dtype, out, &[ins], params)
+}
+
+/// The least seconds of a call, of calls that take their inputs by turns.
+fn time_by_turns(p: &Primitive, dtype: DType, out: &Buf, turns: &[&[&Buf]], params: &[Word]) -> f64 {
     let f = p.on(DeviceType::CPU).expect("registered");
     let queue = Queue { device: Device::CPU, raw: std::ptr::null_mut() };
     let outs = [Some(out.view(dtype))];
-    let mut all: Vec<_> = ins.iter().map(|b| Some(b.view(dtype))).collect();
-    all.push(None);
-    let l = Launch { outs: &outs, ins: &all, params, expr: None, queue };
     let mut best = f64::MAX;
-    for _ in 0..5 {
+    for ins in turns.iter().cycle().take(turns.len().max(5)) {
+        let mut all: Vec<_> = ins.iter().map(|b| Some(b.view(dtype))).collect();
+        all.push(None);
+        let l = Launch { outs: &outs, ins: &all, params, expr: None, queue };
         let t = thread_seconds();
         // SAFETY: the views are those of live buffers.
         unsafe { f(&l) }.expect("runs");
@@ -62,8 +67,11 @@ fn time(p: &Primitive, dtype: DType, out: &Buf, ins: &[&Buf], params: &[Word]) -
     best
 }
 
-/// Milliseconds of the forward by a prepared weight; none for what has no such form.
-fn prepared(x: &Buf, w: &Buf, y: &Buf, conv: &[Word], at_points: bool) -> Option<f64> {
+/// Bytes that no cache holds.
+const FAR: usize = 1 << 28;
+
+/// Milliseconds of the forward by a prepared weight, and by ones that come from memory; none for what has no such form.
+fn prepared(x: &Buf, w: &Buf, y: &Buf, conv: &[Word], at_points: bool) -> Option<[f64; 2]> {
     let weight = PreparedWeight { sizes: w.sizes.clone().try_into().ok()?, at_points };
     let stride_one = conv[2] == Word::from(1i64);
     let panels =
@@ -73,7 +81,13 @@ fn prepared(x: &Buf, w: &Buf, y: &Buf, conv: &[Word], at_points: bool) -> Option
     params.extend(weight.sizes.map(Word::from));
     params.push(Word::from(at_points as i64));
     params.extend(conv);
-    Some(1e3 * time(&CONV_PREPARED, DType::F32, y, &[x, &panels], &params))
+    let n_copies = FAR.div_ceil(4 * panels.data.len());
+    let copies: Vec<_> =
+        (0..n_copies).map(|_| Buf { data: panels.data.clone(), ..Buf::new(&panels.sizes, false) }).collect();
+    let pairs: Vec<_> = copies.iter().map(|copy| [x, copy]).collect();
+    let turns: Vec<&[&Buf]> = pairs.iter().map(|pair| &pair[..]).collect();
+    let near = time(&CONV_PREPARED, DType::F32, y, &[x, &panels], &params);
+    Some([near, time_by_turns(&CONV_PREPARED, DType::F32, y, &turns, &params)].map(|seconds| 1e3 * seconds))
 }
 
 fn main() {
@@ -133,8 +147,11 @@ fn main() {
             b * 1e3
         );
         for at_points in [false, true] {
-            if let Some(ms) = (!half).then(|| prepared(&x, &w, &y, &params, at_points)).flatten() {
-                println!("    prepared{}: {ms:.2} ms", if at_points { " at points" } else { "" });
+            if let Some([near, far]) = (!half).then(|| prepared(&x, &w, &y, &params, at_points)).flatten() {
+                println!(
+                    "    prepared{}: {near:.2} ms, {far:.2} from memory",
+                    if at_points { " at points" } else { "" }
+                );
             }
         }
     }

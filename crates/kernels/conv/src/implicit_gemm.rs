@@ -14,7 +14,7 @@ use crate::region::{Region, SPARE};
 use crate::tiles::Gathered;
 use crate::winograd::part;
 use oneflow_base::bf16;
-use oneflow_kernels_gemm::micro::{Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
+use oneflow_kernels_gemm::micro::{Ahead, Gather, GemmFloat, Kernels, Mode, Slot, bf16_kernels, with_scratch};
 use oneflow_kernels_gemm::{FILLED, PANEL, Parallel, Pool};
 use oneflow_kernels_prim::rows::Shared;
 use oneflow_kernels_prim::{Acc, Activation, Isa, Simd, WithSimd, isa};
@@ -400,15 +400,32 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                 return;
             }
         }
+        // Where the weights of a column begin, and how far apart their rows are.
+        let panel_at = |col: usize| {
+            let panel = col / self.panel * self.panel;
+            (panel * k + (col - panel), self.panel.min(weight.n - panel).next_multiple_of(self.filled))
+        };
+        let n_tiles = classes.iter().map(|c| c.rows.len().div_ceil(ker.mr)).sum();
         let mut begun = vec![false; classes.len()];
         let per_pass = (KC / per_run.max(1)).max(1);
         for first in (0..n_runs).step_by(per_pass) {
             let pass = first..n_runs.min(first + per_pass);
             for col in cols.clone().step_by(ker.nr) {
                 let n_registers = ker.nr.min(weight.n - col).div_ceil(ker.lanes);
-                let panel = col / self.panel * self.panel;
-                let width = self.panel.min(weight.n - panel).next_multiple_of(self.filled);
+                let (panel_first, width) = panel_at(col);
                 let to = sums.wrapping_add(col - cols.start);
+                // The panel of the columns that follow, or of the next pass over the first ones.
+                let next = match col + ker.nr < cols.end {
+                    true => Some((col + ker.nr, pass.clone())),
+                    false if pass.end < n_runs => Some((cols.start, pass.end..n_runs.min(pass.end + per_pass))),
+                    false => None,
+                };
+                let next = next.map(|(col, pass)| {
+                    let (at, width) = panel_at(col);
+                    let from = packed.wrapping_add(at + pass.start * per_run * width);
+                    (from, pass.len() * per_run * width * size_of::<O::P>())
+                });
+                let mut tile = 0;
                 for (class, begun) in classes.iter().zip(&begun) {
                     let runs: Vec<[isize; 2]> = pass
                         .clone()
@@ -419,18 +436,24 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                         continue;
                     }
                     let n = class.rows.len();
+                    let steps = runs.len() * per_run;
                     for i in 0..n.div_ceil(ker.mr) {
                         let rows = &class.rows[part(n, ker.mr, i)];
+                        let ahead = next.map_or(Ahead::NOTHING, |(at, bytes)| {
+                            tile += 1;
+                            Ahead::share(at, bytes, (tile - 1, n_tiles), steps)
+                        });
                         let t = Gather {
                             runs: &runs,
                             k: per_run,
                             a: src,
-                            b: packed.wrapping_add(panel * k + (col - panel)),
+                            b: packed.wrapping_add(panel_first),
                             b_rs: width as isize,
                             c: to,
                             rows,
                             alpha: T::Acc::ONE,
                             add: *begun,
+                            ahead,
                         };
                         // SAFETY: rows, panel and sums are whole in their buffers.
                         unsafe { ker.gather[rows.len() - 1][n_registers - 1](&t) };

@@ -31,6 +31,18 @@ pub struct Ahead {
 
 impl Ahead {
     pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), step: 0 };
+
+    /// An address that is there costs less than none: no page table has to be walked in vain.
+    #[inline(always)]
+    fn or(self, at: *const u8) -> Ahead {
+        if self.at.is_null() { Ahead { at, step: 0 } } else { self }
+    }
+
+    /// What the `i`-th of `n` tiles of so many steps asks for, where all of them together ask for `bytes` from `at` on.
+    pub fn share<P>(at: *const P, bytes: usize, (i, n): (usize, usize), steps: usize) -> Ahead {
+        let step = bytes / (n * steps).max(1);
+        Ahead { at: at.cast::<u8>().wrapping_add(i * step * steps), step: step as isize }
+    }
 }
 
 /// Lanes of the widest register.
@@ -75,6 +87,7 @@ pub struct Gather<'a, P, A> {
     pub alpha: A,
     /// Add to C instead of replacing it.
     pub add: bool,
+    pub ahead: Ahead,
 }
 
 pub type GatherFn<P, A> = unsafe fn(&Gather<'_, P, A>);
@@ -119,11 +132,9 @@ unsafe fn tile<S: MulAdd, const DIRECT_A: bool, const MR: usize, const NV: usize
             }
             left -= MR;
         }
-        // An address that is there costs less than none: no page table has to be walked in vain.
-        let Ahead { at: mut ahead, step: ahead_step } =
-            if t.ahead.at.is_null() { Ahead { at: t.a.cast(), step: 0 } } else { t.ahead };
+        let Ahead { at: mut ahead, step: ahead_step } = t.ahead.or(t.a.cast());
         for _ in 0..left {
-            prefetch(ahead);
+            prefetch_near(ahead);
             ahead = ahead.wrapping_byte_offset(ahead_step);
             step::<S, MR, NV>(&mut acc, a, a_rs, b);
             (a, b) = (a.offset(a_cs), b.offset(t.b_rs));
@@ -189,10 +200,13 @@ unsafe fn gather<S: MulAdd, const MR: usize, const NV: usize>(t: &Gather<'_, S::
     // SAFETY: the caller's pointers and offsets cover the runs and the rows of C, and the tier is there.
     unsafe {
         let mut acc = [[S::zero(); NV]; MR];
+        let Ahead { at: mut ahead, step } = t.ahead.or(t.a.cast());
         for run in t.runs {
             let a: [*const S::P; MR] = std::array::from_fn(|i| t.a.offset(run[0] + rows[i][0]));
             let mut b = t.b.offset(run[1]);
             for p in 0..t.k {
+                prefetch_near(ahead);
+                ahead = ahead.wrapping_byte_offset(step);
                 let bv: [S::VP; NV] = std::array::from_fn(|j| S::load(b.add(j * S::LANES)));
                 for (row, a) in acc.iter_mut().zip(a) {
                     let av = S::splat(a.add(p));
@@ -221,6 +235,18 @@ pub(crate) fn prefetch<T>(p: *const T) {
     // SAFETY: a hint, valid for any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// As `prefetch`, into the second cache.
+#[inline(always)]
+fn prefetch_near<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, valid for any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast())
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = p;

@@ -312,12 +312,13 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
                     }
                     let mut tile_idx = 0;
                     for col in pass.cols.clone().step_by(ker.nr) {
-                        for (row, height, packed) in block.clone().map(panel) {
+                        for (i, (row, height, packed)) in block.clone().map(panel).enumerate() {
                             let at = [row, height, col];
                             let packed = (!direct_a).then_some(packed.cast_const());
                             let ahead = match packed {
-                                Some(_) => self.block_ahead(rows.start + end..rows.end, step, tile_idx),
                                 None if col == pass.cols.start => self.rows_ahead(pass, row + height),
+                                _ if self.panelled => self.panel_ahead(pass, step, col, (i, block.len())),
+                                Some(_) => self.block_ahead(rows.start + end..rows.end, step, tile_idx),
                                 None => Ahead::NOTHING,
                             };
                             self.tile(pass, step, at, packed, rows.start, ahead);
@@ -357,6 +358,24 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
             return Ahead::NOTHING;
         }
         Ahead { at: self.a.at(row, 0).cast_const().cast(), step: (self.kernels.mr * size_of::<M::S>()) as isize }
+    }
+
+    /// A tile's share of the next panel of B, which was packed before the call and may be far.
+    fn panel_ahead(&self, pass: &Pass<M>, step: usize, col: usize, share: (usize, usize)) -> Ahead {
+        let next = col + self.kernels.nr;
+        if next >= pass.cols.end {
+            return Ahead::NOTHING;
+        }
+        let (at, rs) = self.panel_at(step, next);
+        Ahead::share(at, pass.k * rs as usize * size_of::<M::P>(), share, pass.k)
+    }
+
+    /// Where a column of the panels that were packed before the call begins, and how far apart its rows are.
+    fn panel_at(&self, step: usize, col: usize) -> (*const M::P, isize) {
+        let ((wide, filled), steps) = (panel_of(self.kernels), self.k.div_ceil(M::KU));
+        let panel = col / wide * wide;
+        let width = wide.min(self.n - panel).next_multiple_of(filled);
+        (self.packed.wrapping_add(panel * steps + step * width + (col - panel)), width as isize)
     }
 
     /// A line of every step of the next block of A, of the rows that are left: another one for each tile of this block.
@@ -428,10 +447,7 @@ impl<M: Mode, C: Float<Acc = Sum<M>>> Product<M, C> {
         let (b, b_rs) = if pass.direct_b && width == ker.nr {
             (self.b.at(step, col).cast_const().cast(), self.b.rs)
         } else if self.panelled {
-            let ((wide, filled), steps) = (panel_of(ker), self.k.div_ceil(M::KU));
-            let panel = col / wide * wide;
-            let width = wide.min(self.n - panel).next_multiple_of(filled);
-            (self.packed.wrapping_add(panel * steps + step * width + (col - panel)), width as isize)
+            self.panel_at(step, col)
         } else {
             (pass.b.wrapping_add((col - pass.cols.start) * pass.k), (n_registers * ker.lanes) as isize)
         };

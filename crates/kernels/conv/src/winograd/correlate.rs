@@ -291,7 +291,14 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
             let products = tile.add(buffers.tile);
             let sums = products.add(buffers.products);
             for (point, at) in (0..POINTS).flat_map(|point| (0..width).step_by(ker.nr).map(move |at| (point, at))) {
-                for i in 0..n_tiles.div_ceil(ker.mr) {
+                let parts = n_tiles.div_ceil(ker.mr);
+                // The weights of points, and of panels, follow one another.
+                let next = u.wrapping_add(if at + ker.nr < width {
+                    point * k * width + at + ker.nr
+                } else {
+                    (point + 1) * k * width
+                });
+                for i in 0..parts {
                     let rows = part(n_tiles, ker.mr, i);
                     let t = Tile {
                         k,
@@ -304,7 +311,7 @@ impl<'a, T: GemmFloat> Winograd<'a, T> {
                         c_rs: width as isize,
                         alpha: T::Acc::ONE,
                         onto: Onto::Nothing,
-                        ahead: Ahead::NOTHING,
+                        ahead: Ahead::share(next, k * width * size_of::<T::Acc>(), (i, parts), k),
                     };
                     ker.table[1][rows.len() - 1][(width - at).min(ker.nr) / ker.lanes - 1](&t);
                 }
