@@ -369,7 +369,7 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
             }
             classes[last].rows.push(row);
         });
-        classes
+        merged(classes, self.ker.mr)
     }
 
     unsafe fn multiply(
@@ -474,8 +474,41 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
     }
 }
 
-/// Positions of a block that see the same runs of taps inside the image: the zeros around it are not multiplied.
+/// Positions of a block that see the same runs of taps inside the image: the zeros around it are not multiplied, but where
+/// tiles of few rows would cost more.
 struct Class {
     runs: u64,
     rows: Vec<[isize; 2]>,
+}
+
+impl Class {
+    /// Steps of its tiles' sums, of so many rows at most: a tile of few rows waits for its weights.
+    fn cost(runs: u64, n_rows: usize, mr: usize) -> usize {
+        let n_tiles = n_rows.div_ceil(mr);
+        runs.count_ones() as usize * n_tiles * n_rows.div_ceil(n_tiles.max(1)).max(FEW_ROWS.min(mr))
+    }
+}
+
+/// Rows of a tile below which it takes no less time.
+const FEW_ROWS: usize = 7;
+
+/// Classes put together where that costs less: few rows go to more.
+fn merged(mut classes: Vec<Class>, mr: usize) -> Vec<Class> {
+    classes.sort_by_key(|c| std::cmp::Reverse(c.rows.len()));
+    let mut kept: Vec<Class> = Vec::with_capacity(classes.len());
+    for class in classes {
+        let gain = |to: &Class| {
+            let cost = |runs: u64, n_rows: usize| Class::cost(runs, n_rows, mr);
+            let apart = cost(to.runs, to.rows.len()) + cost(class.runs, class.rows.len());
+            apart.saturating_sub(cost(to.runs | class.runs, to.rows.len() + class.rows.len()))
+        };
+        match kept.iter_mut().max_by_key(|to| gain(to)).filter(|to| gain(to) > 0) {
+            Some(to) => {
+                to.runs |= class.runs;
+                to.rows.extend(class.rows);
+            }
+            None => kept.push(class),
+        }
+    }
+    kept
 }
