@@ -38,21 +38,24 @@ pub unsafe fn concat(l: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Short runs of many inputs, all without gaps: rows of the output are completed while they are in the first cache.
-/// Answers whether that is what was asked for.
+/// Short runs of many inputs, all without gaps and with their dimensions in one order in memory: rows of the output are
+/// completed while they are in the first cache. Answers whether that is what was asked for.
 unsafe fn interleave(l: &Launch<'_>, out: &View, dim: usize) -> bool {
     /// Bytes of output rows that are filled together.
     const BLOCK: usize = 16 << 10;
     let size = out.dtype.size();
-    let run = |v: &View| v.sizes[dim..].iter().product::<i64>() as usize * size;
-    let rows = out.sizes[..dim].iter().product::<i64>() as usize;
+    let order = order(out);
+    let at = order.iter().position(|d| *d == dim).unwrap_or(0);
+    let count = |v: &View, dims: &[usize]| dims.iter().map(|d| v.sizes[*d]).product::<i64>() as usize;
+    let run = |v: &View| count(v, &order[at..]) * size;
+    let rows = count(out, &order[..at]);
     let whole = run(out);
-    if rows < 4 || whole > BLOCK || !out.is_contiguous() {
+    if rows < 4 || whole > BLOCK || !is_dense(out, &order) {
         return false;
     }
     let mut parts: SmallVec<[(Shared<u8>, usize); 32]> = SmallVec::new();
     for x in l.ins.iter().flatten().filter(|x| x.numel() > 0) {
-        if x.dtype != out.dtype || !x.is_contiguous() {
+        if x.dtype != out.dtype || x.sizes.len() != out.sizes.len() || !is_dense(x, &order) {
             return false;
         }
         parts.push((Shared::new(x.ptr), run(x)));
@@ -81,6 +84,23 @@ unsafe fn interleave(l: &Launch<'_>, out: &View, dim: usize) -> bool {
         }
     });
     true
+}
+
+/// The dimensions of a view from the outermost in memory to the innermost.
+fn order(v: &View) -> SmallVec<[usize; 8]> {
+    let mut order: SmallVec<[usize; 8]> = (0..v.sizes.len()).collect();
+    order.sort_by_key(|d| std::cmp::Reverse(v.strides[*d]));
+    order
+}
+
+/// Whether a view has no gaps, with its dimensions in this order in memory.
+fn is_dense(v: &View, order: &[usize]) -> bool {
+    let mut step = 1;
+    order.iter().rev().filter(|d| v.sizes[**d] != 1).all(|d| {
+        let fits = v.strides[*d] == step;
+        step *= v.sizes[*d];
+        fits
+    })
 }
 
 /// Moves `n` neighbours to places `step` bytes apart.

@@ -225,6 +225,45 @@ fn concat() {
 }
 
 #[test]
+fn concat_of_channels_last() {
+    oneflow_kernels_index::register();
+    let make = |dtype: DType, sizes: &[i64], last: bool, salt: usize| {
+        let mut b = Buf::of(dtype, sizes, Lay::Plain, |i| ((7 * i + salt) % 50) as f64);
+        let values = b.values();
+        let mut step = 1;
+        for d in if last { [1, 3, 2, 0] } else { [3, 2, 1, 0] } {
+            b.strides[d] = step;
+            step *= sizes[d];
+        }
+        values.into_iter().enumerate().for_each(|(i, v)| b.set(i, v));
+        b
+    };
+    for dtype in SIZES {
+        for (channels, mixed) in [([3, 1, 16], false), ([32, 8, 5], false), ([3, 4, 5], true)] {
+            for dim in 0..4 {
+                let mut sizes = [2, 3, 4, 5];
+                let parts = [0, 1, 2].map(|p| {
+                    sizes[dim] = channels[p];
+                    make(dtype, &sizes, !mixed || p != 1, p)
+                });
+                sizes[dim] = channels.iter().sum();
+                let out = make(dtype, &sizes, true, 0);
+                run(&CONCAT, &[Some(&out)], &parts.each_ref().map(Some), words![dim as i64]).unwrap();
+                for i in 0..out.len() {
+                    let mut c = coords(i, &sizes);
+                    let mut p = 0;
+                    while c[dim] >= channels[p] as usize {
+                        c[dim] -= channels[p] as usize;
+                        p += 1;
+                    }
+                    assert_eq!(out.get(i), parts[p].get(linear(&c, &parts[p].sizes)), "{dtype} {channels:?} {dim}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn long_concat_and_copy_blocks() {
     oneflow_kernels_index::register();
     let x = Buf::of(DType::F32, &[3, 50_000], Lay::Plain, |i| i as f64);
