@@ -177,3 +177,33 @@ def test_saved_programs_run_on_other_instruction_sets(isa, tmp_path):
     run = subprocess.run([sys.executable, "-c", RUN, str(tmp_path)], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-4000:]
     same(flow.from_numpy(np.load(tmp_path / "y.npy")), want)
+
+
+class Joining(nn.Module):
+    """Layers that join what they make to all before them, after a batch norm that stays one."""
+
+    def __init__(self, growth: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 2 * growth, 3, padding=1)
+        widths = [growth * n for n in range(2, 8)]
+        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in widths)
+        self.narrow = nn.ModuleList(nn.Conv2d(n, 64, 1) for n in widths)
+        self.grow = nn.ModuleList(nn.Conv2d(64, growth, 3, padding=1) for _ in widths)
+
+    def forward(self, x):
+        x = self.first(x)
+        for norm, narrow, grow in zip(self.norms, self.narrow, self.grow, strict=True):
+            x = flow.cat([x, grow(F.relu(narrow(F.relu(norm(x)))))], 1)
+        return x
+
+
+# Rows of 32 channels are joined as fast as planes, shorter ones are not.
+@pytest.mark.parametrize("growth, prepared", [(32, True), (8, False)])
+def test_networks_that_join_channels(growth, prepared):
+    flow.manual_seed(0)
+    net, x = Joining(growth).eval(), flow.randn(2, 3, 15, 14)
+    with flow.no_grad():
+        graph = Answer(net)
+        same(graph(x), net(x))
+    single_taps = [line for line in repr(graph).splitlines() if "= native_conv_prepared(" in line and ", 1, 1]" in line]
+    assert len(single_taps) == (6 if prepared else 0), "\n".join(single_taps)

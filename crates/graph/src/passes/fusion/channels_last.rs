@@ -21,6 +21,9 @@ const FEW_CHANNELS: std::ops::RangeInclusive<i64> = 2..=4;
 /// Copies that as many convolutions make up for.
 const CONVOLUTIONS_A_COPY: usize = 3;
 
+/// Channels of a position that are copied as one piece of a few lines.
+const LONG_ROW: i64 = 32;
+
 /// A graph that trains keeps its layouts.
 static CONV_BACKWARDS: [&OpDef; 2] = [&ops::CONV_BACKWARD_INPUT, &ops::CONV_BACKWARD_WEIGHT];
 
@@ -125,7 +128,7 @@ impl Walk {
         match made {
             Some(made) => {
                 // Rows of channels are joined piece by piece, where whole planes were.
-                self.copies += std::ptr::eq(*op, &ops::CAT) as usize;
+                self.copies += (std::ptr::eq(*op, &ops::CAT) && !self.joins_long_rows(&made)) as usize;
                 self.g.nodes.push(made);
             }
             None => {
@@ -135,6 +138,11 @@ impl Walk {
             }
         }
         Ok(followed)
+    }
+
+    /// Whether what is joined has rows of channels that are copied as fast as planes.
+    fn joins_long_rows(&self, n: &Node) -> bool {
+        n.ins.iter().flatten().all(|v| self.g.meta(*v).sizes.get(1).is_some_and(|c| *c >= LONG_ROW))
     }
 
     /// The node, if all its results have the layout that was traced or are channels last.
