@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help calls demo test test-clusters every-op bench model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help calls demo test test-clusters every-op bench evictions model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -27,6 +27,9 @@ bench:  ## speed side by side with PyTorch, as ratios (ARGS selects rows)
 
 model:  ## try very many orders of the threads' steps on the actors' protocol (the tests try few)
 	@ONEFLOW_MODEL_ORDERS=$${ORDERS:-5000} cargo test -p oneflow-runtime --lib model
+
+evictions:  ## let ten million rows of a table leave memory in a row (the tests let a million)
+	@ONEFLOW_EVICTIONS=$${COUNT:-10000000} cargo test -p oneflow-embedding --test faults many_evictions_in_a_row
 
 suites:  ## other projects' tests on this build: SOURCE=a checkout of PyTorch or OneFlow, ARGS="test_torch.py -k name"
 	@.ci/build

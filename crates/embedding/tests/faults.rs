@@ -16,7 +16,7 @@ over_tiers! {
     a_damaged_snapshot_costs_no_other_row,
     many_evictions_stay_within_memory_and_disk,
     gradients_without_numbers_stay_in_their_rows,
-    ten_million_evictions_in_a_row,
+    many_evictions_in_a_row,
     every_way_of_reading_gives_the_same_rows,
     prefetched_rows_are_found_and_change_nothing,
     updates_have_room_whatever_waits,
@@ -302,15 +302,17 @@ fn gradients_without_numbers_stay_in_their_rows(tier: Tier) {
     assert_eq!(bits(&again), bits(&rows));
 }
 
-fn ten_million_evictions_in_a_row(tier: Tier) {
-    let scratch = Scratch::new("ten_million", tier);
+/// A million, or as many as `ONEFLOW_EVICTIONS` says.
+fn many_evictions_in_a_row(tier: Tier) {
+    let wanted = std::env::var("ONEFLOW_EVICTIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
+    let scratch = Scratch::new("in_a_row", tier);
     // 4096 rows in memory, of 100 000.
     let bytes_a_row = 4 * (6 + 4) + 15;
     let options = Options { records_per_segment: 0, ..scratch.options(4096 * bytes_a_row) };
     let mut store = Store::open(scratch.path(), config(4, 0), &options).unwrap();
     let (mut x, mut n_updates) = (1u64, vec![0u32; 100_000]);
     let mut round = 0u64;
-    while store.stats().counts.evictions < 10_000_000 {
+    while store.stats().counts.evictions < wanted {
         let mut ids: Vec<u64> = (0..2000)
             .map(|_| {
                 x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -331,7 +333,7 @@ fn ten_million_evictions_in_a_row(tier: Tier) {
         }
     }
     drop(store);
-    let scratch_initial = Scratch::new("ten_million_initial", tier);
+    let scratch_initial = Scratch::new("in_a_row_initial", tier);
     let mut initial = Store::open(scratch_initial.path(), config(4, 0), &Options::default()).unwrap();
     let mut store = Store::open(scratch.path(), config(4, 0), &options).unwrap();
     // Up to the last epoch: each row has its number of updates, or some fewer.
