@@ -220,7 +220,6 @@ impl Store {
         self.pages.become_runs(pages);
         self.slots = Slots::new(self.config.tables.len());
         self.n_moves += 1;
-        self.n_unwritten = 0;
         self.rows.clear();
         self.queues.clear();
         self.ahead_rows = Waiting::default();

@@ -7,7 +7,7 @@
 //!   or brings them near before (`prefetch.rs`). `epochs.rs` is its part that makes them last.
 //! - A row is its key, the step and number of its updates, and its weights and optimizer state, which are contiguous
 //!   (`rows.rs`). `slots.rs` finds it, by an array where ids are dense, else by `index.rs`; `placing.rs` moves rows of
-//!   dense ids to slots of the same numbers; `lines.rs` asks for memory before it is read. `queues.rs` chooses which rows leave memory.
+//!   dense ids to slots in the order of their ids, by table; `lines.rs` asks for memory before it is read. `queues.rs` chooses which rows leave memory.
 //! - `log.rs` keeps rows on disk as records with a checksum. Small rows go from there into pages (`merge.rs`), which need no place
 //!   of each row in memory: `page.rs` is their format, `pages.rs` finds the page of a row. `disk.rs` reads both, `readers.rs` reads many at once (`uring.rs`, or threads;
 //!   `blocks.rs` says which bytes), and `folder.rs` is the only

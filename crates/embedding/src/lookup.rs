@@ -139,7 +139,7 @@ impl Store {
         trains: bool,
         mut f: impl FnMut(&Found<'_>, usize, &[u32]),
     ) -> Result<()> {
-        if !trains && batch.plain_ids().is_some() {
+        if !trains {
             self.place_rows(batch.len());
         }
         let first = if trains { 0 } else { self.each_present_block(batch, n, &mut f)? };
@@ -161,12 +161,16 @@ impl Store {
             slots.clear();
             let n_block = BLOCK.min(batch.len() - first);
             // A table that is not there has no array and no entry: its rows are found missing.
-            let is_plain = batch.plain_ids().is_some_and(|(table, ids)| {
-                let (ids, rest) = ids[first..].split_at(n_block);
-                self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &self.rows, &mut slots)
-            });
-            if !is_plain {
-                self.slots.find(|i| batch.key_at(first + i), n_block, 0, &self.rows, &mut slots);
+            let key_of = |i| batch.key_at(first + i);
+            let are_found = match batch.plain_ids() {
+                Some((table, ids)) => {
+                    let (ids, rest) = ids[first..].split_at(n_block);
+                    self.slots.find_ids(table, ids, &rest[..BLOCK.min(rest.len())], &self.rows, &mut slots)
+                }
+                None => self.slots.find_dense(key_of, n_block, &mut slots),
+            };
+            if !are_found {
+                self.slots.find(key_of, n_block, 0, &self.rows, &mut slots);
             }
             if any_absent(&slots) {
                 return Ok(first);

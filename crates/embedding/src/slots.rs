@@ -3,8 +3,10 @@
 //!
 //! Each table has its own, so that ids alone are compared. The array is for tables whose ids are numbered from zero, as
 //! those of other frameworks are: it needs no hash, no comparison and four bytes an id. A table gets one, and a larger one,
-//! when its part of the index would have to grow. Rows that `placing.rs` has moved to the slots of their ids' numbers are found
-//! without reading it.
+//! when its part of the index would have to grow.
+//!
+//! Rows that `placing.rs` has moved are found without reading the array: a table's ids are divided into extents of as many, and
+//! the rows of one stand in slots that follow each other. No two extents share a slot, so that each table grows by itself.
 
 use crate::batch::{Key, mix};
 use crate::index::Index;
@@ -24,19 +26,38 @@ const LEAST_BITS: usize = 10;
 const MOST_BITS: usize = 32;
 /// An array holds a row for at least one of so many ids, when it is made.
 const SPARSEST: u64 = 4;
+/// Ids of an extent. An array has whole ones.
+const EXTENT: u32 = 1 << LEAST_BITS;
 
 #[derive(Default)]
 pub struct Slots {
     tables: Vec<Table>,
     len: usize,
+    /// Extents of all tables: those of slots from zero on.
+    n_extents: u32,
+}
+
+/// A row whose slot is to be the one that its extent says.
+pub struct ToPlace {
+    pub id: u32,
+    /// Where it is, or `ABSENT`.
+    pub slot: u32,
+    pub to: u32,
 }
 
 /// Where the rows of a table are, by their ids.
 struct Table {
     /// The slots of the ids below its length.
     dense: Vec<u32>,
-    /// Ids below this are the numbers of their rows' slots.
+    /// The rows of ids below this are in the slots that their extents say.
     n_placed: u32,
+    /// The first slot of each extent, and whether each begins where the one before ends.
+    extents: Vec<u32>,
+    is_one_run: bool,
+    /// Ids of the array from here on have never had a row.
+    end: u32,
+    /// Rows that were made to fill gaps between placed rows.
+    n_made: u32,
     /// The slots of all other ids.
     index: Index,
     /// How many rows have ids of so many bits.
@@ -48,6 +69,31 @@ fn bits(id: u64) -> usize {
 }
 
 impl Table {
+    fn new() -> Table {
+        Table {
+            dense: Vec::new(),
+            n_placed: 0,
+            extents: Vec::new(),
+            is_one_run: true,
+            end: 0,
+            n_made: 0,
+            index: Index::new(),
+            counts: [0; 65],
+        }
+    }
+
+    /// The slot that the extent of an id says.
+    #[inline(always)]
+    fn place_of(&self, id: u32) -> u32 {
+        self.extents[(id / EXTENT) as usize] + id % EXTENT
+    }
+
+    /// The slot of an id of the array.
+    #[inline(always)]
+    fn slot_of(&self, id: u64) -> u32 {
+        if id < self.n_placed as u64 { self.place_of(id as u32) } else { self.dense[id as usize] }
+    }
+
     /// The cell of an id in the array.
     #[inline(always)]
     fn cell(&self, id: u64) -> Option<&u32> {
@@ -141,8 +187,7 @@ impl Table {
 
 impl Slots {
     pub fn new(n_tables: usize) -> Slots {
-        let table = || Table { dense: Vec::new(), n_placed: 0, index: Index::new(), counts: [0; 65] };
-        Slots { tables: (0..n_tables).map(|_| table()).collect(), len: 0 }
+        Slots { tables: (0..n_tables).map(|_| Table::new()).collect(), len: 0, n_extents: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -150,7 +195,7 @@ impl Slots {
     }
 
     pub fn bytes(&self) -> usize {
-        self.tables.iter().map(|t| t.index.bytes() + 4 * t.dense.capacity()).sum()
+        self.tables.iter().map(|t| t.index.bytes() + 4 * (t.dense.capacity() + t.extents.capacity())).sum()
     }
 
     /// The slot of a key.
@@ -162,6 +207,9 @@ impl Slots {
     pub fn insert(&mut self, key: Key, slot: u32, rows: &Rows) {
         let table = &mut self.tables[key.table as usize];
         table.counts[bits(key.id)] += 1;
+        if let Ok(id) = u32::try_from(key.id) {
+            table.end = table.end.max(id.saturating_add(1));
+        }
         if table.cell(key.id).is_none() && table.index.is_full() {
             table.extend(rows);
         }
@@ -172,15 +220,36 @@ impl Slots {
         self.len += 1;
     }
 
-    /// The first id of the array whose row is not known to be in the slot of that number, and its slot or `ABSENT`.
-    pub fn next_to_place(&self) -> Option<(u32, u32)> {
-        let table = self.tables.first()?;
-        Some((table.n_placed, *table.dense.get(table.n_placed as usize)?))
+    /// The first id of a table's array whose row is not known to be in its place, if the array has more and that place is
+    /// one of the first `n_slots`.
+    pub fn next_to_place(&mut self, table: u32, n_slots: usize) -> Option<ToPlace> {
+        let (free, table) = (self.n_extents * EXTENT, self.tables.get_mut(table as usize)?);
+        let id = table.n_placed;
+        if id >= table.end.min(table.dense.len() as u32) {
+            return None;
+        }
+        if (id / EXTENT) as usize == table.extents.len() && (free as usize) < n_slots {
+            table.is_one_run &= table.extents.last().is_none_or(|last| last + EXTENT == free);
+            table.extents.push(free);
+            self.n_extents += 1;
+        }
+        let first = table.extents.get((id / EXTENT) as usize)?;
+        let to = first + id % EXTENT;
+        ((to as usize) < n_slots).then(|| ToPlace { id, slot: table.dense[id as usize], to })
     }
 
-    /// The row of the next id to place is in its slot.
-    pub fn count_placed(&mut self) {
-        self.tables[0].n_placed += 1;
+    /// The row of a table's next id to place is in its place.
+    pub fn count_placed(&mut self, table: u32) {
+        self.tables[table as usize].n_placed += 1;
+    }
+
+    /// Rows of a table that were made to fill gaps.
+    pub fn n_made(&self, table: u32) -> u32 {
+        self.tables[table as usize].n_made
+    }
+
+    pub fn count_made(&mut self, table: u32) {
+        self.tables[table as usize].n_made += 1;
     }
 
     /// A row has moved from one slot to another one.
@@ -219,7 +288,10 @@ impl Slots {
         if let Some(last) = (table.n_placed as u64).checked_sub(1)
             && ids.iter().fold(0, |bits, id| bits | id | last.wrapping_sub(*id)) >> 63 == 0
         {
-            slots.extend(ids.iter().map(|id| *id as u32));
+            match (table.is_one_run, table.extents.first()) {
+                (true, Some(first)) => slots.extend(ids.iter().map(|id| first + *id as u32)),
+                _ => slots.extend(ids.iter().map(|id| table.place_of(*id as u32))),
+            }
             return true;
         }
         let dense = &table.dense[..];
@@ -230,10 +302,47 @@ impl Slots {
         if ids.iter().any(|id| *id >= dense.len() as u64) {
             return false;
         }
-        for cell in following.iter().filter_map(|id| dense.get(*id as usize)) {
+        let is_read = |id: &&u64| **id >= table.n_placed as u64;
+        for cell in following.iter().filter(is_read).filter_map(|id| dense.get(*id as usize)) {
             prefetch(cell);
         }
-        slots.extend(ids.iter().map(|id| dense[*id as usize]));
+        slots.extend(ids.iter().map(|id| table.slot_of(*id)));
+        true
+    }
+
+    /// As `find` for keys that all are positions of their tables' arrays, or padding. Returns false, and appends nothing,
+    /// if one is not.
+    #[inline(always)]
+    pub fn find_dense(&self, key_of: impl Fn(usize) -> Option<Key>, n_keys: usize, slots: &mut Vec<u32>) -> bool {
+        let first = slots.len();
+        slots.reserve(n_keys);
+        let mut is_any_read = false;
+        for k in 0..n_keys {
+            let Some(key) = key_of(k) else {
+                slots.push(NO_KEY);
+                continue;
+            };
+            let table = self.tables.get(key.table as usize);
+            let Some((table, cell)) = table.and_then(|t| Some((t, t.cell(key.id)?))) else {
+                slots.truncate(first);
+                return false;
+            };
+            if key.id < table.n_placed as u64 {
+                slots.push(table.place_of(key.id as u32));
+            } else {
+                // Read once the lines of all are on their way.
+                prefetch(cell);
+                slots.push(ABSENT);
+                is_any_read = true;
+            }
+        }
+        if is_any_read {
+            for (k, slot) in slots[first..].iter_mut().enumerate().filter(|(_, slot)| **slot == ABSENT) {
+                if let Some(key) = key_of(k) {
+                    *slot = self.tables[key.table as usize].dense[key.id as usize];
+                }
+            }
+        }
         true
     }
 
@@ -313,6 +422,16 @@ fn in_steps(n: usize, mut f: impl FnMut(Step, Range<usize>)) {
         if (2 * GROUP..n + 2 * GROUP).contains(&first) {
             f(Step::Check, group(first - 2 * GROUP));
         }
+    }
+}
+
+#[cfg(test)]
+impl Slots {
+    /// How many ids of a table are placed, and whether their slots follow each other.
+    pub fn placed(&self, table: u32) -> (u32, bool) {
+        let table = &self.tables[table as usize];
+        assert!((0..table.n_placed).all(|id| table.place_of(id) == table.dense[id as usize]));
+        (table.n_placed, table.is_one_run)
     }
 }
 

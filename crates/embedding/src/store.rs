@@ -43,8 +43,6 @@ pub struct Store {
     /// A number of this store, and how often a slot has lost its row: what a batch found is right while both are the same.
     pub(crate) number: u64,
     pub(crate) n_moves: u64,
-    /// Rows that `placing.rs` made.
-    pub(crate) n_unwritten: u32,
     /// Rows with the flag `AHEAD`, and with `WANTED`.
     pub(crate) ahead_rows: Waiting,
     pub(crate) wanted_rows: Waiting,
@@ -144,7 +142,6 @@ impl Store {
             slots: Slots::new(config.tables.len()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             n_moves: 0,
-            n_unwritten: 0,
             ahead_rows: Waiting::default(),
             wanted_rows: Waiting::default(),
             places: Places::new(),

@@ -3,14 +3,14 @@
 mod common;
 
 use common::{Scratch, Tier, batch, config};
-use oneflow_embedding::{Bags, Batch, Config, Forget, Key, Options, Rule, Step, Store};
+use oneflow_embedding::{Bags, Batch, Config, Forget, Key, Options, Records, Rule, Saved, Step, Store};
 
 over_tiers! {
     sums_of_bags_are_those_of_rows_one_after_the_other,
     large_results_that_pass_by_the_caches_hold_the_same_rows,
     rows_and_indexes_stay_within_the_budget,
     rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update,
-    rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are,
+    rows_of_dense_ids_that_move_to_their_places_stay_what_they_are,
     rows_that_nobody_wrote_come_with_a_prefetch_and_are_no_rows,
 }
 
@@ -164,48 +164,80 @@ fn rows_of_a_prefetched_lookup_stay_until_it_comes_and_until_its_update(tier: Ti
     assert_eq!(rows, after);
 }
 
-fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are(tier: Tier) {
-    for (dim, state, budget) in [(3, 1, u64::MAX), (16, 0, u64::MAX), (4, 4, 0)] {
+/// Keys as ids and their tables, as programs give them: of one table, of tables by turns where they are, or of a table each with
+/// padding behind.
+fn plain(keys: &[Key], n_tables: u32) -> Batch {
+    let ids = keys.iter().map(|key| key.id);
+    if keys.iter().enumerate().all(|(p, key)| key.table == p as u32 % n_tables) {
+        return Batch::from_ids(ids.collect(), None, n_tables, None).unwrap();
+    }
+    const PADDING: u64 = u64::MAX / 3;
+    let tables: Vec<u64> = keys.iter().map(|key| key.table as u64).chain([0, 7]).collect();
+    Batch::from_ids(ids.chain([PADDING; 2]).collect(), Some(&tables), n_tables, Some(PADDING)).unwrap()
+}
+
+fn rows_of_dense_ids_that_move_to_their_places_stay_what_they_are(tier: Tier) {
+    for (dim, state, budget, n_tables) in [
+        (3, 1, u64::MAX, 1),
+        (16, 0, u64::MAX, 1),
+        (4, 4, 0, 1),
+        (3, 1, u64::MAX, 3),
+        (16, 0, u64::MAX, 3),
+        (4, 4, 0, 3),
+    ] {
         let scratch = Scratch::new("placed", tier);
-        let of_one_table =
-            |seed| Config { tables: config(dim, state).tables[..1].to_vec(), seed, ..config(dim, state) };
-        let mut store = Store::open(scratch.path(), of_one_table(5), &scratch.options(budget)).unwrap();
+        let tables: Vec<_> = (0..n_tables).map(|t| config(dim, state).tables[t as usize % 2].clone()).collect();
+        let of_tables = || Config { tables: tables.clone(), seed: 5, ..config(dim, state) };
+        let mut store = Store::open(scratch.path(), of_tables(), &scratch.options(budget)).unwrap();
         let untouched = Scratch::new("untouched", tier);
-        let mut initial = Store::open(untouched.path(), of_one_table(5), &scratch.options(u64::MAX)).unwrap();
-        let plain = |ids: &[u64]| Batch::from_ids(ids.to_vec(), None, 1, None).unwrap();
-        let key = |id: u64| Key { table: 0, id };
-        // By id, what has been added to its row.
-        let (mut model, mut x) = (std::collections::BTreeMap::<u64, f32>::new(), 7);
-        let mut check = |store: &mut Store, model: &std::collections::BTreeMap<u64, f32>, ids: &[u64]| {
-            let (mut found, mut want) = (vec![f32::NAN; ids.len() * dim], vec![f32::NAN; ids.len() * dim]);
-            store.lookup(&plain(ids), false, &mut found).unwrap();
-            initial.lookup(&plain(ids), false, &mut want).unwrap();
-            for (row, id) in want.chunks_mut(dim).zip(ids) {
-                row.iter_mut().for_each(|w| *w += model.get(id).copied().unwrap_or(0.0));
+        let mut initial = Store::open(untouched.path(), of_tables(), &scratch.options(u64::MAX)).unwrap();
+        // By key, what has been added to its row.
+        type Model = std::collections::BTreeMap<Key, f32>;
+        let (mut model, mut x) = (Model::new(), 7);
+        let mut check = |store: &mut Store, model: &Model, keys: &[Key]| {
+            let batch = plain(keys, n_tables);
+            let (mut found, mut want) = (vec![f32::NAN; batch.len() * dim], vec![f32::NAN; batch.len() * dim]);
+            store.lookup(&batch, false, &mut found).unwrap();
+            initial.lookup(&batch, false, &mut want).unwrap();
+            for (row, key) in want.chunks_mut(dim).zip(keys) {
+                row.iter_mut().for_each(|w| *w += model.get(key).copied().unwrap_or(0.0));
             }
-            assert!(found.iter().zip(&want).all(|(f, w)| (f - w).abs() < 1e-4), "{dim} {budget}");
-            assert_eq!(
-                store.keys().unwrap().iter().map(|k| k.id).collect::<Vec<_>>(),
-                model.keys().copied().collect::<Vec<_>>()
-            );
+            assert!(found.iter().zip(&want).all(|(f, w)| (f - w).abs() < 1e-4), "{dim} {budget} {n_tables}");
+            assert!(store.keys().unwrap().iter().eq(model.keys()));
             assert_eq!(store.len(), model.len());
         };
+        // All ids in turn, so that a whole block is placed.
+        let all = || (0..5200).flat_map(|id| (0..n_tables).map(move |table| Key { table, id })).collect::<Vec<_>>();
+        // Ids of each table, of which later tables have fewer; all grow.
+        let below = |table: u32, round: u64| (1000 + 70 * round) >> table;
+        let mut at_snapshot = Model::new();
         for round in 0..60 {
             // Dense ids in any order, of which some never come, and ids far away.
-            let mut ids: Vec<u64> = (0..200).map(|_| random(&mut x) % 5000).filter(|id| id % 97 != 1).collect();
-            ids.extend((0..5).map(|_| random(&mut x) << 20));
-            ids.sort_unstable_by_key(|id| id.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            ids.dedup();
-            let grads = vec![2.0; ids.len() * dim];
+            let draw = |n: usize, x: &mut u64| {
+                let table = |x: &mut u64| (random(x) % n_tables as u64) as u32;
+                let key = |x: &mut u64| (table(x), random(x));
+                let keys = (0..n).map(|_| key(x)).map(|(table, r)| Key { table, id: r % below(table, round) });
+                keys.filter(|key| key.id % 97 != 1).collect::<Vec<_>>()
+            };
+            let mut keys = draw(250, &mut x);
+            keys.extend((0..5).map(|_| Key { table: 0, id: random(&mut x) << 20 }));
+            keys.sort_unstable_by_key(|key| key.id.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ key.table as u64);
+            keys.dedup();
+            let batch = plain(&keys, n_tables);
+            let grads = vec![2.0; batch.len() * dim];
             if round % 2 == 0 {
-                store.lookup(&plain(&ids), true, &mut vec![0.0; ids.len() * dim]).unwrap();
+                store.lookup(&batch, true, &mut vec![0.0; batch.len() * dim]).unwrap();
             }
-            store.update(&plain(&ids), &grads, &SGD, &STEP).unwrap();
-            ids.iter().for_each(|id| *model.entry(*id).or_default() -= 1.0);
+            store.update(&batch, &grads, &SGD, &STEP).unwrap();
+            keys.iter().for_each(|key| *model.entry(*key).or_default() -= 1.0);
             if round % 7 == 6 {
-                let gone: Vec<Key> = (0..20).map(|_| key(random(&mut x) % 5000)).collect();
+                let gone = draw(20, &mut x);
                 store.remove(&gone).unwrap();
-                model.retain(|id, _| !gone.contains(&key(*id)));
+                model.retain(|key, _| !gone.contains(key));
+            }
+            if round == 30 {
+                store.save_snapshot("here").unwrap();
+                at_snapshot = model.clone();
             }
             if round == 40 {
                 // What was made for ids that nobody wrote is no row.
@@ -214,15 +246,52 @@ fn rows_of_dense_ids_that_move_to_their_slots_stay_what_they_are(tier: Tier) {
                 store.commit().unwrap();
                 assert_eq!(store.len(), expected);
             }
-            let asked: Vec<u64> = (0..3000).map(|_| random(&mut x) % 5200).chain(ids).collect();
+            let asked: Vec<Key> = draw(3000, &mut x).into_iter().chain(keys).collect();
             check(&mut store, &model, &asked);
-            // All ids in turn, so that a whole block is placed.
-            check(&mut store, &model, &(0..5000).collect::<Vec<_>>());
+            check(&mut store, &model, &all());
         }
         store.commit().unwrap();
         drop(store);
-        let mut store = Store::open(scratch.path(), of_one_table(5), &scratch.options(budget)).unwrap();
-        check(&mut store, &model, &(0..5200).collect::<Vec<_>>());
+        let mut store = Store::open(scratch.path(), of_tables(), &scratch.options(budget)).unwrap();
+        check(&mut store, &model, &all());
+        // All rows in memory again, and placed anew; then those of the snapshot.
+        store.lookup(&plain(&all(), n_tables), true, &mut vec![0.0; all().len() * dim]).unwrap();
+        check(&mut store, &model, &all());
+        store.load_snapshot("here").unwrap();
+        store.lookup(&plain(&all(), n_tables), true, &mut vec![0.0; all().len() * dim]).unwrap();
+        check(&mut store, &at_snapshot, &all());
+        drop(store);
+        // The same rows in the stores of four owners, and of three.
+        let mut rows = vec![Saved::open(scratch.path(), None).unwrap().records(0..usize::MAX).unwrap()];
+        for n_owners in [4, 3] {
+            let mut of_owners = Vec::new();
+            for owner in 0..n_owners {
+                let scratch = Scratch::new("owner", tier);
+                let mut store = Store::open(scratch.path(), of_tables(), &scratch.options(budget)).unwrap();
+                for rows in &rows {
+                    store.put(&owned(rows, owner, n_owners)).unwrap();
+                }
+                let owned: Model =
+                    at_snapshot.iter().filter(|(key, _)| key.owner(n_owners) == owner).map(|(k, v)| (*k, *v)).collect();
+                (0..2).for_each(|_| check(&mut store, &owned, &all()));
+                store.commit().unwrap();
+                drop(store);
+                of_owners.push(Saved::open(scratch.path(), None).unwrap().records(0..usize::MAX).unwrap());
+            }
+            rows = of_owners;
+        }
+    }
+}
+
+/// The rows of one owner.
+fn owned(rows: &Records, owner: usize, n_owners: usize) -> Records {
+    let width = rows.values.len() / rows.keys.len().max(1);
+    let which: Vec<usize> = (0..rows.keys.len()).filter(|k| rows.keys[*k].owner(n_owners) == owner).collect();
+    Records {
+        keys: which.iter().map(|k| rows.keys[*k]).collect(),
+        steps: which.iter().map(|k| rows.steps[*k]).collect(),
+        counts: which.iter().map(|k| rows.counts[*k]).collect(),
+        values: which.iter().flat_map(|k| rows.values[k * width..(k + 1) * width].to_vec()).collect(),
     }
 }
 

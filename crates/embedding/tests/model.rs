@@ -12,6 +12,7 @@ over_tiers! {
     a_crash_at_any_change_of_the_disk_leaves_the_last_epoch_whole,
     a_full_disk_at_any_change_loses_nothing,
     crashes_and_full_disks_where_a_store_makes_epochs_itself,
+    crashes_and_full_disks_where_rows_of_several_tables_are_placed,
 }
 
 type Model = BTreeMap<Key, Vec<f32>>;
@@ -136,30 +137,46 @@ fn random_programs_agree_with_a_map(tier: Tier) {
     }
 }
 
-/// Runs a program whose `fault`-th change of the disk fails; returns false once the program has fewer.
-fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut Initial) -> bool {
-    with_fault_and(tier, fault, crash, torn, initial, false).0
+/// What a program with faults runs on.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Most rows on disk.
+    Small,
+    /// The same, in a store that makes epochs by itself.
+    WithEpochs,
+    /// All rows in memory, those of dense ids of two tables moved to their places.
+    Placed,
 }
 
-/// As `with_fault`, maybe for a store that makes epochs by itself; returns how many it made, too.
-fn with_fault_and(
-    tier: Tier,
-    fault: usize,
-    crash: bool,
-    torn: bool,
-    initial: &mut Initial,
-    bounds_disk: bool,
-) -> (bool, u64) {
+/// Runs a program whose `fault`-th change of the disk fails; returns false once the program has fewer.
+fn with_fault(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut Initial) -> bool {
+    with_fault_and(tier, fault, crash, torn, initial, Kind::Small).0
+}
+
+/// As `with_fault`, for any kind; returns how many epochs the store made by itself, too.
+fn with_fault_and(tier: Tier, fault: usize, crash: bool, torn: bool, initial: &mut Initial, kind: Kind) -> (bool, u64) {
     let scratch = Scratch::new("crash", tier);
     let config = config(3, 0);
     let countdown = Arc::new(Countdown::new(fault, crash, torn));
-    let faulty = Options { faults: Some(countdown.clone()), bounds_disk, ..scratch.options(0) };
+    let options = scratch.options(if kind == Kind::Placed { u64::MAX } else { 0 });
+    let faulty = Options { faults: Some(countdown.clone()), bounds_disk: kind == Kind::WithEpochs, ..options.clone() };
     let mut n_own = 0;
     let (mut model, mut random) = (Model::new(), Random(9));
     // What a new opening may find: the last epoch, or the one whose commit was cut short.
     let mut epochs = vec![Model::new()];
     let mut store = Store::open(scratch.path(), config.clone(), &faulty).unwrap();
+    let dense: Vec<Key> = (0..2600).map(|n| Key { table: n % 2, id: n as u64 / 2 * 7 % 1300 }).collect();
+    if kind == Kind::Placed {
+        let values: Vec<f32> = (0..dense.len() * 3).map(|i| i as f32).collect();
+        // Nothing is written yet.
+        store.write(&Batch::new(dense.iter().copied().map(Some)).unwrap(), &values).unwrap();
+        model.extend(dense.iter().zip(values.chunks(3)).map(|(key, row)| (*key, row.to_vec())));
+    }
     for i in 0..28 {
+        if kind == Kind::Placed {
+            // Moves rows, of which some calls lose some.
+            fill(&mut store, &dense);
+        }
         let (before, model_before) = (store.stats().epoch, model.clone());
         let (answer, after) = step(&mut store, &model, initial, &mut random);
         let own = store.stats().epoch - before;
@@ -197,7 +214,7 @@ fn with_fault_and(
         epochs = vec![model];
         drop(store);
     }
-    let mut store = Store::open(scratch.path(), config.clone(), &scratch.options(0)).unwrap();
+    let mut store = Store::open(scratch.path(), config.clone(), &options).unwrap();
     let found = keys_of(&mut store);
     let dim = config.dim();
     let fits = |m: &Model, store: &mut Store| {
@@ -231,11 +248,21 @@ fn a_full_disk_at_any_change_loses_nothing(tier: Tier) {
 
 fn crashes_and_full_disks_where_a_store_makes_epochs_itself(tier: Tier) {
     let mut initial = Initial::new(&config(3, 0), tier);
-    let [n_asked, n_all] = [false, true].map(|own| with_fault_and(tier, usize::MAX, false, true, &mut initial, own).1);
+    let [n_asked, n_all] =
+        [Kind::Small, Kind::WithEpochs].map(|kind| with_fault_and(tier, usize::MAX, false, true, &mut initial, kind).1);
     assert!(n_all > n_asked, "the store made no epoch by itself: {n_asked} {n_all}");
     for crash in [true, false] {
-        let run = |fault: &usize| with_fault_and(tier, *fault, crash, true, &mut initial, true).0;
+        let run = |fault: &usize| with_fault_and(tier, *fault, crash, true, &mut initial, Kind::WithEpochs).0;
         let n = (0..).take_while(run).count();
         assert!(n > 40, "only {n} changes");
+    }
+}
+
+fn crashes_and_full_disks_where_rows_of_several_tables_are_placed(tier: Tier) {
+    let mut initial = Initial::new(&config(3, 0), tier);
+    for crash in [true, false] {
+        let run = |fault: &usize| with_fault_and(tier, *fault, crash, true, &mut initial, Kind::Placed).0;
+        let n = (0..).take_while(run).count();
+        assert!(n > 20, "only {n} changes");
     }
 }
