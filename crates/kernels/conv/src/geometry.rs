@@ -205,6 +205,10 @@ impl Blocks {
         self.counts.iter().product()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn get(&self, mut i: usize) -> Block {
         let (mut start, mut len) = ([0; 4], [0; 4]);
         for d in (0..4).rev() {
@@ -223,43 +227,5 @@ impl Blocks {
     /// The sizes of the largest block.
     pub fn chunk(&self) -> [usize; 4] {
         self.chunk
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_cover_every_position_once() {
-        for (sizes, target) in [([2, 1, 7, 5], 10), ([3, 2, 2, 2], 8), ([1, 1, 1, 1000], 256), ([64, 1, 4, 4], 224)] {
-            let blocks = Blocks::new(sizes, target);
-            let mut hits = vec![0; sizes.iter().product()];
-            for i in 0..blocks.len() {
-                let block = blocks.get(i);
-                assert!(block.n_positions() <= target);
-                block.each(|_, at| {
-                    let p: [usize; 4] = std::array::from_fn(|d| block.start[d] + at[d]);
-                    hits[((p[0] * sizes[1] + p[1]) * sizes[2] + p[2]) * sizes[3] + p[3]] += 1;
-                });
-            }
-            assert!(hits.iter().all(|&h| h == 1));
-        }
-    }
-
-    #[test]
-    fn runs_join_whole_rows() {
-        let image = Image { ptr: std::ptr::null_mut(), sizes: [2, 3, 1, 4, 5], strides: [60, 20, 0, 5, 1] };
-        let runs = |block: Block| {
-            let mut seen = vec![];
-            block.runs(&image, |i, at, len| seen.push((i, at, len)));
-            seen
-        };
-        assert_eq!(runs(Block { start: [0; 4], len: [2, 1, 4, 5] }), [(0, [0; 4], 20), (20, [1, 0, 0, 0], 20)]);
-        assert_eq!(runs(Block { start: [0, 0, 2, 0], len: [1, 1, 2, 5] }), [(0, [0, 0, 2, 0], 10)]);
-        assert_eq!(
-            runs(Block { start: [0, 0, 0, 1], len: [1, 1, 2, 2] }),
-            [(0, [0, 0, 0, 1], 2), (2, [0, 0, 1, 1], 2)]
-        );
     }
 }

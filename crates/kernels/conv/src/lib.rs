@@ -31,6 +31,14 @@ mod tiles;
 mod weight_grad;
 mod winograd;
 
+/// What tests try by itself; not for other crates.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::geometry::{Block, Blocks, Image};
+    pub use crate::pool::{Axis, Span};
+    pub use crate::winograd::{Data, Outputs, Taps, Transform};
+}
+
 use oneflow_base::DeviceType;
 use oneflow_kernels_prim as prim;
 

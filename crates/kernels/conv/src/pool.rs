@@ -106,23 +106,3 @@ pub fn positions([d, h, w]: [usize; 3], mut f: impl FnMut(usize, [usize; 3])) {
 pub fn by_channel(images: &[&Image]) -> bool {
     images.iter().all(|i| i.sizes[1] > 1 && i.strides[1] == 1)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans() {
-        let axis = Axis { input: 7, output: 4, kernel: 3, stride: 2, padding: 1, dilation: 1 };
-        let all: Vec<_> = (0..4).map(|o| (axis.span(o).start, axis.span(o).end, axis.padded_len(o))).collect();
-        assert_eq!(all, [(0, 2, 3), (1, 4, 3), (3, 6, 3), (5, 7, 3)]);
-        let wide = Axis { dilation: 2, padding: 3, ..axis };
-        assert_eq!(wide.span(0), Span { start: 1, end: 2 });
-        let far = Axis { input: 3, output: 1, kernel: 1 << 30, stride: 1 << 30, padding: 1 << 29, dilation: 1 };
-        assert!(far.is_far() && !axis.is_far());
-        assert_eq!((far.span(0), far.most_taps()), (Span { start: 0, end: 3 }, 3));
-        let adaptive = Axis { kernel: 0, output: 3, ..axis };
-        let all: Vec<_> = (0..3).map(|o| adaptive.span(o)).collect();
-        assert_eq!(all, [Span { start: 0, end: 3 }, Span { start: 2, end: 5 }, Span { start: 4, end: 7 }]);
-    }
-}

@@ -243,7 +243,7 @@ impl<T: GemmFloat> Work<'_, T> {
                 let paired: *mut u32 = sums.add(sums_len).cast();
                 let paired = [paired, paired.add(lines(outs.len() * row))];
                 let offsets: *mut isize = scratch.add((n * size).next_multiple_of(64)).cast();
-                if self.blocks.len() == 0 {
+                if self.blocks.is_empty() {
                     std::ptr::write_bytes(sums, 0, outs.len() * ld);
                 }
                 for i in 0..self.blocks.len() {

@@ -50,10 +50,11 @@ pub mod micro {
     };
 }
 
-/// Building blocks that the peak-measuring example times; not for other crates.
+/// Building blocks that the peak-measuring example times, and tests try; not for other crates.
 #[doc(hidden)]
 pub mod measure {
     pub use crate::mul_add::fma_peak;
+    pub use crate::rounded::RoundedPairs;
     #[cfg(target_arch = "x86_64")]
     pub use crate::tiles::tile_peak;
 }

@@ -23,7 +23,7 @@ pub(crate) fn used(args: &GemmArgs, isa: Isa) -> bool {
 }
 
 /// Pairs of float32 numbers, rounded.
-pub(crate) struct RoundedPairs;
+pub struct RoundedPairs;
 
 impl Mode for RoundedPairs {
     type S = f32;
@@ -157,42 +157,6 @@ pub(crate) mod x86 {
                 for (q, r) in transpose16(r).into_iter().enumerate().take(n.div_ceil(2)) {
                     // SAFETY: inside the panel, but for the spill described above.
                     unsafe { _mm512_storeu_ps(dst.add((p / 2 + q) * dst_width + group).cast(), r) };
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every order of memory packs the same pairs: those of the rounded numbers, with zeros beside them.
-    #[test]
-    fn every_order_packs_alike() {
-        if bf16_kernels(Isa::best()).is_none() {
-            return;
-        }
-        let kernels = RoundedPairs::kernels(Isa::best());
-        let a = (1..=kernels.mr).map(|width| (width, width));
-        let b = [(kernels.nr, kernels.nr), (1, kernels.lanes), (kernels.lanes + 1, kernels.nr)];
-        for (width, dst_width) in a.chain(b) {
-            for k in [1usize, 2, 5, 16, 31, 32, 33, 70] {
-                let src: Vec<f32> = (0..width * k * 3).map(|i| (i as f32 + 1.0) * 1.000_71).collect();
-                for (ws, ks) in [(k, 1), (1, width), (3, 3 * width)] {
-                    let strip = Strip { src: src.as_ptr(), ws: ws as isize, ks: ks as isize, width, k };
-                    let mut dst = vec![7u32; dst_width * k.div_ceil(2) + 16];
-                    let panel = Panel { at: 0, width, dst: dst.as_mut_ptr(), dst_width };
-                    // SAFETY: `src` holds the strip and `dst` the panel and its spill.
-                    unsafe { RoundedPairs::pack_panels(Isa::best(), strip, &[panel]) };
-                    let half = |i: usize, p: usize| {
-                        if i < width && p < k { bf16::from_f32(src[i * ws + p * ks]).to_bits() as u32 } else { 0 }
-                    };
-                    for (pair, i) in (0..k.div_ceil(2)).flat_map(|p| (0..dst_width).map(move |i| (p, i))) {
-                        let want = half(i, 2 * pair) | half(i, 2 * pair + 1) << 16;
-                        let got = dst[pair * dst_width + i];
-                        assert_eq!(got, want, "width {width} of {dst_width}, k {k}, strides {ws} {ks}: {i},{pair}");
-                    }
                 }
             }
         }

@@ -19,6 +19,14 @@ mod search;
 mod select;
 mod sort;
 
+/// What tests try by itself; not for other crates.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::num::Real;
+    pub use crate::random::{Draw, Fill};
+    pub use crate::random_by::{Stream, binomial, gamma, poisson};
+}
+
 use oneflow_base::DeviceType;
 use oneflow_kernels_prim as prim;
 

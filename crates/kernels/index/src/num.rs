@@ -250,20 +250,3 @@ macro_rules! complex {
     )*};
 }
 complex!(f32, f64);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_order_values() {
-        let inf = f32::INFINITY;
-        let sorted = [-inf, -2.0, -1e-40, 0.0, 1e-40, 2.0, inf, f32::NAN];
-        assert!(sorted.windows(2).all(|w| w[0].key() < w[1].key()));
-        assert_eq!((-0.0f32).key(), 0.0f32.key());
-        assert_eq!((-f64::NAN).key(), u64::MAX);
-        assert!((-1i8).key() < 0i8.key() && i64::MIN.key() == 0);
-        assert!(bf16::from_f32(-3.0).key() < bf16::from_f32(1.0).key());
-        assert!(Real::max(1.0f32, f32::NAN).is_nan() && Real::max(f32::NAN, 1.0).is_nan());
-    }
-}

@@ -12,6 +12,7 @@ mod points;
 mod weight_grad;
 
 pub use correlate::{Winograd, panel_at_points};
+pub use points::{Data, Outputs, Taps, Transform};
 pub use weight_grad::WinogradGrad;
 
 use crate::implicit_gemm::pairs;

@@ -214,28 +214,3 @@ pub fn from_points<A: Acc>(
         _ => of!(5),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Outputs of a window of `N` taps by products at the points, and by the sum they stand for.
-    fn check<const N: usize, const M: usize>() {
-        let d: [f64; IN] = [0.3, -1.0, 2.0, 0.7, -0.2, 1.1];
-        let g: [f64; N] = std::array::from_fn(|i| 0.5 - 0.3 * i as f64);
-        let (u, v) = (Taps::apply(g), Data::apply(d));
-        let y: [f64; M] = Outputs::apply(std::array::from_fn(|i| u[i] * v[i]));
-        for (k, y) in y.iter().enumerate() {
-            let want: f64 = (0..N).map(|j| d[k + j] * g[j]).sum();
-            assert!((y - want).abs() < 1e-14, "{y} {want}");
-        }
-    }
-
-    #[test]
-    fn products_at_points_are_windows() {
-        check::<2, 5>();
-        check::<3, 4>();
-        check::<4, 3>();
-        check::<5, 2>();
-    }
-}
