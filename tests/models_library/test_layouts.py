@@ -77,7 +77,9 @@ def train(
     step, losses, sent = None if zero is None else Step(), [], {}
     for _ in range(n_steps):
         if step is not None:
+            distributed.reset_wire_counters()
             losses.append(step(*given).item())
+            sent = distributed.wire_bytes()
             continue
         optimizer.zero_grad()
         distributed.reset_wire_counters()
@@ -189,6 +191,8 @@ TRACED: list[tuple[str, dict[str, Any], int]] = [
     ("llama", {"dp": 2, "cp": 2, "recompute": True}, 3),
     ("gpt2", {"dp": 2, "cp": 2, "tp": 2, "vocabulary_parallel": True, **SEQUENCE}, 1),
     ("t5", {"cp": 2, "tp": 2, "context": "ulysses"}, 0),
+    ("bert", {"cp": 2, "tp": 2, "context": "ulysses", "recompute": True, **SEQUENCE}, 0),
+    ("gpt2", {"dp": 2, "cp": 2, "tp": 2, "context": "ulysses", **SEQUENCE}, 3),
     ("gpt2", {"dp": 2, "cp": 2, "tp": 2, "context": "allgather", "recompute": True, **SEQUENCE}, 2),
     ("gpt2", {"tp": 4, "async_tp": True, **SEQUENCE}, 0),
     ("llama", {"dp": 2, "tp": 2, "async_tp": True, "vocabulary_parallel": True, **SEQUENCE}, 2),
@@ -392,6 +396,17 @@ def test_bytes_of_context_parallelism(name: str, n: int) -> None:
         check_sent(sent, n, reduced, all_to_all=LAYERS * each)
 
 
+@pytest.mark.parametrize("zero", [None, 0])
+@pytest.mark.parametrize("dp", [1, 2])
+def test_bytes_of_heads_traded_within_a_part(dp: int, zero: int | None) -> None:
+    """Ulysses beside tensor parallelism: ranks trade heads of their part alone, eagerly and in a graph."""
+    options = {"dp": dp, "cp": 2, "tp": 2, "context": "ulysses", **SEQUENCE}
+    # Queries, keys, values and results, there and back: half of each rank's part.
+    traded = LAYERS * 8 * (ACTIVATION // 4 // dp) // 2
+    for _, sent in flow.testing.run_ranks(4 * dp, train, "gpt2", options, 1, "float64", zero):
+        assert sent["all_to_all"] == traded, sent
+
+
 def test_bytes_of_all_at_once() -> None:
     """Over two copies of two parts of the sequence of two parts of the heads each."""
     options = {"dp": 2, "cp": 2, "tp": 2, **SEQUENCE}
@@ -508,8 +523,9 @@ def test_dropout_is_that_of_one_rank() -> None:
         return [model(*layout.batch(*made("gpt2")[1])).item() for _ in range(2)]
 
     (expected,) = flow.testing.run_ranks(1, losses, {})
-    for options in ({"cp": 2, "context": "ulysses"}, {"tp": 2, **SEQUENCE}):
-        for found in flow.testing.run_ranks(2, losses, options):
+    ulysses: dict[str, Any] = {"cp": 2, "context": "ulysses"}
+    for options in (ulysses, {**ulysses, "tp": 2, **SEQUENCE}, {"tp": 2, **SEQUENCE}):
+        for found in flow.testing.run_ranks(n_ranks(options), losses, options):
             assert found == pytest.approx(expected, rel=1e-12)
 
 

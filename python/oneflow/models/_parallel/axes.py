@@ -29,14 +29,14 @@ class Axes:
         """The layout of ``x`` along an axis."""
         return x.sbp[self.names.index(name)]
 
-    def changed(self, x: Tensor, name: str, sbp: Any) -> Tensor:
-        """``x`` with another layout along an axis."""
+    def changed(self, x: Tensor, name: str, sbp: Any, restores: bool = False) -> Tensor:
+        """``x`` with another layout along an axis; where it ``restores``, the gradient gets that of ``x`` at once."""
         layout = list(x.sbp)
         at = self.names.index(name)
         if layout[at] == sbp:
             return x
         layout[at] = sbp
-        return x.to_global(sbp=layout)
+        return x.to_global(sbp=layout, grad_sbp=list(x.sbp)) if restores else x.to_global(sbp=layout)
 
     def layout(self, **others: Any) -> list[Any]:
         """Whole on all ranks, apart from the axes that are named."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import oneflow as torch
+import oneflow.nn.functional as F
 from oneflow import Tensor, nn
 from oneflow.distributed import context
 from oneflow.distributed.tensor import _layouts
@@ -112,6 +113,13 @@ class _Sequence:
         return self.axes[x.placement].changed(x, "cp", torch.sbp.split(dim))
 
 
+def _of_parts(mask: Tensor, n_parts: int) -> Tensor:
+    """A mask of (batch, heads, rows, keys), or fewer dimensions, as one of (batch, parts, heads of one, rows, keys)."""
+    mask = mask.view(*(1,) * (4 - mask.dim()), *mask.shape)
+    n = n_parts if mask.shape[1] > 1 else 1
+    return mask.unflatten(1, (n, mask.shape[1] // n))
+
+
 def _is_text(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_global and x.dim() == 2 and x.dtype == torch.int64
 
@@ -131,10 +139,41 @@ class _Attend:
             drops = self.module.dropout > 0 and self.module.training
             if not torch._oneflow._is_tracing() and not drops:
                 return self._own_heads(query, key, value, mask, is_causal)
-            # The same as changes of layout. What is dropped follows from the place of a weight in the whole.
-            q, k, v = (axes.changed(x, "cp", torch.sbp.split(1)) for x in (query, key, value))
-            return axes.changed(self.whole(q, k, v, mask, is_causal), "cp", along)
+            return self._by_layouts(query, key, value, mask, is_causal, drops)
         return self._own_rows(query, key, value, mask, is_causal)
+
+    def _by_layouts(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, drops: bool
+    ) -> Tensor:
+        """Ulysses as changes of layout. What is dropped follows from the place of a weight in the whole."""
+        axes, tp = self.axes, self.axes.size("tp")
+        if tp == 1 or axes.of(query, "tp") != torch.sbp.split(1):
+            q, k, v = (axes.changed(x, "cp", torch.sbp.split(1), True) for x in (query, key, value))
+            return axes.changed(self.whole(q, k, v, mask, is_causal), "cp", torch.sbp.split(2), True)
+        # (batch, tp, heads of a part, time, dim): a rank trades heads of its part alone. Were both axes to split one
+        # dimension of heads, the outer one would cut it first, and heads would move over "tp" too.
+        parts = (x.unflatten(1, (tp, x.shape[1] // tp)) for x in (query, key, value))
+        q, k, v = (axes.changed(x, "cp", torch.sbp.split(2), True) for x in parts)
+        seen = None if mask is None else _of_parts(mask, tp)
+        if drops:
+            y = self.whole(q, k, v, seen, is_causal)
+        else:
+            y = self._own_parts(q, k, v, seen, is_causal)
+        return axes.changed(y, "cp", torch.sbp.split(3), True).flatten(1, 2)
+
+    def _own_parts(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+        """Attention of each rank's heads, which share keys and values among themselves."""
+
+        def attend(*own: Tensor) -> tuple[Tensor]:
+            seen = None if mask is None else own_mask(mask, q)
+            y = F.scaled_dot_product_attention(
+                *own, attn_mask=seen, is_causal=is_causal, scale=self.module.scale, enable_gqa=q.shape[2] != k.shape[2]
+            )
+            return (y,)
+
+        result = Result(q.sbp, [*q.shape[:4], v.shape[4]])
+        (y,) = on_parts(self.axes, attend, [(x, None) for x in (q, k, v)], [result])
+        return y
 
     def _own_heads(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         """Ulysses among the ranks that share a part of the heads; changes of layout would move heads over "tp" too."""

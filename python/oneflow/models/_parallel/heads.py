@@ -26,7 +26,7 @@ def local_copy(x: Tensor) -> Tensor:
 
 def own_mask(mask: Tensor, query: Tensor) -> Tensor:
     """This rank's part of a mask, split as the rows of the scores of ``query`` are; all keys are in it."""
-    mask = mask.view(*(1,) * (4 - mask.dim()), *mask.shape)
+    mask = mask.view(*(1,) * (query.dim() - mask.dim()), *mask.shape)
     layout = [s if s.dim is not None and mask.shape[s.dim] > 1 else torch.sbp.broadcast for s in query.sbp]
     return local_copy(mask.to_global(sbp=layout))
 
