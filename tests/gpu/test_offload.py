@@ -1,4 +1,4 @@
-"""States of optimizers in memory of the host, which updates on a GPU read and write in place."""
+"""States of optimizers in memory of the host, which updates on a GPU read and write in place, and parameters there."""
 
 import oneflow
 import pytest
@@ -67,6 +67,48 @@ def test_the_device_has_their_memory(gpu):
     on_host, _step = held(to="host")
     there, _other = held()
     assert there - on_host >= 2 * LAYERS * WIDTH * WIDTH * 4
+
+
+@pytest.mark.parametrize("optimizer", STATES)
+def test_parameters_come_for_each_call(gpu, optimizer):
+    step, plain = Step(gpu, optimizer, to="host", parameters=True), Step(gpu, optimizer)
+    inputs = batches(gpu)
+    assert trained(step, inputs) == trained(plain, inputs)
+    assert step.memory()["offloaded"] == (STATES[optimizer] + 1) * LAYERS * WIDTH * WIDTH * 4
+    # Eager code reads them there.
+    with oneflow.no_grad():
+        assert oneflow.equal(step.model(inputs[0]), plain.model(inputs[0]))
+
+
+def test_one_layer_of_parameters_is_on_the_device(gpu):
+    def held(**offload):
+        """Bytes that outlive steps, and the arena of one."""
+        oneflow.cuda.synchronize()
+        before = oneflow.cuda.memory_allocated()
+        step = Step(gpu, "momentum", **offload)
+        for x in batches(gpu, 3):
+            step(x)
+        oneflow.cuda.synchronize()
+        return oneflow.cuda.memory_allocated() - before, step.memory()["peak"], step
+
+    there, peak, _plain = held()
+    on_host, with_copies, _step = held(to="host", parameters=True)
+    layer = WIDTH * WIDTH * 4
+    # States and parameters are gone, copies are in the arena, which is held too.
+    assert with_copies - peak <= 2 * layer
+    assert there - on_host >= 2 * LAYERS * layer - (with_copies - peak)
+
+
+def test_float64_losses_are_the_same_over_twenty_steps(gpu):
+    def losses(**offload):
+        oneflow.set_default_dtype(oneflow.float64)
+        try:
+            step = Step(gpu, "adamw", **offload)
+            return [step(x).item() for x in batches(gpu, 20)]
+        finally:
+            oneflow.set_default_dtype(oneflow.float32)
+
+    assert losses(to="host", parameters=True) == losses(to="host") == losses()
 
 
 def test_states_that_are_loaded_go_there_too(gpu):

@@ -27,6 +27,7 @@ FILES = (
     "test_device.py",
     "test_streams.py",
     "test_memory.py",
+    "test_offload.py",
     "test_graphs.py",
     "test_compiled.py",
     "test_linalg.py",

@@ -28,6 +28,8 @@ pub struct Graph {
     pub variables: Variables,
     pub outputs: Vec<ValueId>,
     pub writes: Vec<Write>,
+    /// Variables on the host, whose clones are copies on the device for those who read them next.
+    pub fetched: HashSet<ValueId>,
     /// Variables that are computed from other variables, not by runs.
     pub derived: Vec<Derived>,
     /// In traces whose layouts are searched: the nodes that are calls with fresh results, each with the call's key and its number

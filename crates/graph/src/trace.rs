@@ -62,6 +62,8 @@ pub(crate) struct Trace {
     /// Tensors met with the gradients they had: those that belong to the trace are taken off them at the end.
     met: HashMap<usize, (Tensor, Option<Tensor>)>,
     names: HashMap<usize, String>,
+    /// Storages whose variables programs copy before they read them.
+    fetched: HashSet<usize>,
     seed: u64,
     /// Positions of the generator that went to calls which were not traced, and where tracing paused for them.
     drawn: u64,
@@ -217,6 +219,7 @@ impl Tracer {
             known: HashMap::new(),
             met: HashMap::new(),
             names: HashMap::new(),
+            fetched: HashSet::new(),
             seed: g.seed(),
             drawn: 0,
             paused_at: None,
@@ -273,6 +276,14 @@ impl Tracer {
             if let Some(s) = t.storage() {
                 trace.names.insert(s.ptr() as usize, name.to_owned());
             }
+            Ok(())
+        })
+    }
+
+    /// Says that clones of a tensor from outside bring it from the host: each is a copy of its own, made in its turn.
+    pub fn fetch(&self, t: &Tensor) -> Result<()> {
+        self.with(|trace| {
+            trace.fetched.extend(t.storage().map(|s| s.ptr() as usize));
             Ok(())
         })
     }
@@ -511,6 +522,9 @@ impl Trace {
         let meta = if whole { t.meta() } else { Meta::contiguous(t.dtype(), t.device(), &[n]) };
         let v = self.add_value(meta, 0, None);
         let name = self.names.get(&key).cloned().unwrap_or_else(|| format!("captured.{}", self.graph.variables.len()));
+        if self.fetched.contains(&key) {
+            self.graph.fetched.insert(v);
+        }
         self.graph.variables.push(Variable { name, value: v, storage: s.clone(), constant: false });
         let group = self.add_group(v, Some(v));
         self.known.entry(key).or_default().push((s.clone(), group));

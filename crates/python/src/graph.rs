@@ -113,6 +113,13 @@ impl GraphTrace {
             None => Ok(()),
         })
     }
+    /// Clones of a tensor bring it from the host.
+    fn fetch(&self, t: &Bound<'_, PyAny>) -> PyResult<()> {
+        run(|| match shard_of(tensor(t)?) {
+            Some(shard) => self.tracer()?.fetch(shard),
+            None => Ok(()),
+        })
+    }
     /// A micro-batch begins here, or the last one has ended.
     #[pyo3(signature = (is_end=false))]
     fn micro_batch(&self, is_end: bool) -> PyResult<()> {
@@ -621,6 +628,27 @@ fn _move_to_file(t: &Bound<'_, PyAny>, folder: PathBuf, window: usize) -> PyResu
     })
 }
 
+/// Brings the pages of a tensor that lies in a file, or lets them go: hints that change no byte.
+#[pyfunction]
+fn _hint_file(t: &Bound<'_, PyAny>, comes: bool) -> PyResult<()> {
+    run(|| {
+        if let Some(storage) = shard_of(tensor(t)?).and_then(Tensor::storage) {
+            offload::hint(storage, comes);
+        }
+        Ok(())
+    })
+}
+
+/// Bytes of tensors that lie in files or, of a GPU, on the host, and how many of those in files are in memory now.
+#[pyfunction]
+fn _offloaded_bytes(tensors: Vec<Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
+    run(|| {
+        let storages = tensors.iter().map(|t| Ok(shard_of(tensor(t)?).and_then(Tensor::storage).cloned()));
+        let storages: Vec<_> = storages.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        Ok(offload::of_storages(&storages))
+    })
+}
+
 /// Moves the memory of a tensor on a device, of a global one this rank's shard, to the host, where the device uses it.
 #[pyfunction]
 fn _move_to_host(t: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -642,6 +670,8 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_graph_run_again, m)?)?;
     m.add_function(wrap_pyfunction!(_leave_out_leaf_hooks, m)?)?;
     m.add_function(wrap_pyfunction!(_move_to_file, m)?)?;
+    m.add_function(wrap_pyfunction!(_hint_file, m)?)?;
+    m.add_function(wrap_pyfunction!(_offloaded_bytes, m)?)?;
     m.add_function(wrap_pyfunction!(_move_to_host, m)?)?;
     m.add_function(wrap_pyfunction!(_n_allocs, m)?)
 }

@@ -91,6 +91,13 @@ pub fn file_of(storage: &Storage) -> Option<Arc<FileMemory>> {
     all.as_ref()?.get(&(storage.ptr() as usize))?.upgrade()
 }
 
+/// Brings the pages of a storage that lies in a file, or lets them go; of others nothing.
+pub fn hint(storage: &Storage, comes: bool) {
+    if let Some(file) = file_of(storage) {
+        if comes { file.prefetch() } else { file.let_go() }
+    }
+}
+
 /// Bytes of storages that lie in files or, of a device, on the host, and how many of those in files are in memory now.
 pub fn of_storages(storages: &[Storage]) -> (usize, usize) {
     let mut seen: Vec<Arc<FileMemory>> = Vec::new();

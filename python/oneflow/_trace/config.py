@@ -133,24 +133,25 @@ class GraphConfig:
         """Keep states of optimizers, or parameters, in files, and in memory only around the ops that need them.
 
         Pages come from the disk before an op needs them and go back when the next need is far, beside the work of other
-        ops. Each parameter is then updated by itself. On a GPU states lie in pinned memory of the host, where updates
-        read and write them. Results have the same bits. With :meth:`enable_zero` each rank offloads its slices.
+        ops. Each parameter is then updated by itself. On a GPU they lie in pinned memory of the host, where updates
+        read and write them; modules work on copies of parameters, which are made when they are called, and again for
+        their backward. Results have the same bits. With :meth:`enable_zero` each rank offloads its slices.
         ``memory()["offloaded"]`` says how many bytes lie elsewhere, ``"offloaded_resident"`` how many of those in files
         are in memory. Tensors of less than 64 KiB stay.
 
         Args:
             mode: whether to, from the next compilation on; what lies elsewhere stays there.
             optimizer_states: whether states are offloaded.
-            parameters: whether parameters and buffers are.
+            parameters: whether parameters are, and on a disk buffers.
             to: ``"disk"``, the system's folder for temporary files; or the path of a folder, which must not lie in
-                memory. The files have no names and go with the process. ``"host"`` for states of a model on a GPU.
+                memory. The files have no names and go with the process. ``"host"`` for a model on a GPU.
             window: bytes of files that may stay in memory between the ops that need them; what is under way from and to
                 the disk comes beside it.
 
         Raises:
             ValueError: nothing is to be offloaded, there is no such folder, or ``window`` is negative.
-            NotImplementedError: ``to="host"`` with ``parameters``. The first call raises it for tensors on a GPU that
-                are to go to a disk, and for tensors on the host that are to go to the host.
+            NotImplementedError: by the first call, for tensors on a GPU that are to go to a disk, and for tensors on
+                the host that are to go to the host.
 
         Example::
 

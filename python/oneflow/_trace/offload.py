@@ -2,8 +2,9 @@
 
 A tensor keeps its identity and gets other memory. On the host that is pages of a file without a name; the runtime
 brings them and lets them go in the order of the program (``crates/runtime/src/offload.rs``). On a GPU it is pinned
-memory of the host, which kernels read and write in place: an update reads and writes each state once, so a copy would
-send as many bytes and need memory of the device besides. The program, and every bit, is the same.
+memory of the host. An update reads and writes it in place: it does so once, so a copy would send as many bytes and need
+memory of the device besides. Modules read a copy on the device, which is made when they are called and, for their
+backward, once more (``seen.py``). Every bit is the same.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneflow import Tensor, _oneflow
+from oneflow.nn.parameter import Parameter
 
-__all__ = ["Offload", "checked", "made_state"]
+__all__ = ["LEAST", "Offload", "checked", "made_state"]
 
 #: Called with each state that an optimizer makes, if there is one.
 made_state: ContextVar[Callable[[Tensor], None] | None] = ContextVar("made_state", default=None)
 
 # Tensors of fewer bytes stay: there is little to gain, and a file takes whole pages.
-_LEAST = 64 << 10
+LEAST = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,8 @@ class Offload:
 
     def move(self, graph: Any) -> None:
         """Move the tensors of a graph; states that are missing are made there."""
-        if self.parameters:
-            for name, tensor in graph._parameters():
-                self._move(graph, name, tensor)
+        for name, tensor in self._parameters(graph):
+            self._move(graph, name, tensor)
         with self._new_states(graph):
             for optimizer in graph._stepping():
                 optimizer.prepare()
@@ -61,7 +62,7 @@ class Offload:
 
     def names(self, graph: Any) -> list[str]:
         """The names of what is offloaded, as programs have them."""
-        found = [name for name, tensor in graph._parameters() if self.parameters and self._is_large(tensor)]
+        found = [name for name, tensor in self._parameters(graph) if self._is_large(tensor)]
         known = {id(tensor): name for name, tensor in graph._parameters()}
         for i, optimizer in enumerate(graph._stepping() if self.optimizer_states else []):
             for k, (param, state) in enumerate(optimizer.state.items()):
@@ -69,9 +70,19 @@ class Offload:
                 found += [f"{named}.{key}" for key, t in state.items() if isinstance(t, Tensor) and self._is_large(t)]
         return found
 
+    def fetched(self, graph: Any) -> list[Tensor]:
+        """Parameters on the host, of which modules see copies."""
+        return [t for _, t in self._parameters(graph) if self.on_host and self._is_large(t)]
+
+    def _parameters(self, graph: Any) -> Iterator[tuple[str, Tensor]]:
+        """What modules hold and is offloaded; buffers are read in place, so on a GPU they stay."""
+        for name, tensor in graph._parameters() if self.parameters else ():
+            if not self.on_host or isinstance(tensor, Parameter):
+                yield name, tensor
+
     def _is_large(self, tensor: Tensor) -> bool:
         local = tensor.to_local() if tensor.is_global else tensor
-        return local.numel() * local.element_size() >= _LEAST
+        return local.numel() * local.element_size() >= LEAST
 
     def _move(self, graph: Any, name: str, tensor: Tensor) -> None:
         if not self._is_large(tensor):
@@ -117,11 +128,6 @@ def checked(mode: bool, optimizer_states: bool, parameters: bool, to: Any, windo
         raise ValueError("enable_offload(): name what is offloaded: optimizer_states, parameters, or both")
     if not isinstance(window, int) or isinstance(window, bool) or window < 0:
         raise ValueError(f"enable_offload(): window must be a number of bytes, got {window!r}")
-    if to == "host" and parameters:
-        raise NotImplementedError(
-            'enable_offload(): to="host" moves states of optimizers, not parameters: a step reads these several times, '
-            "each time over the link to the host"
-        )
     if not isinstance(to, (str, os.PathLike)):
         raise TypeError(f'enable_offload(): to must be "disk", "host" or the path of a folder, got {type(to).__name__}')
     folder = None if to in ("disk", "host") else os.fspath(to)

@@ -18,6 +18,7 @@ from oneflow._trace.lookups import Lookups
 from oneflow._trace.micro_batches import MicroBatches
 from oneflow._trace.optimizer_states import States
 from oneflow._trace.program import Program, name_state, traced_step
+from oneflow._trace.seen import Seen
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
 from oneflow._trace.zero import Zero
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
 
 
-def slices(graph: Graph) -> Zero | None:
-    """Let each rank keep its slices of parameters and states, and files what is offloaded, if the graph wants that.
+def slices(graph: Graph, moves: bool = True) -> Zero | None:
+    """Let each rank keep its slices of parameters and states, and move what is offloaded, if the graph wants that.
 
-    Ranks exchange parts here, so no lock may be held that ranks of one process share.
+    Without ``moves`` what is offloaded stays: of a described rank there is nothing to move. Ranks exchange parts here,
+    so no lock may be held that ranks of one process share.
     """
-    zero, offload = None, graph.config._offload
+    zero, offload = None, graph.config._offload if moves else None
     if graph.config._zero is not None:
         zero = Zero(graph.config._zero, [optimizer for optimizer, _ in graph._optimizers], graph._name)
         zero.split_parameters()
@@ -98,6 +100,7 @@ def trace_program(
             trace.expand(list(expand))
         for name, tensor in graph._parameters():
             trace.name(tensor, name)
+        seen = _brought(graph, trace, zero)
         for i, optimizer in enumerate(graph._stepping()):
             name_state(trace, f"optimizer_{i}", optimizer, dict(graph._parameters()))
         if finish is None and (pins := _pins(graph, tensors)):
@@ -110,7 +113,7 @@ def trace_program(
             with Building(graph._all_modules().all, steps, graph, section) as building:
                 try:
                     around = contextlib.nullcontext() if watch is None else watch(trace)
-                    with around, contextlib.nullcontext() if zero is None else zero.around_build(modules):
+                    with around, seen.around_build(modules):
                         structure, outputs = _build(graph, trace, flatten((args, kwargs), [], "input"), inputs)
                 except Exception as error:
                     locations.annotate(error, f"{graph._name} traced build")
@@ -152,6 +155,8 @@ def trace_program(
     finally:
         _oneflow._Layouts.end_pins(False)
         trace.abort()
+        if zero is not None:
+            zero.forget()
         for p, grad in grads:
             p.grad = grad
     if compiled is None:
@@ -162,6 +167,18 @@ def trace_program(
         compiled, structure, building.kept, met, memory, graph._stepping(), once, lookups if lookups.all else None
     )
     return program, traced - start, time.perf_counter() - traced
+
+
+def _brought(graph: Graph, trace: Any, zero: Zero | None) -> Seen:
+    """What modules see of parameters that are kept in slices or on the host."""
+    seen, offload = Seen(), graph.config._offload
+    fetched = {} if offload is None else {id(p): p for p in offload.fetched(graph)}
+    for p in fetched.values():
+        trace.fetch(p)
+        seen.add(p, Tensor.clone, True)
+    if zero is not None:
+        zero.bring(seen, lambda p: id(p) in fetched)
+    return seen
 
 
 def _pins(graph: Graph, tensors: list[Tensor]) -> list[Any]:

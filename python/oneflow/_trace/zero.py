@@ -13,15 +13,14 @@ move between layouts, so the planner of boxing does the rest.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, _oneflow, sbp
+from oneflow import Tensor, sbp
+from oneflow._trace.seen import Seen
 from oneflow.autograd.function import Function
-from oneflow.nn.modules.module import Module
-from oneflow.utils.checkpoint import checkpoint
 
 __all__ = ["Zero"]
 
@@ -38,8 +37,6 @@ class Zero:
         self.stage, least, level = options
         self.gathers = level > 0
         self._optimizers = list(optimizers)
-        # Of the calls of modules under way, the innermost last: the parameters that they have looked up, by id.
-        self._calls: list[dict[int, Tensor]] = []
         # By id, during a trace: the parameter as stages 1 and 2 have gathered it for the whole step.
         self._gathered: dict[int, Tensor] = {}
         params = [p for o in self._optimizers for g in o.param_groups for p in g["params"] if p.requires_grad]
@@ -81,77 +78,26 @@ class Zero:
 
     # ---- during the trace
 
-    @contextlib.contextmanager
-    def around_build(self, modules: Iterable[Module]) -> Iterator[None]:
-        """Inside, modules use parameters whose gradients come in slices."""
-        if self.stage == 3 and not self.gathers:
-            yield
-            return
+    def bring(self, seen: Seen, is_on_host: Callable[[Tensor], bool]) -> None:
+        """Let modules see parameters whose gradients come in slices; slices on the host are copied from there first."""
         self._gathered.clear()
-        modules = list({id(m): m for m in modules}.values())
-        before = [(m, m._parameters, m.__dict__.get("forward")) for m in modules]
-        try:
-            for module in modules:
-                self._watch_calls(module)
-                if any(id(p) in self.plan for p in module._parameters.values()):
-                    module.__dict__["_parameters"] = _Seen(module._parameters, self._look_up)
-            yield
-        finally:
-            self._gathered.clear()
-            for module, parameters, forward in before:
-                module.__dict__["_parameters"] = parameters
-                module.__dict__.pop("forward", None)
-                if forward is not None:
-                    module.__dict__["forward"] = forward
+        if self.stage == 3 and not self.gathers:
+            return
+        for p, _, _ in self.plan.values():
+            seen.add(p, functools.partial(self._seen, is_on_host(p)), self.stage == 3)
 
-    def _watch_calls(self, module: Module) -> None:
-        """Let what the module's forward looks up, its own or another module's parameters, be what ops are to see."""
-        forward = module.forward
-        own = [p for p in module._parameters.values() if p is not None and id(p) in self.plan]
+    def forget(self) -> None:
+        """Drop what was traced."""
+        self._gathered.clear()
 
-        def called(*args: Any, **kwargs: Any) -> Any:
-            self._calls.append({id(p): self._seen(p) for p in own})
-            try:
-                return forward(*args, **kwargs)
-            finally:
-                self._calls.pop()
-
-        def gathered_again(*args: Any, **kwargs: Any) -> Any:
-            runs: list[None] = []
-
-            def run(*args: Any, **kwargs: Any) -> Any:
-                runs.append(None)
-                if len(runs) == 1:
-                    return called(*args, **kwargs)
-                # A plan's layouts are those of the first run.
-                _oneflow._Layouts.pause_pins(True)
-                try:
-                    return called(*args, **kwargs)
-                finally:
-                    _oneflow._Layouts.pause_pins(False)
-
-            # What only the module's result needs is dead code in the backward: the gathering is what remains.
-            return checkpoint(run, *args, use_reentrant=False, **kwargs)
-
-        alone = self.stage == 3 and own and not module._modules
-        module.__dict__["forward"] = gathered_again if alone else called
-
-    def _look_up(self, p: Tensor) -> Tensor:
-        """A parameter as the forward under way sees it, once for each call of a module; itself outside of all calls."""
-        if not self._calls or id(p) not in self.plan:
-            return p
-        known = self._calls[-1]
-        if id(p) not in known:
-            known[id(p)] = self._seen(p)
-        return known[id(p)]
-
-    def _seen(self, p: Tensor) -> Tensor:
+    def _seen(self, on_host: bool, p: Tensor) -> Tensor:
         """A parameter as its module sees it."""
         _, whole, layout = self.plan[id(p)]
         if self.stage == 3:
-            return p.to_global(sbp=whole)
+            return (p.clone() if on_host else p).to_global(sbp=whole)
         if id(p) not in self._gathered:
-            self._gathered[id(p)] = p.detach().to_global(sbp=whole)
+            own = p.detach()
+            self._gathered[id(p)] = (own.clone() if on_host else own).to_global(sbp=whole)
         gradient = whole if self.stage == 1 else layout
         return _GradInLayout.apply(self._gathered[id(p)], oneflow.ones((), requires_grad=True), p, gradient)
 
@@ -184,18 +130,6 @@ def _split(p: Tensor) -> list[Any] | None:
                     layout[axis] = sbp.split(dim)
                     return layout
     return None
-
-
-class _Seen(dict[str, Any]):
-    """A module's parameters during a trace: looked up, one is what ops are to see; listed, it is itself."""
-
-    def __init__(self, own: dict[str, Any], look_up: Callable[[Tensor], Tensor]) -> None:
-        super().__init__(own)
-        self._look_up = look_up
-
-    def __getitem__(self, name: str) -> Any:
-        p = super().__getitem__(name)
-        return p if p is None else self._look_up(p)
 
 
 class _GradInLayout(Function):

@@ -15,6 +15,7 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
     let mut same: HashMap<ValueId, ValueId> = HashMap::new();
     // Results have memory of their own, as their caller expects.
     let results: HashSet<ValueId> = g.outputs.iter().map(|v| g.root(*v)).collect();
+    let fetched = std::mem::take(&mut g.fetched);
     let mut nodes = std::mem::take(&mut g.nodes);
     let before = nodes.len();
     nodes.retain_mut(|n| {
@@ -24,6 +25,10 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
             value.root = *same.get(&value.root).unwrap_or(&value.root);
         }
         let Kind::Op { op, attrs } = &n.kind else { return true };
+        // Copies of what is on the host are there for those who read them next.
+        if n.ins.iter().flatten().any(|v| fetched.contains(&g.values[*v as usize].root)) && !n.is_view() {
+            return true;
+        }
         let once = [Traits::RANDOM, Traits::MUTATES, Traits::COLLECTIVE].iter().any(|t| op.traits.has(*t));
         if once || matches!(op.kernel, Kernel::Host(_)) || n.outs.iter().any(|v| results.contains(&g.root(*v))) {
             return true;
@@ -40,7 +45,7 @@ pub fn run(g: &mut Graph, _: &Config) -> Result<bool> {
             }
         }
     });
-    g.nodes = nodes;
+    (g.nodes, g.fetched) = (nodes, fetched);
     for v in g.outputs.iter_mut().chain(g.writes.iter_mut().map(|w| &mut w.value)) {
         *v = *same.get(v).unwrap_or(v);
     }

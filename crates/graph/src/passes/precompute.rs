@@ -62,8 +62,8 @@ fn flat(g: &mut Graph, root: ValueId, bytes: u64, views: &mut Vec<Node>) -> Valu
 pub fn known(g: &Graph) -> HashMap<ValueId, usize> {
     let kept: HashSet<ValueId> =
         g.outputs.iter().chain(g.writes.iter().map(|w| &w.value)).map(|v| g.root(*v)).collect();
-    let steady: HashSet<ValueId> =
-        g.variables.iter().map(|v| v.value).filter(|v| g.is_steady(*v) && !g.varying.contains(v)).collect();
+    let is_steady = |v: &ValueId| g.is_steady(*v) && !g.varying.contains(v) && !g.fetched.contains(v);
+    let steady: HashSet<ValueId> = g.variables.iter().map(|v| v.value).filter(is_steady).collect();
     let mut made: HashMap<ValueId, usize> = HashMap::new();
     for (at, n) in g.nodes.iter().enumerate() {
         let [out] = *n.outs.as_slice() else { continue };

@@ -390,11 +390,13 @@ Result cuMemFreeHost(void* p) {
     return r;
 }
 Result cuMemHostGetDevicePointer_v2(Ptr* d, void* h, unsigned) { *d = (Ptr)h; return 0; }
+// What a device reads and writes: its memory, and pinned memory of the host, which has one address for both.
+static bool is_mapped(Ptr p, size_t n) { return range_of(p, n) || (is_pinned(p) && is_pinned(p + (n ? n - 1 : 0))); }
 // Pageable memory is read before the call returns, pinned memory when the copy's turn comes.
 Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
-    if (!range_of(d, n) || range_of((Ptr)s, 1)) return INVALID;
+    if (!is_mapped(d, n) || range_of((Ptr)s, 1)) return INVALID;
     if (is_pinned((Ptr)s)) return issue(stream, Work{nullptr, 0, [=] { memcpy((void*)d, s, n); return 0; }});
     if (is_captured(stream)) return refuse(((Stream*)stream)->capture, 900);
     if (is_idle()) return 0;
@@ -405,7 +407,7 @@ Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
 Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
-    if (!range_of(s, n) || range_of((Ptr)d, 1)) return INVALID;
+    if (!is_mapped(s, n) || range_of((Ptr)d, 1)) return INVALID;
     if (is_captured(stream) && !is_pinned((Ptr)d)) return refuse(((Stream*)stream)->capture, 900);
     if (Result r = issue(stream, Work{nullptr, 0, [=] { memcpy(d, (void*)s, n); return 0; }})) return r;
     return is_pinned((Ptr)d) ? 0 : drain(stream_of(stream));
@@ -413,14 +415,14 @@ Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
 Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
-    if (!range_of(s, n) || !range_of(d, n)) return INVALID;
+    if (!is_mapped(s, n) || !is_mapped(d, n)) return INVALID;
     note("copy on the device");
     return issue(stream, Work{nullptr, 0, [=] { memmove((void*)d, (void*)s, n); return 0; }});
 }
 Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void* stream) {
     LOCKED;
     if (Result r = failed()) return r;
-    if (!range_of(d, n)) return INVALID;
+    if (!is_mapped(d, n)) return INVALID;
     note("memset");
     return issue(stream, Work{nullptr, 0, [=] { memset((void*)d, v, n); return 0; }});
 }
