@@ -18,7 +18,13 @@ if "WITHOUT_PACKAGES" in os.environ:
 import oneflow as flow
 import oneflow.distributed as dist
 import oneflow.nn as nn
-from oneflow.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from oneflow.distributed.fsdp import (
+    CPUOffloadPolicy,
+    DiskOffloadPolicy,
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
 
 SUM, AVG, PRODUCT, MIN, MAX = (getattr(dist.ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"))
 BITS = [dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR]
@@ -279,7 +285,10 @@ def sharded(where, rank, wrap=None, steps=4, **options):
             fully_shard(layer, mesh=mesh, **options)
         fully_shard(model, mesh=mesh, **options)
     device = flow.device(where, rank) if where == "cuda" else flow.device("cpu")
-    assert all(p.to_local().device == device for p in model.parameters())
+    on_host = isinstance(options.get("offload_policy"), CPUOffloadPolicy) or where == "cpu"
+    assert all(p.to_local().device == (flow.device("cpu") if on_host else device) for p in model.parameters())
+    if on_host and where == "cuda":
+        assert all(p.to_local().is_pinned() for p in model.parameters() if p.to_local().numel())
     optimizer, losses = flow.optim.AdamW(model.parameters(), lr=0.05), []
     for step in range(steps):
         x = ((flow.arange(32).view(4, 8) + 5 * rank + step) % 7 / 7.0).to(device)
@@ -289,6 +298,8 @@ def sharded(where, rank, wrap=None, steps=4, **options):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss)
+    if on_host:
+        assert all(p.grad.to_local().device.type == "cpu" for p in model.parameters())
     return [p.full_tensor().detach().cpu() for p in model.parameters()], [loss.item() for loss in losses]
 
 
@@ -296,7 +307,9 @@ def fsdp():
     """Slices, gathers and reductions on the GPUs, as on the CPU."""
     rank, device = join()
     policy = MixedPrecisionPolicy(param_dtype=flow.bfloat16, reduce_dtype=flow.float32)
-    for options in ({}, {"reshard_after_forward": False}, {"mp_policy": policy}):
+    offload = {"offload_policy": CPUOffloadPolicy()}
+    kept = {"reshard_after_forward": False}
+    for options in ({}, kept, {"mp_policy": policy}, offload, {**offload, **kept}, {**offload, "mp_policy": policy}):
         near = {"rtol": 3e-2, "atol": 3e-2} if options.get("mp_policy") else {"rtol": 1e-4, "atol": 1e-5}
         dist.reset_wire_counters()
         expected, losses = sharded("cpu", rank, **options)
@@ -321,6 +334,19 @@ def fsdp():
     freed = whole - flow.cuda.memory_allocated()
     # An empty storage keeps the smallest block.
     assert freed >= 512 * 512 * 4 - 512, freed
+    # A slice of the host is no memory of the GPU, before and after it was gathered.
+    flow.cuda.synchronize()
+    before = flow.cuda.memory_allocated()
+    held = fully_shard(nn.Linear(512, 512, bias=False, device=device), **offload)
+    for _ in range(2):
+        held(flow.ones(1, 512, device=device)).sum().backward()
+    flow.cuda.synchronize()
+    assert flow.cuda.memory_allocated() - before < 512 * 512
+    assert held.weight.grad.to_local().device.type == "cpu" and held.weight.to_local().numel() == 512 * 256
+    text = failure(
+        lambda: fully_shard(nn.Linear(2, 2, device=device), offload_policy=DiskOffloadPolicy()), NotImplementedError
+    )
+    assert "memory of a GPU has no pages of a file" in text, text
     text = failure(lambda: FullyShardedDataParallel(nn.Linear(2, 2), device_id=1 - rank), ValueError)
     assert f"cuda:{1 - rank} is not the current device" in text, text
 

@@ -5,6 +5,7 @@ A subclass names its states, its rule and the rule's options; the op has the ari
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import oneflow
@@ -112,18 +113,19 @@ class RuleOptimizer(Optimizer):
                 state["step"].add_(1.0)
             else:
                 state["step"].add_(1.0 - found_inf)
-            self._step_lists(
-                group,
-                lr,
-                state,
-                lists,
-                rule=rule,
-                hyper=hyper,
-                live=self._live_tensor(group),
-                maximize=group.get("maximize", False),
-                grad_scale=grad_scale,
-                found_inf=found_inf,
-            )
+            for part in _parts(lists) if self._has_files else [lists]:
+                self._step_lists(
+                    group,
+                    lr,
+                    state,
+                    part,
+                    rule=rule,
+                    hyper=hyper,
+                    live=self._live_tensor(group),
+                    maximize=group.get("maximize", False),
+                    grad_scale=grad_scale,
+                    found_inf=found_inf,
+                )
             self._after(group, lr, state)
 
     def _step_lists(self, group: Group, lr: Tensor, state: State, lists: list[list[Tensor]], **options: Any) -> None:
@@ -133,6 +135,25 @@ class RuleOptimizer(Optimizer):
         is_recorded = group.get("differentiable") and not _oneflow._is_tracing()
         step = _differentiable.update_ if is_recorded else _oneflow._C._fused_update_
         step(*inputs, **options)
+
+
+def _parts(lists: list[list[Tensor]]) -> Iterator[list[list[Tensor]]]:
+    """All parameters in one call of the op; those whose states lie in files one by one, read one ahead."""
+    params = lists[0]
+    away = [k for k, p in enumerate(params) if hasattr(p, "_offload_folder")]
+    if not away:
+        yield lists
+        return
+    if len(away) < len(params):
+        yield [[t for k, t in enumerate(own) if k not in away] for own in lists]
+    # Gradients are in memory.
+    files = [[own[k] for i, own in enumerate(lists) if own and i != 1] for k in away]
+    for k, at in enumerate(away):
+        for t in files[k + 1] if k + 1 < len(away) else []:
+            _oneflow._hint_file(t, True)
+        yield [own[at : at + 1] for own in lists]
+        for t in files[k]:
+            _oneflow._hint_file(t, False)
 
 
 def zero_step(param: Tensor) -> Tensor:

@@ -74,8 +74,8 @@ class Optimizer:
     # Whether a group's lr_scale counts: in the steps of a graph. Eager schedules multiply it in themselves.
     _scales_lr = False
 
-    # Whether some group holds a parameter several times.
-    _repeats = False
+    # Whether some group holds a parameter several times, and whether parameters and their states lie in files.
+    _repeats = _has_files = False
     # Whether step counts are tensors.
     _counts_in_tensors = True
 
@@ -140,6 +140,7 @@ class Optimizer:
             param_group["param_names"] = names
             members = [param for _, param in members]
         param_group["params"] = members
+        self._has_files |= any(getattr(param, "_offload_folder", None) is not None for param in members)
         for param in members:
             if not isinstance(param, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
@@ -454,6 +455,14 @@ def like(param: Tensor, value: complex | None = 0.0) -> Tensor:
         made = made.to_global(param.placement, param.sbp)
     if (told := made_state.get()) is not None:
         told(made)
+    return _beside(param, made)
+
+
+def _beside(param: Tensor, made: Tensor) -> Tensor:
+    """A new state where its parameter lies: maybe in a file."""
+    folder = getattr(param, "_offload_folder", None)
+    if folder is not None and made.shape == param.shape:
+        oneflow._oneflow._move_to_file(made, folder, 0)
     return made
 
 
@@ -476,7 +485,7 @@ def _adopt(param: Tensor, value: Any, group: int, steps: dict[Any, Tensor], key:
             value = value.to(dtype=param.dtype, device=param.device)
         else:
             value = value.to(device=param.device)
-        return distribute_like(param, value.clone()) if value.shape == param.shape else value.clone()
+        return _beside(param, distribute_like(param, value.clone())) if value.shape == param.shape else value.clone()
     if isinstance(value, (list, tuple)):
         return type(value)(_adopt(param, v, group, steps, key) for v in value)
     return value

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from oneflow.distributed.fsdp import api, wrap
 from oneflow.distributed.fsdp._fully_shard import FSDPModule, UnshardHandle, fully_shard, register_fsdp_forward_method
-from oneflow.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
+from oneflow.distributed.fsdp._policies import (
+    CPUOffloadPolicy,
+    DiskOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+)
 from oneflow.distributed.fsdp.api import *  # noqa: F403
 from oneflow.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
     "CPUOffloadPolicy",
+    "DiskOffloadPolicy",
     "FSDPModule",
     "FullyShardedDataParallel",
     "MixedPrecisionPolicy",

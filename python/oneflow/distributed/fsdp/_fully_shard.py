@@ -10,8 +10,9 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
+from oneflow.distributed.fsdp._homes import Home
 from oneflow.distributed.fsdp._params import ParamGroup, ShardedParam, Uses, device_of, device_type_of
-from oneflow.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
+from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
 from oneflow.distributed.fsdp._state import FSDPState, state_of
 from oneflow.distributed.tensor import Shard
 from oneflow.nn import Module
@@ -49,13 +50,14 @@ def fully_shard(
             default true, except for the root.
         shard_placement_fn: gives ``Shard(dim)`` for parameters that are split along another dimension.
         mp_policy: dtypes of computation and reduction.
-        offload_policy: where slices live: with a mesh of CPUs in host memory either way. Slices of a mesh of GPUs stay
-            there; graphs offload to a disk (``nn.GraphConfig.enable_offload``).
+        offload_policy: where slices live: on the mesh's devices by default, in host memory (``CPUOffloadPolicy``), or
+            in files (``DiskOffloadPolicy``). Graphs have ``nn.GraphConfig.enable_offload``.
         ignored_params: parameters that stay as they are, whose gradients nobody reduces.
 
     Raises:
-        ValueError: a mesh of more dimensions, a module that was sharded before, or scalar parameters.
-        NotImplementedError: a size as ``reshard_after_forward``, or ``CPUOffloadPolicy`` with a mesh of GPUs.
+        ValueError: a mesh of more dimensions, a module that was sharded before, scalar parameters, or a folder that is
+            not there or lies in memory.
+        NotImplementedError: a size as ``reshard_after_forward``, or ``DiskOffloadPolicy`` with a mesh of GPUs.
 
     The first forward warns of parameters of the meta device to which nobody has written.
 
@@ -83,11 +85,7 @@ def fully_shard(
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
         raise NotImplementedError("fully_shard: reshard_after_forward is a bool; smaller groups are not supported")
     mesh = _mesh_of(mesh, modules)
-    if isinstance(offload_policy, CPUOffloadPolicy) and mesh.device_type != "cpu":
-        raise NotImplementedError(
-            f"fully_shard: CPUOffloadPolicy with a mesh of type {mesh.device_type!r} is not supported: slices and "
-            "states of optimizers stay on the GPU"
-        )
+    home = Home(mesh, offload_policy)
     policy = mp_policy or MixedPrecisionPolicy()
     ignored = {id(p) for p in ignored_params or ()}
     params = []
@@ -95,7 +93,8 @@ def fully_shard(
         where = shard_placement_fn(param) if shard_placement_fn is not None else None
         if where is not None and not isinstance(where, Shard):
             raise ValueError(f"fully_shard: shard_placement_fn gives a Shard or None, got {where!r} for '{name}'")
-        params.append(ShardedParam(uses, param, mesh, 0 if where is None else where.dim, policy.param_dtype, name))
+        dim = 0 if where is None else where.dim
+        params.append(ShardedParam(uses, param, mesh, dim, policy.param_dtype, name, home))
     _move_buffers(modules, device_of(mesh))
     state = FSDPState(modules, ParamGroup(params, mesh, policy) if params else None, policy, reshard_after_forward)
     for one in modules:

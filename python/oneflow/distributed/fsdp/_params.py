@@ -10,14 +10,16 @@ backward needs it. Filling is no write to the parameter: its version stays.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, distributed
+from oneflow import Tensor, _oneflow, distributed
 from oneflow.distributed.device_mesh import DeviceMesh
+from oneflow.distributed.fsdp._homes import Home
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
 from oneflow.distributed.tensor import Shard, _layouts
 from oneflow.nn import Module, Parameter
@@ -31,11 +33,13 @@ Uses = list[tuple[Module, str]]
 class ShardedParam:
     """One parameter: this rank's slice of it, and memory for the whole of it."""
 
-    def __init__(self, uses: Uses, param: Tensor, mesh: DeviceMesh, dim: int, dtype: Any, what: str) -> None:
-        self.uses, self.name = uses, what
+    def __init__(
+        self, uses: Uses, param: Tensor, mesh: DeviceMesh, dim: int, dtype: Any, what: str, home: Home
+    ) -> None:
+        self.uses, self.name, self.home = uses, what, home
         # With tensor parallelism the whole is what this rank has of it.
         whole = _layouts.local_part(param) if param.is_global else param.detach()
-        # Slices, and all that is gathered and reduced, lie where the mesh is.
+        # What is gathered and reduced lies where the mesh is, and slices too unless they are offloaded.
         self.device = device_of(mesh)
         if not whole.is_meta:
             whole = whole.to(self.device)
@@ -61,8 +65,10 @@ class ShardedParam:
             own = oneflow.zeros(own.shape, dtype=own.dtype, device=self.device)
         self._tensor_parallel = (param.placement, list(param.sbp), list(param.shape)) if param.is_global else None
         placement, layout = _placement_of_slices(param, mesh, self.dim)
-        sharded = _layouts.assemble(own, placement, layout, list(param.shape))
+        own = home.memory_for(own)
+        sharded = _layouts.assemble(own, home.placement(placement), layout, list(param.shape))
         self.sharded = Parameter(sharded, param.requires_grad)
+        home.settle(self.sharded)
         # The version of a slice without values; None once it has some.
         self._empty_version = self.sharded._version if whole.is_meta else None
         self.unsharded: Parameter | None = None
@@ -96,6 +102,7 @@ class ShardedParam:
             )
         self.sharded = found if isinstance(found, Parameter) else Parameter(found, found.requires_grad)
         self.orig_dtype = self.sharded.dtype
+        self.home.settle(self.sharded)
         self._empty_version = None
         self.use_sharded()
 
@@ -138,6 +145,12 @@ class ShardedParam:
         """Write this rank's slice of the whole to the slice."""
         assert self._full is not None
         self.slice_here().copy_(self._full.narrow(self.dim, *self.slices[self._here]))
+        self.hint(False)
+
+    def hint(self, comes: bool) -> None:
+        """Say that the slice is about to be read, or that it is not for some time."""
+        if self.home.folder is not None:
+            _oneflow._hint_file(self.sharded, comes)
 
     def free(self) -> None:
         """Free the memory of the whole."""
@@ -178,7 +191,7 @@ class ShardedParam:
     def add_grad(self, flat: Tensor) -> None:
         """Add this rank's slice of the reduced gradient to that of the slice."""
         here = self.slice_here()
-        own = flat[: here.numel()].view(here.shape).to(here.dtype)
+        own = flat[: here.numel()].view(here.shape).to(here.device, here.dtype)
         s = self.sharded
         grad = _layouts.assemble(own, s.placement, list(s.sbp), list(s.shape))
         if s.grad is None:
@@ -236,6 +249,9 @@ class ParamGroup:
         self.replicas = mesh.get_group(0) if mesh.ndim > 1 else None
         self.n = mesh.size(mesh.ndim - 1)
         self.is_unsharded = False
+        # Slices of the host are copied beside the work of the GPU.
+        on_host = any(p.home.on_host for p in params)
+        self._copies: Any = oneflow.cuda.Stream(device_of(mesh)) if on_host else None
         self.reduces, self.reduces_replicas = True, True
         self.divide_by: float | None = None
         self._gathering: list[tuple[Any, Tensor, list[ShardedParam]]] | None = None
@@ -264,13 +280,25 @@ class ParamGroup:
             )
         for p in empty:
             p.accept_empty()
+        with contextlib.nullcontext() if self._copies is None else oneflow.cuda.stream(self._copies):
+            self._gather(async_op)
+
+    def prefetch(self) -> None:
+        """Have the slices read from their files, if they lie in some."""
+        if not self.is_ready():
+            for p in self.params:
+                p.hint(True)
+
+    def _gather(self, async_op: bool) -> None:
+        assert self._gathering is not None
         for params in _by_dtype(self.params, lambda p: p.dtype):
             total = sum(p.room for p in params)
             own = oneflow.zeros(total, dtype=params[0].dtype, device=params[0].device)
             at = 0
             for p in params:
                 here = p.slice_here().reshape(-1)
-                own[at : at + here.numel()].copy_(here)
+                own[at : at + here.numel()].copy_(here, non_blocking=True)
+                p.hint(False)
                 at += p.room
             if self.n == 1:
                 self._gathering.append((None, own.view(1, total), params))
@@ -285,6 +313,8 @@ class ParamGroup:
         self.start_unshard()
         if self._gathering is None:
             return
+        if self._copies is not None:
+            oneflow.cuda.current_stream(self.params[0].device).wait_stream(self._copies)
         for work, gathered, params in self._gathering:
             if work is not None:
                 work.wait()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CPUOffloadPolicy", "MixedPrecisionPolicy", "OffloadPolicy"]
+__all__ = ["CPUOffloadPolicy", "DiskOffloadPolicy", "MixedPrecisionPolicy", "OffloadPolicy"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,15 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Shards, their gradients and the states of optimizers stay in host memory, where those of a mesh of CPUs are
-    anyway. ``pin_memory`` has no effect there: no GPU copies them.
+    """Slices, their gradients and the states of optimizers stay in host memory, where those of a mesh of CPUs are
+    anyway.
+
+    With a mesh of GPUs slices are tensors of the host: they are copied to the GPU when they are gathered, one module
+    ahead, and their gradients come back when they have been reduced. The optimizer works on the host.
+
+    Args:
+        pin_memory: whether slices are in pinned memory, which a GPU copies while it works; of a mesh of CPUs no GPU
+            copies any.
 
     Example::
 
@@ -53,3 +61,23 @@ class CPUOffloadPolicy(OffloadPolicy):
     """
 
     pin_memory: bool = True
+
+
+@dataclass
+class DiskOffloadPolicy(OffloadPolicy):
+    """Slices, and the states that optimizers make for them, lie in files without names; for a mesh of CPUs.
+
+    Pages are read when a module is about to be gathered, one module ahead, and for an optimizer's step, one parameter
+    ahead; they go back to the disk afterwards. Values have the same bits. Slices of less than 64 KiB, and gradients,
+    stay in memory. Optimizers whose rule is in Python alone read all states at once.
+
+    Args:
+        folder: of the files, which must not lie in memory; the system's one for temporary files by default.
+
+    Example::
+
+        >>> oneflow.distributed.fsdp.DiskOffloadPolicy().folder is None
+        True
+    """
+
+    folder: str | os.PathLike[str] | None = None

@@ -44,7 +44,13 @@ class _Shared:
             self.ahead.remove(state)
         n = len(self.begun)
         alike = all(a is b for a, b in zip(self.begun, self.begun_before, strict=False))
-        return self.begun_before[n : n + 1] if alike else []
+        if not alike:
+            return []
+        # What comes after that is read from its files meanwhile.
+        for other in self.begun_before[n + 1 : n + 2]:
+            if other.group is not None:
+                other.group.prefetch()
+        return self.begun_before[n : n + 1]
 
     def end(self) -> None:
         """Free what was gathered for a forward that did not come."""
@@ -174,6 +180,9 @@ class FSDPState:
         assert self.shared is not None
         order = self.shared.order
         at = max((i for i, state in enumerate(order) if state is self), default=0)
+        for other in order[max(at - 2, 0) : max(at - 1, 0)]:
+            if other.group is not None and other.unshard_in_backward:
+                other.group.prefetch()
         return [order[at - 1]] if at > 0 else []
 
     def _watch(self, param: ShardedParam) -> None:

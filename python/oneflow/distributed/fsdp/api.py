@@ -78,7 +78,8 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Whether slices live in host memory, where those on CPUs are anyway; those of a mesh of GPUs cannot.
+    """Whether slices, their gradients and the states of optimizers live in host memory: see
+    :class:`~oneflow.distributed.fsdp.CPUOffloadPolicy`.
 
     Example::
 
