@@ -148,7 +148,7 @@ def member() -> None:
             del graph, inputs
     if torch.distributed.get_rank() == 0:
         inside = cluster.inside
-        own = [cluster.flops, cluster.memory_bandwidth, cluster.launch, cluster.cores]
+        own = [cluster.flops, cluster.memory_bandwidth, cluster.launch, cluster.call, cluster.cores]
         print(json.dumps([*own, inside.latency, inside.bandwidth]))
 
 
@@ -162,10 +162,10 @@ def processes(n: int) -> None:
     *runs, numbers = [json.loads(line) for line in ranks[0].communicate()[0].splitlines() if line.startswith("[")]
     for rank in ranks[1:]:
         rank.communicate()
-    flops, bandwidth, launch, cores, latency, speed = numbers
+    flops, bandwidth, launch, call, cores, latency, speed = numbers
     link = torch.auto_parallel.Link(latency, speed)
     cluster = torch.auto_parallel.Cluster(
-        "processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch, cores=cores
+        "processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch, call=call, cores=cores
     )
     print(
         f"{flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links {1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s"

@@ -171,6 +171,21 @@ def test_a_step_takes_its_work_and_its_messages() -> None:
     assert four == pytest.approx(4 * one)
 
 
+def test_programs_take_time_between_steps() -> None:
+    plain, found = (dry_run(data_parallel, cluster=cluster(4, call=call)) for call in (0.0, 0.25))
+    assert found.step_seconds == pytest.approx(plain.step_seconds + 0.25)
+    assert found.ranks[0]["compute"] == pytest.approx(plain.ranks[0]["compute"])
+
+
+def test_copies_between_processes_are_work_of_their_cores() -> None:
+    """What hides behind work on devices with cores of their own does not where ranks have no core to spare."""
+    job = (data_and_pipeline, "1F1B", (0, 1), 256)
+    own, many, few = (dry_run(*job, cluster=cluster(4, cores=cores)) for cores in (0, 16, 4))
+    assert own.step_seconds == pytest.approx(many.step_seconds)
+    assert few.step_seconds > 1.02 * many.step_seconds
+    assert sum(r["sent"] for r in few.ranks) == sum(r["sent"] for r in own.ranks)
+
+
 @pytest.mark.parametrize(
     "name", ["GPipe", "1F1B", "Interleaved1F1B", "ZB-H1", "InterleavedZeroBubble", "ZB-V", "DualPipeV"]
 )

@@ -42,11 +42,13 @@ fn cluster(d: &Bound<'_, PyDict>) -> PyResult<Cluster> {
         flops: number(d, "flops")?,
         memory_bandwidth: number(d, "memory_bandwidth")?,
         launch: number(d, "launch")?,
+        call: number(d, "call")?,
         memory: number(d, "memory")?,
         inside: link(d, "inside")?,
         between: link(d, "between")?,
         cores: number(d, "cores")?,
         disk: number(d, "disk")?,
+        host_link: link(d, "host")?,
     })
 }
 
@@ -129,17 +131,18 @@ pub struct Simulation {
 #[pymethods]
 impl Simulation {
     /// Prices compiled graphs; `seconds`: measured times of instructions by their signatures; `offloaded`: the names of what lies
-    /// on a disk, and the bytes of it that stay.
+    /// on a disk, the bytes of it that stay, and whether it lies on the host instead.
     #[new]
     fn new(
         py: Python<'_>,
         graphs: Vec<PyRef<'_, CompiledGraph>>,
         cluster_: &Bound<'_, PyDict>,
         seconds: HashMap<String, f64>,
-        offloaded: (Vec<String>, u64),
+        offloaded: (Vec<String>, u64, bool),
     ) -> PyResult<Simulation> {
         let cluster = cluster(cluster_)?;
-        let offloaded = Offloaded { names: offloaded.0.into_iter().collect(), window: offloaded.1 };
+        let (names, window, on_host) = offloaded;
+        let offloaded = Offloaded { names: names.into_iter().collect(), window, on_host };
         let (mut catalog, mut programs, mut model_flops) = (Catalog::default(), Vec::new(), Vec::new());
         for g in graphs {
             let (plan, flops) = g.plan_and_flops(py)?;

@@ -21,6 +21,8 @@ pub struct Cluster {
     pub flops: f64,
     pub memory_bandwidth: f64,
     pub launch: f64,
+    /// Seconds that a program takes between steps.
+    pub call: f64,
     /// Bytes of a device.
     pub memory: f64,
     /// Between devices of one host, and of different hosts.
@@ -30,6 +32,8 @@ pub struct Cluster {
     pub cores: f64,
     /// Bytes a second between a device's memory and the disk; 0 where there is none.
     pub disk: f64,
+    /// Between a device's memory and that of its host, in each direction; without bandwidth there is none.
+    pub host_link: Link,
 }
 
 impl Cluster {
@@ -47,9 +51,12 @@ impl Cluster {
         ];
         let zero_too = [
             ("launch", self.launch),
+            ("call", self.call),
             ("inside.latency", self.inside.latency),
             ("cores", self.cores),
             ("disk", self.disk),
+            ("host.latency", self.host_link.latency),
+            ("host.bandwidth", self.host_link.bandwidth),
         ];
         let bad = |what: &str, x: f64| Error::value(format!("cluster: {what} is {x}"));
         if let Some((what, x)) = positive.iter().find(|(_, x)| !x.is_finite() || *x <= 0.0) {
@@ -92,7 +99,22 @@ impl Cluster {
         if self.cores > 0.0 {
             found.extend((0..self.hosts).map(|i| (format!("cores of host {i} all"), self.cores)));
         }
+        if self.host_link.bandwidth > 0.0 {
+            let (of, n) = if self.host_link.shared { ("host", self.hosts) } else { ("device", self.n_devices()) };
+            for i in 0..n {
+                let way = |way| (format!("offload {of} {i} {way}"), self.host_link.bandwidth);
+                found.extend(["out", "in"].map(way));
+            }
+        }
         found
+    }
+
+    /// The number of the resource through which a rank writes to memory of its host, or reads from there.
+    pub(crate) fn to_host(&self, rank: u32, reads: bool) -> u32 {
+        let links = |link: Link| 2 * if link.shared { self.hosts } else { self.n_devices() };
+        let first = links(self.inside) + links(self.between) + if self.cores > 0.0 { self.hosts } else { 0 };
+        let unit = if self.host_link.shared { self.host(rank) } else { rank as usize };
+        (first + 2 * unit + reads as usize) as u32
     }
 
     /// The number of the resource that the work of a rank shares with that of other ranks of its host.
@@ -124,11 +146,13 @@ pub(crate) mod tests {
             flops: 1.0,
             memory_bandwidth: 1.0,
             launch: 0.0,
+            call: 0.0,
             memory: 1e9,
             inside: link,
             between: link,
             cores: 0.0,
             disk: 0.0,
+            host_link: Link { bandwidth: 0.0, ..link },
         }
     }
 
@@ -136,10 +160,18 @@ pub(crate) mod tests {
     fn resources_have_numbers_of_their_own() {
         for shared in [false, true] {
             let mut c = plain();
-            c.inside.shared = shared;
+            (c.inside.shared, c.cores) = (shared, 2.0);
+            c.host_link = Link { bandwidth: 1.0, shared, ..c.host_link };
             let names = c.resources();
             let mut seen: Vec<u32> = Vec::new();
             for rank in 0..4 {
+                seen.extend(c.cores_of(rank));
+                for reads in [false, true] {
+                    let at = c.to_host(rank, reads);
+                    let name = &names[at as usize].0;
+                    assert!(name.starts_with("offload") && name.ends_with(if reads { "in" } else { "out" }));
+                    seen.push(at);
+                }
                 for (across, incoming) in [(false, false), (false, true), (true, false), (true, true)] {
                     let at = c.resource(rank, across, incoming);
                     let (way, place) = (if incoming { "in" } else { "out" }, if across { "between" } else { "inside" });

@@ -4,7 +4,7 @@
 //! last of its ranks has come; a message leaves when it is sent, if that of the step before has arrived.
 
 use crate::cluster::Cluster;
-use crate::flows::{End, Flows};
+use crate::flows::{End, Flows, Use};
 use crate::outcome::{Outcome, Rank, Span, SpanKind};
 use crate::program::{Collective, Item, Move, Program};
 use crate::ranks::{Blocked, Meeting, MeetingKey, Message, MessageKey, RankState, StreamState, after_work, stuck};
@@ -75,6 +75,11 @@ enum Event {
         rank: u32,
         stream: u32,
     },
+    /// A caller has begun a step.
+    Called {
+        rank: u32,
+        task: u32,
+    },
     /// The latency of a transfer is over.
     Leave(u32),
     Arrive(End),
@@ -122,7 +127,9 @@ enum Owner {
 struct Transfer {
     owner: Owner,
     bytes: f64,
-    links: Vec<(u32, f64)>,
+    links: Vec<Use>,
+    /// The most bytes a second, whatever the links have.
+    most: f64,
 }
 
 struct Sim<'a> {
@@ -188,6 +195,11 @@ impl<'a> Sim<'a> {
             self.now = time;
             match event {
                 Event::Done { rank, stream } => self.done(rank, stream)?,
+                Event::Called { rank, task } => {
+                    self.ranks[rank as usize].streams[0].task = None;
+                    self.executed(rank, task as usize, 0)?;
+                    self.act(rank, 0)?;
+                }
                 Event::Leave(id) => {
                     if let Some(t) = self.leaving.remove(&id) {
                         self.leave(t)?;
@@ -243,6 +255,11 @@ impl<'a> Sim<'a> {
                 }
                 Work::HostIn => {
                     r.begin(self.now, self.scenario.steps);
+                    if self.job.cluster.call > 0.0 {
+                        r.streams[stream as usize].task = Some(task);
+                        self.push(self.now + self.job.cluster.call, Event::Called { rank, task: task as u32 });
+                        return Ok(());
+                    }
                     self.executed(rank, task, stream)?;
                 }
                 Work::HostOut => {
@@ -285,24 +302,27 @@ impl<'a> Sim<'a> {
             self.executed(rank, task, stream)?;
             return self.act(rank, stream);
         };
-        // Work of its own, up to the next item that talks.
+        // Work of its own, up to the next item that talks, or moves bytes from and to the host.
         let slower = self.ranks[rank as usize].slower;
+        let on_host = &self.program(rank).on_host;
+        let is_alone = |at: usize| !matches!(items[at], Item::Compute { .. }) || on_host.contains_key(&(task, at));
         let (mut end, mut seconds) = (item, 0.0);
-        while let Some(x) = items.get(end)
-            && (end == item || matches!(x, Item::Compute { .. }))
-        {
-            seconds += x.seconds() * slower;
+        while end < items.len() && (end == item || !is_alone(end)) {
+            seconds += items[end].seconds() * slower;
             end += 1;
-            if !matches!(x, Item::Compute { .. }) {
+            if is_alone(end - 1) {
                 break;
             }
         }
         let talks = !matches!(first, Item::Compute { .. });
         self.ranks[rank as usize].streams[stream as usize].talks = talks;
+        if let Some(bytes) = on_host.get(&(task, item)) {
+            return self.with_host(rank, stream, seconds, *bytes);
+        }
         if let Some(cores) = self.job.cluster.cores_of(rank).filter(|_| seconds > 0.0) {
             let owner = Owner::Work { rank, stream, start: self.now, end, seconds };
             let mut ends = Vec::new();
-            let flow = self.flows.start_limited(self.now, seconds, vec![(cores, 1.0)], 1.0, &mut ends);
+            let flow = self.flows.start(self.now, seconds, vec![Use::of(cores, 1.0)], 1.0, &mut ends);
             self.owners.insert(flow, owner);
             self.foretell(ends);
             return Ok(());
@@ -310,6 +330,24 @@ impl<'a> Sim<'a> {
         self.worked(rank, stream, self.now, seconds, end, 1.0);
         self.push(self.now + seconds, Event::Done { rank, stream });
         Ok(())
+    }
+
+    /// An item that reads bytes from the host and writes bytes there while it works.
+    fn with_host(&mut self, rank: u32, stream: u32, seconds: f64, (read, written): (u64, u64)) -> Result<()> {
+        let (cluster, item) = (self.job.cluster, self.ranks[rank as usize].streams[stream as usize].item);
+        // At least a moment, to measure by how much the link stretches it.
+        let seconds = seconds.max(1e-12);
+        let bytes = read.max(written) as f64;
+        let mut links = Vec::new();
+        for (n, reads) in [(written, false), (read, true)] {
+            let at = cluster.to_host(rank, reads);
+            self.ranks[rank as usize].offloads(n, &mut self.link_bytes[at as usize]);
+            if n > 0 {
+                links.push(Use::of(at, n as f64 / bytes));
+            }
+        }
+        let owner = Owner::Work { rank, stream, start: self.now, end: item + 1, seconds };
+        self.transfer(Transfer { owner, bytes, links, most: bytes / seconds }, cluster.host_link.latency)
     }
 
     /// Notes work of a stream up to item `end`, which began at `start` and took `stretch` times the seconds that it takes alone.
@@ -409,7 +447,7 @@ impl<'a> Sim<'a> {
         }
         let cluster = self.job.cluster;
         let across = cluster.crosses_hosts(members);
-        let mut links: Vec<(u32, f64)> = Vec::with_capacity(members.len());
+        let mut links: Vec<Use> = Vec::with_capacity(members.len());
         let mut of_host: HashMap<usize, u64> = HashMap::new();
         members.iter().for_each(|r| *of_host.entry(cluster.host(*r)).or_default() += 1);
         for (place, r) in members.iter().enumerate() {
@@ -424,16 +462,34 @@ impl<'a> Sim<'a> {
                     continue;
                 }
                 let at = cluster.resource(*r, leaves, false);
-                match links.iter_mut().find(|l| l.0 == at) {
-                    Some(l) => l.1 += share,
-                    None => links.push((at, share)),
-                }
                 self.ranks[*r as usize].sends(bytes, &mut self.link_bytes[at as usize]);
+                // A rank gets as much as it sends. Where a host has one link, what comes in meets messages of others there.
+                let comes = cluster.link(leaves).shared.then(|| cluster.resource(*r, leaves, true));
+                for at in std::iter::once(at).chain(comes) {
+                    match links.iter_mut().find(|l| l.link == at) {
+                        Some(l) => l.load += share,
+                        None => links.push(Use::of(at, share)),
+                    }
+                }
             }
         }
+        self.copies(members, across, &mut links);
         let bytes = c.sent.iter().copied().max().unwrap_or(0) as f64;
         let latency = c.rounds * self.job.cluster.link(across).latency;
-        self.transfer(Transfer { owner: Owner::Meeting(key), bytes, links }, latency)
+        self.transfer(Transfer { owner: Owner::Meeting(key), bytes, links, most: f64::INFINITY }, latency)
+    }
+
+    /// Where ranks share cores, bytes are copied by them: as many as ranks talk, at most all of a host. So what a link was measured
+    /// to carry alone it carries alone, and less beside work.
+    fn copies(&self, ranks: &[u32], across: bool, links: &mut Vec<Use>) {
+        let carries = self.job.cluster.link(across).bandwidth;
+        let first = links.len();
+        for cores in ranks.iter().filter_map(|r| self.job.cluster.cores_of(*r)) {
+            match links[first..].iter_mut().find(|l| l.link == cores) {
+                Some(l) => l.load = (l.load + 1.0).min(self.job.cluster.cores),
+                None => links.push(Use { link: cores, load: self.job.cluster.cores.min(1.0), carries }),
+            }
+        }
     }
 
     // ---- messages
@@ -460,9 +516,11 @@ impl<'a> Sim<'a> {
             let out = self.job.cluster.resource(rank, across, false);
             let into = self.job.cluster.resource(*target, across, true);
             self.ranks[rank as usize].sends(*bytes, &mut self.link_bytes[out as usize]);
-            let links = vec![(out, 1.0), (into, 1.0)];
+            let mut links = vec![Use::of(out, 1.0), Use::of(into, 1.0)];
+            self.copies(&[rank, *target], across, &mut links);
             let latency = self.job.cluster.link(across).latency;
-            self.transfer(Transfer { owner: Owner::Message(key), bytes: *bytes as f64, links }, latency)?;
+            let most = f64::INFINITY;
+            self.transfer(Transfer { owner: Owner::Message(key), bytes: *bytes as f64, links, most }, latency)?;
         }
         self.ranks[rank as usize].streams[stream as usize].blocked =
             Some(Blocked::Messages { number: m.number, since: self.now });
@@ -505,7 +563,7 @@ impl<'a> Sim<'a> {
             return self.arrived(t.owner);
         }
         let mut ends = Vec::new();
-        let flow = self.flows.start(self.now, t.bytes, t.links, &mut ends);
+        let flow = self.flows.start(self.now, t.bytes, t.links, t.most, &mut ends);
         self.owners.insert(flow, t.owner);
         self.foretell(ends);
         Ok(())

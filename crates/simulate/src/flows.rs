@@ -1,4 +1,5 @@
-//! Bytes on their way over links. Flows that share a link share its bandwidth; the slowest link of a flow sets its rate.
+//! Bytes on their way over links. Flows that share a link share its bandwidth; the slowest link of a flow sets its rate. Cores are
+//! links too: work takes seconds of them, and so do bytes that they copy.
 
 /// One transfer. A collective is one flow over the links of all its ranks.
 struct Flow {
@@ -8,11 +9,27 @@ struct Flow {
     at: f64,
     /// The most that its rate is, whatever the links have.
     most: f64,
-    /// Links, and how many ranks of the flow use each.
-    links: Vec<(u32, f64)>,
+    links: Vec<Use>,
     /// Changes of the rate: an end that was foretold before the last one does not count.
     version: u32,
     alive: bool,
+}
+
+/// What a flow has of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub link: u32,
+    /// How many ranks of the flow use it.
+    pub load: f64,
+    /// What of the flow a unit of the link carries for each of them: bytes, or of cores the bytes that one copies in a second.
+    pub carries: f64,
+}
+
+impl Use {
+    /// Bytes over a link, or seconds of work on cores.
+    pub fn of(link: u32, load: f64) -> Use {
+        Use { link, load, carries: 1.0 }
+    }
 }
 
 struct Shared {
@@ -43,20 +60,8 @@ impl Flows {
         Flows { links: bandwidths.map(link).collect(), ..Flows::default() }
     }
 
-    /// Starts a flow; `ends` receives when it and those it slows down will end.
-    pub fn start(&mut self, now: f64, bytes: f64, links: Vec<(u32, f64)>, ends: &mut Vec<End>) -> u32 {
-        self.start_limited(now, bytes, links, f64::INFINITY, ends)
-    }
-
-    /// As `start`, of a flow that is never faster than `most`.
-    pub fn start_limited(
-        &mut self,
-        now: f64,
-        bytes: f64,
-        links: Vec<(u32, f64)>,
-        most: f64,
-        ends: &mut Vec<End>,
-    ) -> u32 {
+    /// Starts a flow that is never faster than `most`; `ends` receives when it and those it slows down will end.
+    pub fn start(&mut self, now: f64, bytes: f64, links: Vec<Use>, most: f64, ends: &mut Vec<End>) -> u32 {
         let flow = Flow { remaining: bytes, rate: 0.0, at: now, most, links, version: 0, alive: true };
         let id = match self.free.pop() {
             Some(id) => {
@@ -70,8 +75,8 @@ impl Flows {
             }
         };
         for k in 0..self.flows[id as usize].links.len() {
-            let (l, load) = self.flows[id as usize].links[k];
-            let link = &mut self.links[l as usize];
+            let Use { link, load, .. } = self.flows[id as usize].links[k];
+            let link = &mut self.links[link as usize];
             link.load += load;
             link.flows.push(id);
         }
@@ -87,8 +92,8 @@ impl Flows {
         }
         f.alive = false;
         for k in 0..f.links.len() {
-            let (l, load) = self.flows[end.flow as usize].links[k];
-            let link = &mut self.links[l as usize];
+            let Use { link, load, .. } = self.flows[end.flow as usize].links[k];
+            let link = &mut self.links[link as usize];
             link.load -= load;
             link.flows.retain(|f| *f != end.flow);
             if link.flows.is_empty() {
@@ -103,14 +108,17 @@ impl Flows {
     /// New rates of a flow and of all that share a link with it.
     fn change(&mut self, now: f64, id: u32, ends: &mut Vec<End>) {
         let mut touched: Vec<u32> = Vec::new();
-        for (l, _) in &self.flows[id as usize].links {
-            touched.extend(&self.links[*l as usize].flows);
+        for own in &self.flows[id as usize].links {
+            touched.extend(&self.links[own.link as usize].flows);
         }
         touched.sort_unstable();
         touched.dedup();
         for t in touched {
             let f = &self.flows[t as usize];
-            let share = |(l, _): &(u32, f64)| self.links[*l as usize].bandwidth / self.links[*l as usize].load;
+            let share = |own: &Use| {
+                let link = &self.links[own.link as usize];
+                own.carries * link.bandwidth / link.load
+            };
             let rate = f.links.iter().map(share).fold(f.most, f64::min);
             let f = &mut self.flows[t as usize];
             if rate == f.rate {
@@ -148,7 +156,8 @@ mod tests {
                 }
                 _ => {
                     let (at, bytes, links) = starts.pop().unwrap();
-                    ids.push(flows.start(at, bytes, links, &mut ends));
+                    let links = links.into_iter().map(|(link, load)| Use::of(link, load)).collect();
+                    ids.push(flows.start(at, bytes, links, f64::INFINITY, &mut ends));
                 }
             }
         }

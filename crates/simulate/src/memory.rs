@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 pub struct Memory {
     /// Outlives runs, by name.
     pub variables: Vec<(String, u64)>,
-    /// Further variables lie on a disk: their bytes, and how many of them stay in memory.
+    /// Further variables lie on a disk or in memory of the host: their bytes, and how many of them stay in the device's memory.
     pub offloaded: u64,
     pub window: u64,
     pub inputs: u64,
@@ -31,13 +31,15 @@ pub struct Memory {
     origins: Vec<String>,
 }
 
-/// Variables that lie on a disk between the instructions that need them.
+/// Variables that lie on a disk between the instructions that need them, or in memory of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Offloaded {
     /// By the names that plans have for them.
     pub names: HashSet<String>,
     /// Bytes of them that stay in memory.
     pub window: u64,
+    /// Instructions read and write them in memory of the host, over the device's link to it.
+    pub on_host: bool,
 }
 
 impl Memory {
@@ -114,7 +116,7 @@ impl Memory {
         variables + self.window + self.inputs + self.outputs + self.registers
     }
 
-    /// Takes what lies on a disk out of what the rank holds.
+    /// Takes what lies elsewhere out of what the rank holds.
     pub(crate) fn offload(&mut self, what: &Offloaded) {
         let (gone, stay) = self.variables.drain(..).partition(|v| what.names.contains(&v.0));
         let gone: Vec<(String, u64)> = gone;

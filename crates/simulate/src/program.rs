@@ -101,6 +101,8 @@ pub struct Program {
     pub plan: Arc<Plan>,
     /// By task, and in it by instruction.
     pub items: Vec<Vec<Item>>,
+    /// By task and item, the bytes that it reads from memory of the host, and those that it writes there.
+    pub on_host: HashMap<(usize, usize), (u64, u64)>,
     /// Operations of a step, and those of products alone.
     pub flops: f64,
     pub product_flops: f64,
@@ -128,6 +130,7 @@ impl Program {
         Program {
             plan: Arc::new(plan),
             items: vec![Vec::new(), items.into_iter().map(|i| i.1).collect(), Vec::new()],
+            on_host: HashMap::new(),
             flops: 0.0,
             product_flops: 0.0,
             memory: Memory::default(),
@@ -175,7 +178,8 @@ impl Catalog {
     /// Prices a plan. `seconds`: measured times of instructions, by `Instr::signature`; the others take what their ops' costs say.
     ///
     /// # Errors
-    /// ValueError: an instruction breaks the rules of its op, or variables are offloaded and the cluster has no disk.
+    /// ValueError: an instruction breaks the rules of its op, or variables are offloaded and the cluster has no disk, or no link
+    /// to the host.
     pub fn price(
         &mut self,
         plan: Arc<Plan>,
@@ -183,22 +187,27 @@ impl Catalog {
         seconds: &HashMap<String, f64>,
         offloaded: &Offloaded,
     ) -> Result<Program> {
-        let on_disk = on_disk(&plan, offloaded);
-        if cluster.disk <= 0.0 && on_disk.contains(&true) {
-            return Err(Error::value(
+        let elsewhere = elsewhere(&plan, offloaded);
+        let is_missing = if offloaded.on_host { cluster.host_link.bandwidth } else { cluster.disk } <= 0.0;
+        if is_missing && elsewhere.contains(&true) {
+            return Err(Error::value(if offloaded.on_host {
+                "the job offloads to the host, and devices of the cluster have no link to theirs: describe its latency and \
+                 bandwidth (host)"
+            } else {
                 "the job offloads to a disk, and the cluster has none: describe the bytes a second of a device to and from it \
-                 (disk)",
-            ));
+                 (disk)"
+            }));
         }
         let mut found = Program {
             items: Vec::with_capacity(plan.tasks.len()),
+            on_host: HashMap::new(),
             flops: 0.0,
             product_flops: 0.0,
             memory: Memory::default(),
             plan: plan.clone(),
         };
         let mut scratch = Vec::new();
-        for t in &plan.tasks {
+        for (task, t) in plan.tasks.iter().enumerate() {
             let Work::Compute(instrs) = &t.work else {
                 found.items.push(Vec::new());
                 continue;
@@ -210,8 +219,13 @@ impl Catalog {
                 found.product_flops += if p.cost.products { p.cost.flops } else { 0.0 };
                 let peak = cluster.launch + (p.cost.flops / cluster.flops).max(p.cost.bytes / cluster.memory_bandwidth);
                 let known = if seconds.is_empty() { None } else { seconds.get(&i.signature()) };
-                let seconds =
-                    known.copied().unwrap_or(peak).max(from_disk(i, &on_disk, &plan, p.updates) / cluster.disk);
+                let mut seconds = known.copied().unwrap_or(peak);
+                let (read, written) = moved(i, &elsewhere, &plan, p.updates);
+                if offloaded.on_host && read + written > 0 {
+                    found.on_host.insert((task, items.len()), (read, written));
+                } else if read + written > 0 {
+                    seconds = seconds.max((read + written) as f64 / cluster.disk);
+                }
                 let talk = if p.collective { self.talk(i)? } else { None };
                 scratch.push(match &talk {
                     Some(Wire::Axis(m)) => m.scratch(0),
@@ -284,8 +298,8 @@ impl Catalog {
     }
 }
 
-/// By buffer of a plan, whether it lies on a disk.
-fn on_disk(plan: &Plan, offloaded: &Offloaded) -> Vec<bool> {
+/// By buffer of a plan, whether it lies on a disk or on the host.
+fn elsewhere(plan: &Plan, offloaded: &Offloaded) -> Vec<bool> {
     let mut found = vec![false; plan.buffers.len()];
     for v in plan.variables.iter().filter(|v| offloaded.names.contains(&v.name)) {
         found[v.buffer as usize] = true;
@@ -293,16 +307,16 @@ fn on_disk(plan: &Plan, offloaded: &Offloaded) -> Vec<bool> {
     found
 }
 
-/// Bytes that come from a disk for an instruction, and go back if it writes them.
-fn from_disk(i: &Instr, on_disk: &[bool], plan: &Plan, updates: bool) -> f64 {
+/// Bytes of what lies elsewhere that come for an instruction, and those that go back because it writes them.
+fn moved(i: &Instr, elsewhere: &[bool], plan: &Plan, updates: bool) -> (u64, u64) {
     let mut seen: Vec<(u32, bool)> = Vec::new();
     for (o, written) in i.ins.iter().map(|o| (o, updates)).chain(i.outs.iter().map(|o| (o, true))) {
         match seen.iter_mut().find(|s| s.0 == o.buffer) {
             Some(known) => known.1 |= written,
-            None if on_disk[o.buffer as usize] => seen.push((o.buffer, written)),
+            None if elsewhere[o.buffer as usize] => seen.push((o.buffer, written)),
             None => {}
         }
     }
-    let bytes = |(buffer, written): &(u32, bool)| plan.buffers[*buffer as usize].bytes * if *written { 2 } else { 1 };
-    seen.iter().map(bytes).sum::<u64>() as f64
+    let bytes = |s: &(u32, bool)| plan.buffers[s.0 as usize].bytes;
+    (seen.iter().map(bytes).sum(), seen.iter().filter(|s| s.1).map(bytes).sum())
 }

@@ -220,6 +220,13 @@ impl RankState {
         }
     }
 
+    /// Bytes between its device and its host.
+    pub fn offloads(&self, bytes: u64, link: &mut u64) {
+        if self.last {
+            *link += bytes;
+        }
+    }
+
     pub fn found(&self) -> Rank {
         let mut found = self.found.clone();
         self.times.sums(&mut found);

@@ -5,6 +5,7 @@ use oneflow_runtime::{Plan, Port, Register, Task, Work};
 use oneflow_simulate::{
     Catalog, Cluster, Collective, Item, Job, Link, Memory, Move, Outcome, Program, Scenario, SpanKind, simulate,
 };
+use std::collections::HashMap;
 use std::sync::Arc;
 
 fn cluster(shared: bool, latency: f64) -> Cluster {
@@ -15,11 +16,13 @@ fn cluster(shared: bool, latency: f64) -> Cluster {
         flops: 1.0,
         memory_bandwidth: 1.0,
         launch: 0.0,
+        call: 0.0,
         memory: 1e9,
         inside: link,
         between: link,
         cores: 0.0,
         disk: 0.0,
+        host_link: Link { bandwidth: 0.0, ..link },
     }
 }
 
@@ -114,6 +117,73 @@ fn ranks_of_a_host_share_its_cores() {
 }
 
 #[test]
+fn bytes_between_ranks_that_share_cores_are_copied_by_them() {
+    let shared = |cores| Cluster { cores, ..cluster(false, 0.0) };
+    let m = || moved(1, &[(0, 1, 6)]);
+    // Alone a message takes what its link takes, on one core and on two; beside work on the only core it shares that.
+    let rows = |seconds| vec![vec![m()], vec![m()], vec![work(seconds)]];
+    let time = |cores, seconds| run(&shared(cores), rows(seconds), Scenario { steps: 1, ..Scenario::default() }).step;
+    assert_eq!((time(1.0, 0.0), time(2.0, 0.0)), (6.0, 6.0));
+    // Both have half of the core until the work's four seconds are done at 8; of the message two seconds are left.
+    assert_eq!(time(1.0, 4.0), 10.0);
+    assert_eq!((time(3.0, 4.0), time(0.0, 4.0)), (6.0, 6.0));
+    let mut catalog = Catalog::default();
+    let mut row = || vec![collective(&mut catalog, "sum", &[0, 1, 2], 2.0, 6)];
+    let rows = vec![row(), row(), row(), vec![work(3.0)]];
+    // Three ranks were measured on this core together.
+    assert_eq!(run(&shared(1.0), rows, Scenario { steps: 1, ..Scenario::default() }).step, 9.0);
+}
+
+#[test]
+fn programs_take_time_between_steps() {
+    let c = Cluster { call: 0.5, ..cluster(false, 0.0) };
+    let found = run(&c, vec![vec![work(2.0)], vec![work(1.0)]], Scenario { steps: 3, ..Scenario::default() });
+    assert_eq!((found.first_step, found.step), (2.5, 2.5));
+    assert_eq!((found.ranks[0].start, found.ranks[0].end, found.ranks[0].compute), (5.0, 7.5, 2.0));
+    assert!(found.stuck.is_empty());
+}
+
+#[test]
+fn work_on_memory_of_the_host_takes_what_the_link_takes() {
+    let with = |read, written| {
+        let mut p = Program::of_items(vec![work(1.0), work(2.0), work(1.0)]);
+        p.on_host.insert((1, 1), (read, written));
+        p
+    };
+    let time = |shared, latency, n: usize, (read, written)| {
+        let c = Cluster { host_link: Link { latency, bandwidth: 2.0, shared }, ..cluster(false, 0.0) };
+        let of_rank: Vec<u32> = vec![0; n];
+        let scenario = Scenario { watch: vec![0], ..Scenario::default() };
+        let found = simulate(&Job { cluster: &c, programs: &[with(read, written)], of_rank: &of_rank }, &scenario);
+        found.unwrap()
+    };
+    // The link hides behind the work, or the work behind the link; both ways at once.
+    assert_eq!(time(false, 0.0, 1, (4, 0)).step, 4.0);
+    assert_eq!(time(false, 0.0, 1, (8, 0)).step, 6.0);
+    assert_eq!(time(false, 0.0, 1, (8, 8)).step, 6.0);
+    assert_eq!(time(false, 0.0, 1, (2, 12)).step, 8.0);
+    assert_eq!(time(false, 0.5, 1, (8, 0)).step, 6.5);
+    assert_eq!(time(false, 0.0, 4, (8, 8)).step, 6.0);
+    // Four devices of a host over one link.
+    let found = time(true, 0.0, 4, (8, 4));
+    assert_eq!(found.step, 2.0 + 16.0);
+    let names = [("offload host 0 out".to_owned(), 16), ("offload host 0 in".to_owned(), 32)];
+    assert_eq!((found.links.as_slice(), found.ranks[0].sent, found.ranks[0].compute), (&names[..], 0, 18.0));
+}
+
+#[test]
+fn what_comes_into_a_host_shares_its_link() {
+    let mut catalog = Catalog::default();
+    let link = Link { latency: 0.0, bandwidth: 1.0, shared: true };
+    let c = Cluster { hosts: 3, devices_per_host: 2, between: link, ..cluster(false, 0.0) };
+    let m = || moved(1, &[(4, 1, 6)]);
+    let mut ring = |b: u32| vec![collective(&mut catalog, "sum", &[0, b], 1.0, 6)];
+    // Ranks 0 and 2 of two hosts exchange six bytes while rank 4 sends six to rank 1.
+    let rows = vec![ring(2), vec![m()], ring(2), vec![], vec![m()]];
+    assert_eq!(run(&c, rows, Scenario { steps: 1, ..Scenario::default() }).step, 12.0);
+}
+
+#[test]
 fn a_message_leaves_when_it_is_sent_and_its_sender_goes_on() {
     let m = |n| moved(n, &[(0, 1, 4)]);
     let rows = vec![vec![work(1.0), m(1), work(10.0)], vec![m(1), work(2.0)]];
@@ -160,7 +230,14 @@ fn streams_of_a_plan_overlap_as_their_registers_allow() {
         plan.check_credits().unwrap();
         let items = [None, Some(3.0), Some(4.0), None];
         let items = items.map(|s| s.map(|seconds| Item::Compute { seconds }).into_iter().collect());
-        Program { plan: Arc::new(plan), items: items.into(), flops: 0.0, product_flops: 0.0, memory: Memory::default() }
+        Program {
+            plan: Arc::new(plan),
+            items: items.into(),
+            on_host: HashMap::new(),
+            flops: 0.0,
+            product_flops: 0.0,
+            memory: Memory::default(),
+        }
     };
     let c = cluster(false, 0.0);
     for (second, step) in [(&[0][..], 4.0), (&[0, 1], 7.0)] {

@@ -12,7 +12,7 @@ __all__ = ["Cluster", "Link"]
 
 _FOLDER = Path(__file__).parent / "clusters"
 # What a description of a device may have besides what it needs.
-_OTHERS = ("launch", "peak_flops", "disk")
+_OTHERS = ("launch", "call", "peak_flops", "disk")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ class Cluster:
         launch: seconds that any op takes at least.
         peak_flops: operations a second that utilisation is measured against; ``flops`` by default.
         cores: of hosts whose devices are processes, the cores that they share; 0 where each device works by itself.
-        disk: bytes a second between the memory of a device and a disk; 0 where nothing can be offloaded.
+        disk: bytes a second between the memory of a device and a disk; 0 where nothing can be offloaded to one.
+        host: the link between a device's memory and that of its host, each direction by itself; None where there is
+            none, as for devices that are processes on a CPU.
+        call: seconds that a program takes between two steps.
 
     Raises:
         ValueError: a number is not positive.
@@ -68,6 +71,8 @@ class Cluster:
     peak_flops: float = 0.0
     cores: int = 0
     disk: float = 0.0
+    host: Link | None = None
+    call: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("hosts", "devices_per_host"):
@@ -75,12 +80,14 @@ class Cluster:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a positive integer, got {value!r}")
         numbers = {key: getattr(self, key) for key in ("flops", "memory_bandwidth", "memory")}
-        for key in ("launch", "peak_flops", "cores", "disk"):
+        for key in ("launch", "call", "peak_flops", "cores", "disk"):
             value = getattr(self, key)
             if not _is_number(value) or value < 0:
                 raise ValueError(f"cluster {self.name!r}: {key} must be a number of at least 0, got {value!r}")
-        for where in ("inside", "between"):
+        for where in ("inside", "between", "host"):
             link = getattr(self, where)
+            if link is None and where == "host":
+                continue
             numbers[f"{where}.bandwidth"] = link.bandwidth
             if not _is_number(link.latency) or link.latency < 0:
                 raise ValueError(f"cluster {self.name!r}: {where}.latency must be seconds, got {link.latency!r}")
@@ -140,16 +147,18 @@ class Cluster:
         Raises:
             ValueError: an entry is missing or unknown.
         """
-        known = {"name", "hosts", "devices_per_host", "cores", "device", "inside", "between"}
+        known = {"name", "hosts", "devices_per_host", "cores", "device", "inside", "between", "host"}
         unknown = sorted(set(text) - known)
         if unknown:
             raise ValueError(f"cluster {name!r}: unknown entry {unknown[0]!r}")
         device, inside = _table(name, text, "device"), _table(name, text, "inside")
         between = _table(name, text, "between") if "between" in text else inside
+        links = [("inside", inside), ("between", between)]
+        if "host" in text:
+            links.append(("host", _table(name, text, "host")))
         fields = _fields(name, "device", device, ("flops", "memory_bandwidth", "memory"), _OTHERS)
         fields |= {
-            where: Link(**_fields(name, where, table, ("latency", "bandwidth"), ("shared",)))
-            for where, table in (("inside", inside), ("between", between))
+            where: Link(**_fields(name, where, table, ("latency", "bandwidth"), ("shared",))) for where, table in links
         }
         sizes = (text.get("hosts", 1), text.get("devices_per_host", 1))
         return cls(text.get("name", name), *sizes, cores=text.get("cores", 0), **fields)

@@ -19,8 +19,8 @@ __all__ = ["calibrate", "measure"]
 def calibrate(name: str = "here") -> Cluster:
     """Return a description of this machine with a device for each rank of the job. A collective call of all its ranks.
 
-    Products and copies are timed on as many ranks at once as there are cores, then all-reduces of two sizes on all,
-    whose times give the latency and the bandwidth of the links. All ranks return the same numbers.
+    Products, copies and the call of a graph are timed on as many ranks at once as there are cores, then all-reduces of
+    two sizes on all, whose times give the latency and the bandwidth of the links. All ranks return the same numbers.
 
     Example::
 
@@ -33,16 +33,29 @@ def calibrate(name: str = "here") -> Cluster:
         flops = 2.0 * 512**3 / _seconds(lambda: a @ a)
         bandwidth = 2.0 * 4 * (1 << 22) / _seconds(lambda: big.clone())
         launch = _seconds(lambda: small + small)
+        call = _call(small, launch)
     inside = Link(1e-6, 1e10)
     if n > 1:
         inside = _link(n)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / n
-    numbers = oneflow.tensor([flops, bandwidth, launch, inside.latency, inside.bandwidth], dtype=oneflow.float64)
+    found = [flops, bandwidth, launch, call, inside.latency, inside.bandwidth]
+    numbers = oneflow.tensor(found, dtype=oneflow.float64)
     if n > 1:
         oneflow.distributed.broadcast(numbers, 0)
-    flops, bandwidth, launch, latency, speed = numbers.tolist()
+    flops, bandwidth, launch, call, latency, speed = numbers.tolist()
     link = Link(latency, speed)
-    return Cluster(name, 1, n, flops, bandwidth, memory, link, link, launch=launch, cores=_n_cores())
+    return Cluster(name, 1, n, flops, bandwidth, memory, link, link, launch=launch, call=call, cores=_n_cores())
+
+
+def _call(small: Any, launch: float) -> float:
+    """What a graph takes beside its instructions."""
+
+    class One(oneflow.nn.Graph):
+        def build(self, x: Any) -> Any:
+            return x + x
+
+    graph = One()
+    return max(_seconds(lambda: graph(small)) - launch, 0.0)
 
 
 def measure(graph: Any, *args: Any, runs: int = 5, **kwargs: Any) -> dict[str, float]:

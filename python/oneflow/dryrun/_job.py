@@ -108,7 +108,7 @@ class Plans:
             raise ValueError(
                 f"dry_run(): a job of {self.n} ranks on {cluster.name}, which has {cluster.n_devices} devices"
             )
-        zero = slices(graph)
+        zero = slices(graph, moves=False)
         held = _held(graph, tensors)
         self.classes = _classes(held, self.n)
         here = oneflow.distributed.get_rank()
@@ -121,9 +121,10 @@ class Plans:
                 self.compiled.append(program.compiled)
         self.name = graph._name
         offload = graph.config._offload
-        if offload is not None and offload.on_host:
-            raise NotImplementedError('dry_run(): enable_offload(to="host"): a description has no link to the host')
-        self.offloaded = ([], 0) if offload is None else (offload.names(graph), offload.window)
+        self.offloaded: tuple[list[str], int, bool] = ([], 0, False)
+        if offload is not None:
+            window = 0 if offload.on_host else offload.window
+            self.offloaded = (offload.names(graph), window, offload.on_host)
         self.kinds = {name: "buffers" for name, _ in graph._parameters()}
         for name, module in graph._modules.items():
             self.kinds.update((f"{name}.{child}", "parameters") for child, _ in module.named_parameters())
@@ -141,7 +142,8 @@ class Plans:
         found = simulation.run(of_rank, {**options, "watch": watch})
         took = self.prepared + time.perf_counter() - start
         times = {"trace_seconds": self.tracing, "simulate_seconds": took}
-        return Report.of(self.name, cluster, self.classes, simulation.programs(), found, self.kinds, times)
+        programs = [{**p, "on_host": self.offloaded[2]} for p in simulation.programs()]
+        return Report.of(self.name, cluster, self.classes, programs, found, self.kinds, times)
 
 
 # ---- ranks

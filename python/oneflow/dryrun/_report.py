@@ -26,10 +26,11 @@ class Report:
             hides that) and of ``hidden`` communication,
             ``wait_collective`` and ``wait_message`` (for ranks that have not come), ``bubble`` (waits between its first
             and its last work), ``start`` and ``end``, and the bytes that it has ``sent``.
-        classes: for each class its ``ranks``, its ``memory`` in bytes by what holds it, the bytes that lie on a disk
-            (``offloaded``), the ``peak``, the instruction at which most is alive (``peak_at``), the largest that are
-            alive then (``holders``), and its operations.
-        links: the bytes that passed each used link in the step.
+        classes: for each class its ``ranks``, its ``memory`` in bytes by what holds it, the bytes that lie on a disk or
+            on the host (``offloaded``, and ``on_host``), the ``peak``, the instruction at which most is alive
+            (``peak_at``), the largest that are alive then (``holders``), and its operations.
+        links: the bytes that passed each used link in the step, those between devices and their hosts among them
+            ("offload").
         spans: of one rank of each class: rank, stream, start, end, kind and the line that each comes from.
         out_of_memory: a sentence for each class that does not fit, with its ranks and the layer.
         stuck: a sentence for each rank that never ends, with what it waits for: a deadlock, or the loss of a rank.
@@ -178,12 +179,13 @@ class Report:
     def _head(self) -> str:
         fits = "" if self.fits else ", DOES NOT RUN"
         offloaded = max((c["offloaded"] for c in self.classes), default=0)
-        on_disk = f", {size(offloaded)} on disk" if offloaded else ""
+        where = "on the host" if any(c["on_host"] for c in self.classes) else "on disk"
+        elsewhere = f", {size(offloaded)} {where}" if offloaded else ""
         return (
             f"{self.name} on {self.cluster}, {self.n_ranks} of {self.n_devices} devices: "
             f"{1e3 * self.step_seconds:,.3f} ms a step, MFU {100 * self.mfu:.1f} %, "
             f"exposed communication {100 * self.exposed_communication:.1f} %, bubble {100 * self.bubble:.1f} %, "
-            f"peak {size(self.peak)} of {size(self.memory)}{on_disk}{fits}"
+            f"peak {size(self.peak)} of {size(self.memory)}{elsewhere}{fits}"
         )
 
     def _time_rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -237,7 +239,7 @@ def _class(members: list[int], p: dict[str, Any], kinds: dict[str, str]) -> dict
     # Inputs, results, registers of readers, and gaps between what lies in the arena.
     gaps = p["arena"] - p["gradients"] - p["activations"]
     held["others"] += p["inputs"] + p["outputs"] + p["registers"] + p["window"] + gaps
-    keys = ("offloaded", "peak", "peak_at", "holders", "curve", "flops", "model_flops", "instructions")
+    keys = ("offloaded", "on_host", "peak", "peak_at", "holders", "curve", "flops", "model_flops", "instructions")
     return {"ranks": members, "memory": held, **{key: p[key] for key in keys}}
 
 

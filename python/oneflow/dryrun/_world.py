@@ -14,7 +14,7 @@ __all__ = ["as_rank", "cluster_numbers", "cluster_of", "described"]
 
 # Tensors from this size on hold no memory. Smaller ones have values: learning rates, masks, counters.
 _RESERVED_FROM = 64 << 10
-_NUMBERS = ("flops", "memory_bandwidth", "memory", "launch", "cores", "disk")
+_NUMBERS = ("flops", "memory_bandwidth", "memory", "launch", "call", "cores", "disk")
 
 
 def cluster_of(cluster: Cluster | str | Path) -> Cluster:
@@ -29,6 +29,8 @@ def cluster_numbers(cluster: Cluster) -> dict[str, Any]:
     for key in ("inside", "between"):
         link = getattr(cluster, key)
         numbers[key] = (float(link.latency), float(link.bandwidth), link.shared)
+    host = cluster.host
+    numbers["host"] = (0.0, 0.0, False) if host is None else (float(host.latency), float(host.bandwidth), host.shared)
     return numbers
 
 
