@@ -9,7 +9,7 @@ from typing import Any
 import oneflow as torch
 import pytest
 from oneflow import nn
-from oneflow.auto_parallel import Cluster, Link
+from oneflow.auto_parallel import Cluster, Link, plan
 from oneflow.dryrun import dry_run
 from oneflow.testing import run_ranks
 
@@ -143,11 +143,102 @@ def test_dry_run_shows_what_lies_on_a_disk() -> None:
         dry_run(job, {}, cluster=Cluster("test", 1, 2, 1e12, 1e12, 1e9, link, link))
 
 
+HOST = Link(1e-6, 1e8)
+
+
+def described(host: Link | None = HOST, devices: int = 2) -> Cluster:
+    link = Link(1e-6, 1e12)
+    return Cluster("test", 1, devices, 1e12, 1e12, 1e9, link, link, host=host)
+
+
+def on_ranks(offload: dict[str, Any] | None, zero: int = 0, micro: int = 1) -> tuple[Any, ...]:
+    place = torch.placement.all("cpu")
+    x = torch.ones(8, WIDTH, placement=place, sbp=torch.sbp.split(0))
+    return Step("adamw", offload, place, zero=zero, micro=micro), x
+
+
+def moved(report: Any) -> dict[str, int]:
+    """Bytes from and to the host, of all devices."""
+    found = {"in": 0, "out": 0}
+    for name, n in report.links:
+        if name.startswith("offload"):
+            found[name.split()[-1]] += n
+    return found
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_dry_run_counts_states_on_the_host(zero: int) -> None:
+    plain, found = (dry_run(on_ranks, o, zero, cluster=described()) for o in (None, {"to": "host"}))
+    states = 12 * WIDTH * WIDTH * 4 // (2 if zero else 1)
+    assert found.classes[0]["offloaded"] == states and plain.classes[0]["offloaded"] == 0
+    assert plain.peak - found.peak == states
+    # Each state is read once a step and written once, both ways at the same time.
+    assert moved(found) == {"in": 2 * states, "out": 2 * states} and moved(plain) == {"in": 0, "out": 0}
+    assert found.step_seconds - plain.step_seconds == pytest.approx(states / HOST.bandwidth, rel=0.02)
+    assert "on the host" in found.table() and "offload device in" in found.table()
+    both = dry_run(on_ranks, {"to": "host"}, zero, cluster=described(Link(1e-6, 1e8, shared=True)))
+    assert both.step_seconds - plain.step_seconds == pytest.approx(2 * states / HOST.bandwidth, rel=0.02)
+    with pytest.raises(ValueError, match="offloads to the host, and devices of the cluster have no link to theirs"):
+        dry_run(on_ranks, {"to": "host"}, zero, cluster=described(None))
+
+
+@pytest.mark.parametrize("micro", [1, 2])
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_dry_run_counts_parameters_on_the_host(zero: int, micro: int) -> None:
+    options = {"to": "host", "parameters": True}
+    states, found = (dry_run(on_ranks, o, zero, micro, cluster=described()) for o in ({"to": "host"}, options))
+    slices = 6 * WIDTH * WIDTH * 4 // (2 if zero else 1)
+    assert found.classes[0]["offloaded"] == 3 * slices
+    # A slice of stages 1 and 2 comes once a step. Else a module's parameter comes for its forward and for its backward.
+    # The first module's backward needs none, since its input has no gradient; stage 3 gathers it all the same. Updates
+    # read and write each once.
+    last = slices // 6
+    calls = 1 if zero in (1, 2) else 2 * micro
+    less = micro * last if zero == 0 else 0
+    fetched = calls * slices - less
+    before = moved(states)
+    assert moved(found) == {"in": before["in"] + 2 * (slices + fetched), "out": before["out"] + 2 * slices}
+    if zero == 3:
+        assert found.peak <= states.peak - slices + last
+    elif zero == 0:
+        # What modules see is there for one of them at a time.
+        assert found.peak <= states.peak - slices + 2 * last
+    assert found.step_seconds > states.step_seconds
+
+
+def test_plans_know_what_is_offloaded() -> None:
+    """Memory and time of a plan are those of its dry run, and what fits with offload is planned."""
+    x = torch.ones(64, WIDTH)
+
+    def step(offload: dict[str, Any] | None) -> Step:
+        return Step("adamw", offload)
+
+    plain, found = (plan(step(o), x, cluster=described(), meshes=[(2,)], zero=[0]) for o in (None, {"to": "host"}))
+
+    def job(offload: dict[str, Any] | None) -> tuple[Any, ...]:
+        graph = step(offload)
+        found.apply(graph)
+        return graph, found.place(x)
+
+    without, ran = (dry_run(job, o, cluster=described()) for o in (None, {"to": "host"}))
+    states = ran.classes[0]["offloaded"]
+    assert plain.peak - found.peak == without.peak - ran.peak == states > 0 and plain.layouts == found.layouts
+    assert found.seconds - plain.seconds == pytest.approx(ran.step_seconds - without.step_seconds, rel=0.05)
+    assert found.seconds - plain.seconds == pytest.approx(states / HOST.bandwidth, rel=0.02)
+    limit = (plain.peak + found.peak) / 2
+    with pytest.raises(ValueError, match="no layout over test fits"):
+        plan(step(None), x, cluster=described(), memory=limit, meshes=[(2,)], zero=[0])
+    assert plan(step({"to": "host"}), x, cluster=described(), memory=limit, meshes=[(2,)], zero=[0]).peak <= limit
+    with pytest.raises(ValueError, match="the graph offloads to the host, and devices of test have no link to it"):
+        plan(step({"to": "host"}), x, cluster=described(None))
+    with pytest.raises(ValueError, match="the graph offloads to a disk"):
+        plan(step({}), x, cluster=described())
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"optimizer_states": False}, ValueError, "name what is offloaded"),
-        ({"to": "host", "parameters": True}, NotImplementedError, "moves states of optimizers, not parameters"),
         ({"to": 3}, TypeError, "the path of a folder, got int"),
         ({"to": "/no/such/folder"}, ValueError, "no folder '/no/such/folder'"),
         ({"window": -1}, ValueError, "window must be a number of bytes"),

@@ -84,7 +84,7 @@ pub struct AtSeam {
 }
 
 /// What is laid out: variables and inputs by value (those that are not named are replicated), calls by their nodes (the rule
-/// decides for the others), and what an optimizer keeps.
+/// decides for the others), what an optimizer keeps, and what lies elsewhere than on the device.
 #[derive(Clone, Debug)]
 pub struct Laid {
     pub values: HashMap<ValueId, NdSbp>,
@@ -92,11 +92,34 @@ pub struct Laid {
     pub zero: Option<Zero>,
     /// How many micro-batches a step has, of which the graph is one: gradients are reduced, and parameters updated, once.
     pub micro_batches: u32,
+    pub elsewhere: Elsewhere,
 }
 
 impl Default for Laid {
     fn default() -> Self {
-        Laid { values: HashMap::new(), pins: HashMap::new(), zero: None, micro_batches: 1 }
+        let (values, pins, elsewhere) = (HashMap::new(), HashMap::new(), Elsewhere::default());
+        Laid { values, pins, zero: None, micro_batches: 1, elsewhere }
+    }
+}
+
+/// Variables on a disk or on the host, as `GraphConfig.enable_offload` moves them.
+#[derive(Clone, Debug, Default)]
+pub struct Elsewhere {
+    pub values: HashSet<ValueId>,
+    /// Shards of fewer bytes stay.
+    pub least: f64,
+    /// Bytes a second of a device from there, and back; at the same time on the host.
+    pub bandwidth: f64,
+    pub on_host: bool,
+    /// Bytes of what is on a disk that stay in memory.
+    pub window: f64,
+}
+
+impl Elsewhere {
+    /// Seconds until so many bytes have come, and so many have gone.
+    fn seconds(&self, read: f64, written: f64) -> f64 {
+        let bytes = if self.on_host { read.max(written) } else { read + written };
+        if bytes > 0.0 { bytes / self.bandwidth } else { 0.0 }
     }
 }
 
@@ -237,6 +260,7 @@ pub(crate) struct Walk<'a> {
     pins: &'a HashMap<usize, Pin>,
     zero: Option<Zero>,
     micro_batches: f64,
+    elsewhere: &'a Elsewhere,
     /// Where a value is kept in another layout than ops use.
     held: HashMap<ValueId, NdSbp>,
     /// The bytes of a parameter's slice where a step also keeps the whole, from its forward to its backward.
@@ -284,6 +308,7 @@ impl<'a> Walk<'a> {
             pins: &laid.pins,
             zero: laid.zero,
             micro_batches: laid.micro_batches.into(),
+            elsewhere: &laid.elsewhere,
             held: HashMap::new(),
             slices: HashMap::new(),
             whole: mesh.hierarchy.iter().map(|_| Sbp::B).collect(),
@@ -374,6 +399,7 @@ impl<'a> Walk<'a> {
             let work = self.share_of_work(n, c, outs, &chosen);
             Ok((chosen, work))
         })?;
+        let work = work.max(self.elsewhere.seconds(self.read(n), 0.0));
         let chosen = self.as_wanted(at, chosen);
         for (i, v) in n.ins.iter().enumerate() {
             if let (Some(v), Some(from)) = (v, &now[i]) {
@@ -454,7 +480,7 @@ impl<'a> Walk<'a> {
             let (before, n_moves) = (self.found.move_seconds, self.found.moves.len());
             let (whole, slice) = (self.layout(home), self.slice(home));
             let to = slice.clone().unwrap_or_else(|| whole.clone());
-            let (mut bytes, mut is_cast) = (0.0, false);
+            let (mut bytes, mut is_cast, mut away) = (0.0, false, 0.0);
             // A variable may stand for several.
             let all = self.g.folds.variables(home);
             for v in own.iter().filter_map(|i| n.ins[*i]).filter(|v| self.g.meta(*v).sizes == self.g.meta(home).sizes) {
@@ -467,21 +493,26 @@ impl<'a> Walk<'a> {
                     None => self.change(at, v, &from, &to, all)?,
                 };
                 bytes += self.local(v, &to);
+                away += self.away(v);
                 is_cast |= !outlives && cast.contains(&self.g.root(v));
             }
+            let mut fetched = 0.0;
             if slice.is_some() {
                 // Once a step; or for a module's call, and once more for its backward.
-                self.change(at, home, &to, &whole, all * if stage == 3 { 2.0 * times } else { 1.0 })?;
+                let n_gathers = if stage == 3 { 2.0 * times } else { 1.0 };
+                self.change(at, home, &to, &whole, all * n_gathers)?;
+                // The slice comes for each of them.
+                fetched = n_gathers * self.elsewhere.seconds(self.away(home), 0.0);
             }
             // Gradients of further micro-batches are added to those of the first; by what makes them, if that is a pass over them.
             let touched = if is_cast { 1.0 } else { 3.0 };
             let added = (times - 1.0) * self.seconds_of_work(0.0, touched * self.local(home, &to));
-            let work = self.seconds_of_work(bytes, 2.0 * bytes);
-            self.found.compute_seconds += all * (work + added);
+            let work = self.seconds_of_work(bytes, 2.0 * bytes).max(self.elsewhere.seconds(away, away));
+            self.found.compute_seconds += all * (work + added + fetched);
             let reduction = (self.found.move_seconds - before) / all;
             self.copies.extend((n_moves..self.found.moves.len()).map(|k| (k, all)));
             let own = self.found.by_parameter.entry(home).or_default();
-            own.update += work + reduction;
+            own.update += work + reduction + fetched;
             own.reduction += reduction;
             own.sum += added / times;
         }
@@ -496,6 +527,37 @@ impl<'a> Walk<'a> {
 
     fn seconds_of_work(&self, flops: f64, bytes: f64) -> f64 {
         (flops / self.mesh.flops).max(bytes / self.mesh.memory_bandwidth)
+    }
+
+    /// Bytes of a variable that this rank has elsewhere than on its device.
+    fn away(&self, v: ValueId) -> f64 {
+        if !self.elsewhere.values.contains(&v) {
+            return 0.0;
+        }
+        let own = self.slices.get(&v).copied();
+        let own = own.unwrap_or_else(|| self.local(v, self.held.get(&v).unwrap_or(&self.layout(v))));
+        if own >= self.elsewhere.least { own } else { 0.0 }
+    }
+
+    /// Bytes that an op reads from there. Of what is gathered it reads the copy.
+    fn read(&self, n: &Node) -> f64 {
+        if self.elsewhere.values.is_empty() || !n.updates.is_empty() || n.is_view() {
+            return 0.0;
+        }
+        let is_copied = |v: &ValueId| self.held.contains_key(v) || self.slices.contains_key(v);
+        let roots: HashSet<ValueId> = n.ins.iter().flatten().map(|v| self.g.root(*v)).collect();
+        roots.into_iter().filter(|v| !is_copied(v)).map(|v| self.away(v)).sum()
+    }
+
+    /// Bytes of a variable on a device between steps, and what its step keeps of it all the time.
+    pub(crate) fn resident(&self, v: ValueId) -> f64 {
+        self.kept(v) - self.away(v)
+    }
+
+    /// Bytes of what lies elsewhere that stay on the device all the same.
+    pub(crate) fn window(&self) -> f64 {
+        let all = self.g.variables.iter().map(|x| self.g.folds.variables(x.value) * self.away(x.value)).sum::<f64>();
+        if self.elsewhere.on_host { 0.0 } else { all.min(self.elsewhere.window) }
     }
 
     /// Bytes of a value on one rank, as it is kept.
@@ -556,7 +618,8 @@ impl<'a> Walk<'a> {
         let moved = self.moved();
         let outside = |v: &ValueId| self.g.variables.of(*v).is_some();
         let folds = &self.g.folds;
-        let fixed: f64 = self.g.variables.iter().map(|x| folds.variables(x.value) * self.kept(x.value)).sum();
+        let held = self.g.variables.iter().map(|x| folds.variables(x.value) * self.resident(x.value)).sum::<f64>();
+        let fixed = held + self.window();
         let mut now = fixed + self.micro_batches * self.g.inputs.iter().map(|v| self.kept(*v)).sum::<f64>();
         if self.micro_batches > 1.0 {
             // Sums of the gradients of earlier micro-batches.
@@ -623,10 +686,11 @@ impl<'a> Walk<'a> {
         n.outs.iter().copied().filter(|v| self.g.is_root(*v) && !self.is_update(*v))
     }
 
-    /// Of parameters in slices, the bytes that are gathered for a node.
+    /// Of parameters in slices, the bytes that are gathered for a node; of those on the host, the copies that it reads.
     pub(crate) fn gathered(&self, n: &Node) -> f64 {
         let sliced = n.ins.iter().flatten().filter(|v| self.held.contains_key(v) && n.updates.is_empty());
-        sliced.map(|v| self.local(*v, &self.layout(*v))).sum()
+        let copied = if self.elsewhere.on_host { self.read(n) } else { 0.0 };
+        copied + sliced.map(|v| self.local(*v, &self.layout(*v))).sum::<f64>()
     }
 
     /// The memory of each parameter's gradient, by the parameter.

@@ -26,7 +26,7 @@ pub use dynamic::{
 pub use flops::model_flops;
 pub use ir::{Derived, Folds, Graph, Kind, Node, Section, Value, ValueId, Variable};
 pub use known::known;
-pub use layouts::{Estimate, Laid, Mesh, Move, Zero, estimate, offers, unfolded};
+pub use layouts::{Elsewhere, Estimate, Laid, Mesh, Move, Zero, estimate, offers, unfolded};
 pub use lowering::{MemoryReport, lower};
 pub use oneflow_runtime::memory::Effort;
 pub use passes::order::Straighten;

@@ -89,7 +89,7 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
         unit.weights += own.sum;
     }
     for x in g.variables.iter() {
-        found.units[home_of(&found.homes, x.value)].fixed += w.kept(x.value);
+        found.units[home_of(&found.homes, x.value)].fixed += w.resident(x.value);
     }
     for v in &g.inputs {
         found.units[home_of(&found.homes, *v)].fixed += f64::from(laid.micro_batches) * w.kept(*v);
@@ -156,6 +156,7 @@ pub fn units(g: &Graph, mesh: &Mesh, laid: &Laid) -> Result<Units> {
             ends.get(&at).into_iter().flatten().filter(|v| is_own(v) && made.contains_key(v) && !w.is_update(**v));
         now -= gone.map(|v| w.kept(*v)).sum::<f64>();
     }
+    found.units.iter_mut().for_each(|unit| unit.working += w.window());
     let extra: Vec<Extra> = w.found.at_seams.iter().map(|seam| Extra::of(seam, &places, &waited_for)).collect();
     Ok(unfolded(g, found, &extra, flows.into_values()))
 }

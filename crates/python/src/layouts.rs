@@ -4,8 +4,8 @@ use crate::gate::run;
 use oneflow_core::base::{NdSbp, Sbp};
 use oneflow_global::pinned::{self, Pin};
 use oneflow_graph::{
-    Graph, Group, Laid, Mesh, Pipeline, Shape, StageCut, Zero, cut_stages, estimate, fold, price_stages, solve,
-    unfolded, units,
+    Elsewhere, Graph, Group, Laid, Mesh, Pipeline, Shape, StageCut, Zero, cut_stages, estimate, fold, price_stages,
+    solve, unfolded, units,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -72,12 +72,16 @@ fn unpin(of: &Pin) -> Words {
     (all(&of.ins), all(&of.outs))
 }
 
+/// What is offloaded by value, the least bytes of it, bytes a second, whether to the host, and the window.
+type Offload = (Vec<u32>, f64, f64, bool, f64);
+
 fn laid(
     layouts: &HashMap<u32, Vec<i64>>,
     mesh: &Mesh,
     pins: &HashMap<usize, Words>,
     zero: Option<(u8, i64)>,
     micro_batches: u32,
+    offload: Option<Offload>,
 ) -> PyResult<Laid> {
     if layouts.values().any(|l| l.len() != mesh.hierarchy.len()) {
         return Err(PyValueError::new_err("a layout has one entry for each axis of the mesh"));
@@ -85,7 +89,14 @@ fn laid(
     let values = layouts.iter().map(|(v, l)| Ok((*v, layout(l)?))).collect::<PyResult<HashMap<_, _>>>()?;
     let pins = pins.iter().map(|(at, words)| Ok((*at, pin(words)?))).collect::<PyResult<HashMap<_, _>>>()?;
     let zero = zero.map(|(stage, least)| Zero { stage, least });
-    Ok(Laid { values, pins, zero, micro_batches: micro_batches.max(1) })
+    let elsewhere = offload.map_or_else(Elsewhere::default, |(values, least, bandwidth, on_host, window)| Elsewhere {
+        values: values.into_iter().collect(),
+        least,
+        bandwidth,
+        on_host,
+        window,
+    });
+    Ok(Laid { values, pins, zero, micro_batches: micro_batches.max(1), elsewhere })
 }
 
 /// A mesh as Python says it: sizes, and for each axis seconds, and bytes a second around a ring and from each rank to each other
@@ -159,7 +170,7 @@ impl Layouts {
         pins: HashMap<usize, Words>,
     ) -> PyResult<Vec<(usize, Words)>> {
         let mesh = mesh.mesh()?;
-        let laid = laid(&layouts, &mesh, &pins, None, 1)?;
+        let laid = laid(&layouts, &mesh, &pins, None, 1, None)?;
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let folded = folded.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found: Vec<_> =
@@ -268,7 +279,7 @@ impl Layouts {
     /// Where a pipeline of so many stages is cut, and what its stages cost: the fastest whose stages hold no more than `memory`,
     /// else the one with the smallest peak. With `starts` the cut at these units. None where no cut is possible. `pipeline`: stages,
     /// ranks, whether each rank has two stages in the form of a V, latency, bandwidth, bytes of memory.
-    #[pyo3(signature = (layouts, mesh, pins, zero, micro_batches, pipeline, starts=None))]
+    #[pyo3(signature = (layouts, mesh, pins, zero, micro_batches, pipeline, starts=None, offload=None))]
     fn stages<'py>(
         &self,
         py: Python<'py>,
@@ -279,9 +290,10 @@ impl Layouts {
         micro_batches: u32,
         pipeline: (usize, usize, bool, f64, f64, f64),
         starts: Option<Vec<usize>>,
+        offload: Option<Offload>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let mesh = mesh.mesh()?;
-        let laid = laid(&layouts, &mesh, &pins, zero, micro_batches)?;
+        let laid = laid(&layouts, &mesh, &pins, zero, micro_batches, offload)?;
         let (n_stages, n_ranks, is_v, latency, bandwidth, memory) = pipeline;
         let (shape, micro_batches) = (if is_v { Shape::V } else { Shape::Loop }, micro_batches.max(1));
         let of = Pipeline { n_stages, n_ranks: n_ranks.max(1), shape, micro_batches, latency, bandwidth, memory };
@@ -308,8 +320,9 @@ impl Layouts {
         Ok(Some(d))
     }
     /// What a step of so many micro-batches, of which the graph is one, costs one rank with these layouts, by value (the others
-    /// are replicated) and by node (the rule chooses the others); with `zero`, its stage and the least elements of what it splits.
-    #[pyo3(signature = (layouts, mesh, pins=None, zero=None, micro_batches=1))]
+    /// are replicated) and by node (the rule chooses the others); with `zero`, its stage and the least elements of what it splits;
+    /// with `offload`, what lies elsewhere than on the device.
+    #[pyo3(signature = (layouts, mesh, pins=None, zero=None, micro_batches=1, offload=None))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -318,9 +331,10 @@ impl Layouts {
         pins: Option<HashMap<usize, Words>>,
         zero: Option<(u8, i64)>,
         micro_batches: u32,
+        offload: Option<Offload>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let mesh = mesh.mesh()?;
-        let laid = laid(&layouts, &mesh, &pins.unwrap_or_default(), zero, micro_batches)?;
+        let laid = laid(&layouts, &mesh, &pins.unwrap_or_default(), zero, micro_batches, offload)?;
         let g = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = run(|| estimate(&g, &mesh, &laid))?;
         let d = PyDict::new(py);

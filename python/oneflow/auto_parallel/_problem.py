@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oneflow import Tensor
+from oneflow._trace.offload import LEAST
 from oneflow._trace.pipeline import watch_backward
 from oneflow._trace.structure import flatten, flatten_call, unflatten
 from oneflow._trace.tracing import trace_program
@@ -148,7 +149,8 @@ class Problem:
         if micro_batches > 1:
             tensors = [_part(t, micro_batches) for t in tensors]
             args, kwargs = unflatten(flatten((args, kwargs), [], "input"), iter(tensors))
-        with _unset(graph.config, "_zero"), _unset(graph.config, "_schedule"):
+        self._offload = graph.config._offload
+        with _unset(graph.config, "_zero"), _unset(graph.config, "_schedule"), _unset(graph.config, "_offload"):
             self._whole = trace_program(
                 graph,
                 args,
@@ -163,6 +165,12 @@ class Problem:
             for param in [p for p in optimizer.state if not any(p is known for known in before)]:
                 del optimizer.state[param]
         self.names = list(names)
+        # The variables that are offloaded, by value.
+        self._elsewhere: list[int] = []
+        if self._offload is not None:
+            kinds = {True: self._offload.optimizer_states, False: self._offload.parameters}
+            found = [(value, name) for value, name, *_ in self._whole.variables()]
+            self._elsewhere = [v for v, name in found if kinds[name.startswith("optimizer_")]]
         groups: dict[Any, list[tuple[int, str]]] = {}
         given = fixed or {}
         for value, name, sizes, dtype, _, _ in self._whole.variables():
@@ -254,8 +262,29 @@ class Problem:
         """Return what a step costs with a layout for each group, for some calls, and with a stage of ZeRO."""
         slices = (zero, ZERO_LEAST) if zero else None
         return self._layouts.estimate(
-            self._by_value(state), _hardware(mesh, cluster), calls, slices, self.micro_batches
+            self._by_value(state),
+            _hardware(mesh, cluster),
+            calls,
+            slices,
+            self.micro_batches,
+            self._offloaded(cluster),
         )
+
+    def _offloaded(self, cluster: Cluster) -> tuple[list[int], float, float, bool, float] | None:
+        """What lies elsewhere than on a device, and what a device takes to reach it."""
+        if self._offload is None:
+            return None
+        if self._offload.on_host and cluster.host is not None:
+            bandwidth = cluster.host.bandwidth / (cluster.devices_per_host if cluster.host.shared else 1)
+        elif not self._offload.on_host and cluster.disk:
+            bandwidth = cluster.disk
+        else:
+            where = "the host" if self._offload.on_host else "a disk"
+            raise ValueError(
+                f"auto_parallel.plan(): the graph offloads to {where}, and devices of {cluster.name} have no link to it"
+            )
+        options = (self._offload.on_host, float(self._offload.window))
+        return (self._elsewhere, float(LEAST), float(bandwidth), *options)
 
     def stages(
         self,
@@ -288,7 +317,10 @@ class Problem:
         slices = (zero, ZERO_LEAST) if zero else None
         hardware = _hardware(mesh, cluster)
         layouts = self._by_value(state)
-        return self._layouts.stages(layouts, hardware, calls or {}, slices, self.micro_batches, pipeline, starts)
+        elsewhere = self._offloaded(cluster)
+        return self._layouts.stages(
+            layouts, hardware, calls or {}, slices, self.micro_batches, pipeline, starts, elsewhere
+        )
 
     def homes(self) -> tuple[dict[str, str], list[str]]:
         """Return the units that parameters lie with, by name, and those of the inputs."""

@@ -26,16 +26,19 @@ class Reach:
 
 
 def reaches_of(mesh: tuple[int, ...], cluster: Cluster) -> list[Reach]:
-    """Return how the ranks along each axis reach each other when all ranks of the mesh send along it.
+    """Return how the ranks along each axis reach each other when all ranks of the cluster's meshes send along it.
 
+    A cluster of more devices has a mesh for each rank of a pipeline. Those of a host share its links.
     Ranks of a host follow each other, the last axis first. As in a dry run (``simulate/src/engine.rs``), between hosts
     there are as many rings as a host has ranks of a line, in each of which another of them sends to the next host, so
     that all links of a host are used.
     """
-    reaches, stride = [], math.prod(mesh)
+    reaches, size = [], math.prod(mesh)
+    stride = size
+    n_ranks = size * max(1, min(cluster.n_devices, cluster.devices_per_host) // size)
     for n in mesh:
         block, stride = stride, stride // n
-        firsts = (first + k for first in range(0, math.prod(mesh), block) for k in range(stride))
+        firsts = (first + k for first in range(0, n_ranks, block) for k in range(stride))
         lines = [range(first, first + block, stride) for first in firsts]
         across = any(_host(line[0], cluster) != _host(line[-1], cluster) for line in lines)
         ring, exchange = (_bandwidth(lines, cluster, is_ring) for is_ring in (True, False))
