@@ -62,7 +62,7 @@ LAYOUTS: list[tuple[str, dict[str, object]]] = [
         },
     ),
     ("moe_llama", {"ranks": 4, "layout__pp": 2, "layout__ep": 2, "layout__micro_batches": 2, "train__graph": True}),
-    ("llama", {"ranks": 4, "layout__pp": 2, "layout__cp": 2, "layout__micro_batches": 2, "train__graph": True}),
+    ("llama", {"ranks": 4, "layout__pp": 2, "layout__cp": 2, "layout__micro_batches": 4, "train__graph": True}),
     ("t5", {"ranks": 2, "layout__tp": 2, "layout__sequence_parallel": True}),
     ("gpt2", {"ranks": 2, "layout__cp": 2, "train__graph": True}),
     ("vit", {"ranks": 4, "layout__cp": 2, "layout__tp": 2, "layout__sequence_parallel": True}),

@@ -176,8 +176,9 @@ class GraphConfig:
         """Let one call take a mini-batch of ``value`` micro-batches.
 
         Inputs are split along their first dimension, ``build`` works on one part after another, gradients are averaged
-        (each backward starts from its loss divided by ``value``) and the optimizers step once. Results are concatenated
-        along the first dimension; 0-dim ones (losses) become a vector.
+        (each backward starts from its loss divided by ``value``), and clipped once all are there if ``build`` clips
+        them, and the optimizers step once. Results are concatenated along the first dimension; 0-dim ones (losses)
+        become a vector.
 
         Inputs that ranks share by rows (``split(0)``) are cut on each rank, as in OneFlow, and replicated ones beside
         them alike: a micro-batch has a part of each rank's rows, and no row moves. Results whose first dimension is

@@ -22,6 +22,7 @@ from oneflow._trace.seen import Seen
 from oneflow._trace.source_locations import SourceLocations, paths_of
 from oneflow._trace.structure import flatten, placeholders, unflatten, wanting
 from oneflow._trace.zero import Zero
+from oneflow.nn.utils.clip_grad import gradients_follow
 
 if TYPE_CHECKING:
     from oneflow.nn.graph import Graph
@@ -281,7 +282,11 @@ def _build(graph: Graph, trace: Any, structure: Any, inputs: list[Tensor]) -> tu
         trace.micro_batch()
         args, kwargs = unflatten(structure, iter([cut.part(t, i) for t in inputs]))
         outputs: list[Tensor] = []
-        result = flatten(graph.build(*args, **kwargs), outputs, "output")
+        before = gradients_follow.set(i + 1 < n)
+        try:
+            result = flatten(graph.build(*args, **kwargs), outputs, "output")
+        finally:
+            gradients_follow.reset(before)
         parts.append(outputs)
     trace.micro_batch(True)
     if n == 1:

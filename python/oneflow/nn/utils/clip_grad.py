@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import replicate_like
+
+#: In the trace of a graph whether gradients of further micro-batches will be added. Gradients are clipped once they are
+#: there: partial sums have other norms.
+gradients_follow: ContextVar[bool] = ContextVar("gradients_follow", default=False)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -72,6 +77,8 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale gradients in place by ``max_norm / total_norm`` where that is below one.
 
+    In a graph with several micro-batches those of the last one, which are the sums.
+
     Example::
 
         >>> w = nn.Parameter(oneflow.ones(1))
@@ -80,6 +87,8 @@ def clip_grads_with_norm_(
         >>> w.grad
         tensor([2.0000])
     """
+    if gradients_follow.get():
+        return
     # Multiplying by a coefficient clamped to one avoids a branch on a device value.
     coefficient = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     places: dict[Any, list[Tensor]] = {}
@@ -119,6 +128,9 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale the gradients of ``parameters`` in place so that their total norm is at most ``max_norm``.
 
+    In a graph with several micro-batches the sums of their gradients are scaled, once all are there; the result for
+    each micro-batch before the last is nan.
+
     Args:
         parameters: one tensor or several; those without gradient are skipped.
         max_norm: the largest norm allowed.
@@ -134,6 +146,10 @@ def clip_grad_norm_(
         >>> norm = oneflow.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if gradients_follow.get() and (grads := _gradients(parameters)):
+        # No norm is asked for, which would reduce gradients of each micro-batch.
+        unknown = oneflow.tensor(math.nan, dtype=grads[0].dtype, device=None if grads[0].is_global else grads[0].device)
+        return _near(unknown, grads[0])
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total
@@ -143,6 +159,8 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient element of ``parameters`` to [-clip_value, clip_value], in place.
 
+    In a graph with several micro-batches those of the last one, which are the sums.
+
     Example::
 
         >>> w = nn.Parameter(oneflow.ones(2))
@@ -151,6 +169,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         >>> w.grad
         tensor([0.1000, 1.0000])
     """
+    if gradients_follow.get():
+        return
     bound = float(clip_value)
     for grad in _gradients(parameters):
         grad.clamp_(min=-bound, max=bound)
