@@ -225,6 +225,7 @@ _lazy = LazyNames(
         "distributed_c10d",
         "elastic",
         "fsdp",
+        "launcher",
         "nn",
         "optim",
         "run",

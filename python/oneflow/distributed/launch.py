@@ -212,10 +212,10 @@ _PR_SET_PDEATHSIG = 1
 _LAUNCHER = os.getpid()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(launcher: int = _LAUNCHER) -> None:
     """Also a launcher that is killed outright leaves no process behind, not even one that ignores SIGTERM."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != _LAUNCHER:
+    if os.getppid() != launcher:
         # It was killed before the line above.
         os.kill(os.getpid(), signal.SIGKILL)
 
