@@ -335,15 +335,16 @@ impl PyGroup {
     fn timeout(&self) -> f64 {
         self.0.timeout().as_secs_f64()
     }
-    fn abort(&self, reason: &str) {
-        self.0.abort(reason);
+    /// The group's thread may wait for the interpreter, to call what waits for an operation: here and below nobody keeps it.
+    fn abort(&self, py: Python<'_>, reason: &str) {
+        gate::detach(py, || self.0.abort(reason));
     }
     /// The program of this rank, which is a thread, has failed: in all groups that it is part of.
-    fn give_up(&self, reason: &str) {
-        self.0.give_up(reason);
+    fn give_up(&self, py: Python<'_>, reason: &str) {
+        gate::detach(py, || self.0.give_up(reason));
     }
-    fn close(&self) {
-        self.0.close();
+    fn close(&self, py: Python<'_>) {
+        gate::detach(py, || self.0.close());
     }
     /// Makes this group the world of the calling thread, with a generator of its own that starts where the process's stands.
     fn enter_thread(&self) {

@@ -90,11 +90,15 @@ class _Pickler(pickle.Pickler):
         if type(obj) in (Tensor, Parameter) and _is_plain(obj):
             dense = obj.detach().cpu().contiguous()
             data = dense.reshape(-1).view(oneflow.uint8).numpy().tobytes() if dense.numel() else b""
-            kind = type(obj).__name__
-            return _tensor, (kind, str(obj.dtype), tuple(obj.shape), obj.requires_grad, str(obj.device), data)
+            kind, place = type(obj).__name__, self.place(obj)
+            return _tensor, (kind, str(obj.dtype), tuple(obj.shape), obj.requires_grad, place, data)
         if type(obj).__module__ == "numpy" and type(obj).__name__ == "ndarray" and obj.dtype.isbuiltin:
             return (_array, (obj.dtype.str, obj.shape, obj.tobytes())) if not obj.dtype.hasobject else NotImplemented
         return NotImplemented
+
+    def place(self, tensor: Tensor) -> str:
+        """The device that a tensor arrives on."""
+        return str(tensor.device)
 
 
 def _is_plain(tensor: Tensor) -> bool:
