@@ -163,11 +163,14 @@ class _Attend:
 
     def _own_parts(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         """Attention of each rank's heads, which share keys and values among themselves."""
+        whole, shares = q, q.shape[2] != k.shape[2]
 
-        def attend(*own: Tensor) -> tuple[Tensor]:
-            seen = None if mask is None else own_mask(mask, q)
+        def seen() -> Tensor | None:
+            return None if mask is None else own_mask(mask, whole)
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor]:
             y = F.scaled_dot_product_attention(
-                *own, attn_mask=seen, is_causal=is_causal, scale=self.module.scale, enable_gqa=q.shape[2] != k.shape[2]
+                q, k, v, attn_mask=seen(), is_causal=is_causal, scale=self.module.scale, enable_gqa=shares
             )
             return (y,)
 
