@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from oneflow._base.lazy import LazyNames
 from oneflow.utils.data import _utils
 from oneflow.utils.data._workers import WorkerInfo, get_worker_info
 from oneflow.utils.data.collate import default_collate, default_convert
@@ -30,10 +33,14 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DFIterDataPipe",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -46,6 +53,26 @@ __all__ = [
     "_utils",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]
+
+_lazy = LazyNames(
+    "oneflow.utils.data",
+    ("datapipes", "graph", "graph_settings"),
+    {
+        "utils.data.datapipes.datapipe": (
+            "DFIterDataPipe",
+            "DataChunk",
+            "IterDataPipe",
+            "MapDataPipe",
+            "functional_datapipe",
+        )
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Return pipes, which are imported on first use."""
+    return _lazy.find(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import multiprocessing
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from collections.abc import Generator as Iterating
@@ -82,6 +83,10 @@ class DataLoader:
         self._pool: WorkerPool | None = None
         self._iterator: _Batches | None = None
         self._iterable = isinstance(dataset, IterableDataset)
+        if _is_pipe(dataset) and self._iterable and shuffle is not None:
+            from oneflow.utils.data.graph_settings import apply_shuffle_settings
+
+            self.dataset, shuffle = apply_shuffle_settings(dataset, shuffle), None
         if self._iterable:
             for option, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
                 if value is not None:
@@ -163,17 +168,29 @@ class DataLoader:
     def _draw_base_seed(self) -> int:
         return int(oneflow.empty((), dtype=oneflow.int64).random_(generator=self.generator).item())
 
-    def _fetcher(self) -> Fetcher:
-        if self._iterable:
-            return _Stream(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
-        return _Map(self.dataset, self.collate_fn)
+    def _draw_shared_seed(self) -> int | None:
+        if not _is_pipe(self.dataset):
+            return None
+        from oneflow.utils.data.datapipes._loading import shared_seed
 
-    def _load_all(self, base_seed: int) -> Iterating[Any, None, None]:
+        return shared_seed(self.dataset, self.generator)
+
+    def _fetcher(self, shared_seed: int | None) -> Fetcher:
+        made: Fetcher = _Map(self.dataset, self.collate_fn)
+        if self._iterable:
+            made = _Stream(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
+        if not _is_pipe(self.dataset):
+            return made
+        from oneflow.utils.data.datapipes._loading import PipeFetcher, place_of_rank
+
+        return PipeFetcher(made, shared_seed, place_of_rank())
+
+    def _load_all(self, base_seed: int, shared_seed: int | None) -> Iterating[Any, None, None]:
         indices = itertools.repeat(None) if self._iterable else iter(self._index_sampler)
         if self.num_workers > 0:
-            yield from self._from_workers(indices, base_seed)
+            yield from self._from_workers(indices, base_seed, shared_seed)
             return
-        fetcher = self._fetcher()
+        fetcher = self._fetcher(shared_seed)
         fetcher.start()
         for index in indices:
             try:
@@ -185,12 +202,12 @@ class DataLoader:
                 return
             yield batch
 
-    def _from_workers(self, indices: Iterator[Any], base_seed: int) -> Iterator[Any]:
+    def _from_workers(self, indices: Iterator[Any], base_seed: int, shared_seed: int | None) -> Iterator[Any]:
         pool = self._pool
         if pool is None:
             pool = WorkerPool(
                 self.num_workers,
-                self._fetcher(),
+                self._fetcher(shared_seed),
                 self.worker_init_fn,
                 self.timeout,
                 self.multiprocessing_context,
@@ -209,12 +226,19 @@ class DataLoader:
                 pool.close()
 
 
+def _is_pipe(dataset: Any) -> bool:
+    """Whether it is one of :mod:`oneflow.utils.data.datapipes`, which nobody has who did not import them."""
+    module = sys.modules.get("oneflow.utils.data.datapipes.datapipe")
+    return module is not None and isinstance(dataset, (module.IterDataPipe, module.MapDataPipe))
+
+
 class _Batches:
     """One pass over the loader's batches. With workers, they begin to load at once."""
 
     def __init__(self, loader: Any) -> None:
         loader = loader if isinstance(loader, DataLoader) else _adopt(loader)
         self._loader: DataLoader = loader
+        self._shared_seed = loader._draw_shared_seed()
         self._base_seed = loader._draw_base_seed()
         self._pins = loader.pin_memory and oneflow.cuda.is_available()
         if loader.pin_memory and not self._pins:
@@ -233,7 +257,7 @@ class _Batches:
     def _start(self) -> None:
         loader = self._loader
         self._n_given = 0
-        self._batches = loader._load_all(self._base_seed)
+        self._batches = loader._load_all(self._base_seed, self._shared_seed)
         if loader.num_workers > 0 and next(self._batches) is not PRIMED:
             raise AssertionError("workers begin with their first tasks")
 

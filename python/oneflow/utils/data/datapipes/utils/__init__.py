@@ -1,0 +1,1 @@
+"""What pipes share: :mod:`oneflow.utils.data.datapipes.utils.common`."""
