@@ -8,6 +8,7 @@ MODULES = (
     "__config__",
     "__future__",
     "_dynamo",
+    "_higher_order_ops",
     "_inductor",
     "_oneflow_internal",
     "accelerator",
