@@ -9,6 +9,7 @@ from __future__ import annotations
 from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from oneflow.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from oneflow.distributed.checkpoint.planner import LoadPlanner, SavePlanner
 from oneflow.distributed.checkpoint.state_dict_loader import load, load_state_dict
 from oneflow.distributed.checkpoint.state_dict_saver import async_save, save, save_state_dict
@@ -19,6 +20,8 @@ __all__ = [
     "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
+    "HuggingFaceStorageReader",
+    "HuggingFaceStorageWriter",
     "LoadPlanner",
     "SavePlanner",
     "async_save",

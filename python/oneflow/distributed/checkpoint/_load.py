@@ -4,7 +4,7 @@ from."""
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import oneflow
@@ -19,7 +19,7 @@ from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.checkpoint.planner import LoadItemType, LoadPlanner, ReadItem
 from oneflow.models.safetensors import SafetensorsFile
 
-__all__ = ["load_into", "read_manifest"]
+__all__ = ["Reader", "load_into", "read_manifest"]
 
 
 def load_into(
@@ -29,14 +29,19 @@ def load_into(
     group: Any,
     no_dist: bool,
     planner: LoadPlanner | None = None,
+    manifest_of: Callable[[], Manifest] | None = None,
 ) -> None:
-    """Fill a state dictionary from a folder, in place. All ranks raise if one does."""
+    """Fill a state dictionary from a folder, in place. All ranks raise if one does.
+
+    ``manifest_of`` says what the folder holds where it has no manifest of this package.
+    """
     failure: Exception | None = None
     try:
+        manifest = read_manifest(folder) if manifest_of is None else manifest_of()
         if planner is None:
-            _fill(state_dict, folder, partial)
+            _fill(state_dict, folder, manifest, partial)
         else:
-            _fill_as_planned(state_dict, folder, planner, group, no_dist)
+            _fill_as_planned(state_dict, folder, manifest, planner, group, no_dist)
     except Exception as error:  # All ranks fail alike.
         failure = error
     if no_dist or distributed.get_world_size(group) == 1:
@@ -52,10 +57,9 @@ def load_into(
             raise CheckpointException(f"load: rank {rank} could not read {folder}: {text}")
 
 
-def _fill(state_dict: dict[str, Any], folder: Folder, partial: bool) -> None:
-    manifest = read_manifest(folder)
+def _fill(state_dict: dict[str, Any], folder: Folder, manifest: Manifest, partial: bool) -> None:
     entries, paths = flatten(state_dict)
-    reader = _Reader(folder, manifest)
+    reader = Reader(folder, manifest)
     for name, value in entries.items():
         if name in manifest.tensors:
             if isinstance(value, Tensor):
@@ -71,11 +75,10 @@ def _fill(state_dict: dict[str, Any], folder: Folder, partial: bool) -> None:
 
 
 def _fill_as_planned(
-    state_dict: dict[str, Any], folder: Folder, planner: LoadPlanner, group: Any, no_dist: bool
+    state_dict: dict[str, Any], folder: Folder, manifest: Manifest, planner: LoadPlanner, group: Any, no_dist: bool
 ) -> None:
-    manifest = read_manifest(folder)
     plan = plan_to_load(planner, state_dict, manifest.metadata(), group, no_dist)
-    reader = _Reader(folder, manifest)
+    reader = Reader(folder, manifest)
     for item in plan.items:
         if item.type is LoadItemType.BYTE_IO:
             data = io.BytesIO()
@@ -102,7 +105,9 @@ def read_manifest(folder: Folder) -> Manifest:
     return _manifest.read(folder)
 
 
-class _Reader:
+class Reader:
+    """Reads parts of tensors, and objects, from the files that a manifest names."""
+
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         self._files: dict[str, SafetensorsFile] = {}

@@ -12,11 +12,13 @@ from typing import Any
 
 import oneflow
 from oneflow import distributed
+from oneflow.distributed.checkpoint import _hf
 from oneflow.distributed.checkpoint._manifest import Manifest
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint._staging import StagingFuture
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat, _path
+from oneflow.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.distributed.checkpoint.staging import AsyncStager, DefaultStager
 from oneflow.distributed.checkpoint.stateful import Stateful
@@ -64,6 +66,8 @@ def save(
     if not use_collectives:
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
+    if isinstance(writer, HuggingFaceStorageWriter):
+        return _hf.write(stated(state_dict), writer, process_group, no_dist, _asked(planner))
     done = _plan(state_dict, writer, process_group, no_dist, False, planner)
     write(done)
     return done.manifest
@@ -244,16 +248,24 @@ def _plan(
     planner: Any,
     later: bool = False,
 ) -> SavePlan:
-    if planner is not None and not isinstance(planner, SavePlanner):
-        raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
+    if isinstance(writer, HuggingFaceStorageWriter):
+        raise NotImplementedError("async_save: Hugging Face's files are written by save")
+    chosen = _asked(planner)
     is_distcp = writer.serialization_format is SerializationFormat.TORCH_SAVE
     entries = stated(state_dict)
-    # The default planner's answers are known without asking it: no rank has to wait for the first.
-    is_default = type(planner) is DefaultSavePlanner and not planner.dedup_save_to_lowest_rank
-    chosen = None if is_default else planner
     return plan(
         entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp, chosen, later
     )
+
+
+def _asked(planner: Any) -> SavePlanner | None:
+    """A planner that has to be asked.
+
+    The default planner's answers are known: no rank has to wait for the first.
+    """
+    if planner is not None and not isinstance(planner, SavePlanner):
+        raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
+    return None if type(planner) is DefaultSavePlanner and not planner.dedup_save_to_lowest_rank else planner
 
 
 def stated(state_dict: dict[str, Any]) -> dict[str, Any]:
