@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import pickle
 import random
@@ -432,3 +433,38 @@ from oneflow.utils.data import IterDataPipe
 import oneflow.utils.data.datapipes.iter
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def doubled(state):
+    return {**state, "seen": True}
+
+
+def as_text(pipe):
+    if type(pipe).__name__ != "IterableWrapperIterDataPipe":
+        raise NotImplementedError
+    return str, ("a pipe",)
+
+
+@pytest.mark.parametrize("kind", ["iter", "map"])
+def test_hooks_of_pickling(kind):
+    answers = []
+    for fw in (torch, oneflow):
+        data = importlib.import_module(f"{fw.__name__}.utils.data")
+        pipes = importlib.import_module(f"{fw.__name__}.utils.data.datapipes.{kind}")
+        base = data.IterDataPipe if kind == "iter" else data.MapDataPipe
+        source = pipes.IterableWrapper(range(3)) if kind == "iter" else pipes.SequenceWrapper(range(3))
+        mapped = source.map(str)
+        found = []
+        for name, hook in (("getstate", doubled), ("reduce_ex", as_text)):
+            set_hook = getattr(base, f"set_{name}_hook")
+            set_hook(hook)
+            try:
+                with pytest.raises(RuntimeError, match=f"existing {name}_hook"):
+                    set_hook(hook)
+                found.append([str(pickle.loads(pickle.dumps(pipe))) for pipe in (source, mapped)])
+                found.append("seen" in mapped.__getstate__())
+            finally:
+                set_hook(None)
+        found.append("seen" in mapped.__getstate__())
+        answers.append(found)
+    assert answers[0] == answers[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
@@ -42,6 +43,9 @@ class _Functional:
     """What both kinds of pipes have: functional forms by name."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]]
+    # Of all pipes of a kind: what is made of a pipe's state, and what pickles a pipe in its own way.
+    getstate_hook: ClassVar[Callable[[Any], Any] | None] = None
+    reduce_ex_hook: ClassVar[Callable[[Any], Any] | None] = None
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).functions:
@@ -50,7 +54,42 @@ class _Functional:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __getstate__(self) -> Any:
-        return self.__dict__
+        return self._hooked(self.__dict__)
+
+    def _hooked(self, state: Any) -> Any:
+        hook = _kind(type(self)).getstate_hook
+        return state if hook is None else hook(state)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        hook = _kind(type(self)).reduce_ex_hook
+        if hook is not None:
+            with contextlib.suppress(NotImplementedError):
+                return hook(self)
+        return super().__reduce_ex__(protocol)
+
+    @classmethod
+    def set_getstate_hook(cls, hook_fn: Callable[[Any], Any] | None) -> None:
+        """Let a function make what is pickled of the state of all pipes of this kind; None takes it away.
+
+        Raises:
+            RuntimeError: there is one already.
+        """
+        if _kind(cls).getstate_hook is not None and hook_fn is not None:
+            raise RuntimeError("Attempt to override existing getstate_hook")
+        _kind(cls).getstate_hook = hook_fn
+
+    @classmethod
+    def set_reduce_ex_hook(cls, hook_fn: Callable[[Any], Any] | None) -> None:
+        """Let a function pickle all pipes of this kind, as ``__reduce_ex__`` does; None takes it away.
+
+        It raises NotImplementedError of pipes that it leaves to pickle.
+
+        Raises:
+            RuntimeError: there is one already.
+        """
+        if _kind(cls).reduce_ex_hook is not None and hook_fn is not None:
+            raise RuntimeError("Attempt to override existing reduce_ex_hook")
+        _kind(cls).reduce_ex_hook = hook_fn
 
     def __repr__(self) -> str:
         return type(self).__qualname__
@@ -220,6 +259,10 @@ class MapDataPipe(_Functional, Dataset[T_co]):
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
 
+def _kind(cls: type) -> Any:
+    return IterDataPipe if issubclass(cls, IterDataPipe) else MapDataPipe
+
+
 class functional_datapipe:
     """A decorator of pipes: a class becomes a method of all pipes of its kind.
 
@@ -254,6 +297,5 @@ class functional_datapipe:
     def __call__(self, cls: Any) -> Any:
         if not isinstance(cls, type) or not issubclass(cls, (IterDataPipe, MapDataPipe)):
             raise TypeError("`functional_datapipe` can only decorate IterDataPipe or MapDataPipe")
-        kind = IterDataPipe if issubclass(cls, IterDataPipe) else MapDataPipe
-        kind.register_datapipe_as_function(self.name, cls)
+        _kind(cls).register_datapipe_as_function(self.name, cls)
         return cls

@@ -51,7 +51,7 @@ class _Container(IterDataPipe[Any]):
             "_buffers",
             "_n_buffered",
         }
-        return {name: value for name, value in self.__dict__.items() if name not in left}
+        return self._hooked({name: value for name, value in self.__dict__.items() if name not in left})
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
