@@ -129,8 +129,8 @@ class IterDataPipe(_Functional, IterableDataset[T_co]):
         >>> class Count(IterDataPipe):
         ...     def __iter__(self):
         ...         yield from range(4)
-        >>> list(Count().map(lambda x: x + 1).batch(3))
-        [[1, 2, 3], [4]]
+        >>> list(Count().map(str).batch(3))
+        [['0', '1', '2'], ['3']]
     """
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
