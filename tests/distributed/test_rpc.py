@@ -320,3 +320,13 @@ if rank == 0:
     say(*agent.rewards.values())
 """
     both(functions, body, tmp_path)
+
+
+def test_objects_of_all_workers(tmp_path: Path) -> None:
+    body = """
+for turn in range(3):
+    say(sorted(rpc.api._all_gather((turn, rank)).items()))
+say(rpc.api._require_initialized(lambda: 1)())
+"""
+    found = both("", body, tmp_path)
+    assert found[0][:3] == [[[[f"worker{r}", [turn, r]] for r in range(N)]] for turn in range(3)]

@@ -103,6 +103,8 @@ class Agent:
         self._n_busy, self._n_sent, self._n_received = 0, 0, 0
         self._failure: str | None = None
         self.is_closed = False
+        # Gatherings that this worker has taken part in.
+        self.n_gathered = 0
         self._listener = threading.Thread(target=self._listen, name="rpc listener", daemon=True)
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from oneflow import futures
 from oneflow.distributed import _objects
 from oneflow.distributed.autograd import _contexts
-from oneflow.distributed.rpc import _meeting, _state
+from oneflow.distributed.rpc import _gathering, _meeting, _state
 from oneflow.distributed.rpc._agent import Agent, WorkerInfo
 from oneflow.distributed.rpc._references import RRef
 from oneflow.distributed.rpc.backend_registry import BackendType
@@ -139,6 +139,7 @@ def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -
         _state.become(None)
         agent.close()
         _contexts.forget_all()
+        _gathering.forget()
 
 
 def get_worker_info(worker_name: str | int | None = None) -> WorkerInfo:
@@ -286,3 +287,17 @@ def _is_current_rpc_agent_set() -> bool:
 
 def _get_current_rpc_agent() -> Agent:
     return _state.agent()
+
+
+# A private name of PyTorch that packages use, as the next.
+_require_initialized = _gathering.require_initialized
+
+
+def _all_gather(obj: Any, worker_names: set[str] | None = None, timeout: float = UNSET_RPC_TIMEOUT) -> dict[str, Any]:
+    """Return an object of each worker by name; all workers call this, and in one order."""
+    agent = _state.agent()
+    if worker_names is not None and worker_names != {worker.name for worker in agent.workers}:
+        raise NotImplementedError("_all_gather: of all workers alone")
+    agent.n_gathered += 1
+    args = (agent.n_gathered, agent.workers[agent.rank].name, obj)
+    return dict(rpc_sync(agent.workers[0], _gathering.give, args=args, timeout=timeout))
