@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import oneflow.distributed.autograd as dist_autograd
+import pytest
 from distributed import twice
+from oneflow.distributed import rpc
+from oneflow.distributed.autograd import _contexts
 
 N = 3
 HEAD = """
@@ -330,3 +334,19 @@ say(rpc.api._require_initialized(lambda: 1)())
 """
     found = both("", body, tmp_path)
     assert found[0][:3] == [[[[f"worker{r}", [turn, r]] for r in range(N)]] for turn in range(3)]
+
+
+def test_what_one_worker_is_refused() -> None:
+    rpc.init_rpc("alone", rank=0, world_size=1)
+    try:
+        assert rpc.api._all_gather(3, {"alone"}) == {"alone": 3}
+        with pytest.raises(NotImplementedError, match="all workers \\(alone\\), not of a, b"):
+            rpc.api._all_gather(3, {"b", "a"})
+        with dist_autograd.context() as context_id:
+            with pytest.raises(RuntimeError, match="cannot be nested"), dist_autograd.context():
+                pass
+            assert list(_contexts._contexts) == [context_id]
+    finally:
+        rpc.shutdown()
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        rpc.api._require_initialized(lambda: 1)()

@@ -49,10 +49,11 @@ class context:
     def __enter__(self) -> int:
         from oneflow.distributed.rpc import _state
 
-        self._context = _contexts.new(_state.agent().rank)
+        agent = _state.agent()
         self._before = _contexts.current()
         if self._before is not None:
             raise RuntimeError("dist_autograd.context: this thread is in a context already; they cannot be nested")
+        self._context = _contexts.new(agent.rank)
         _contexts.enter(self._context)
         return self._context.number
 

@@ -1,9 +1,8 @@
 """What workers send each other: a header of fixed size, and behind it an object as bytes.
 
-Objects are pickles that name functions and classes, which is what a call is made of: whoever may send them may have
-this
-process run anything, so :mod:`oneflow.distributed.rpc._meeting` lets nobody in without proof. References and tensors of
-a context travel as persistent ids, since what they are on the other side depends on who takes them.
+Objects are pickles that name functions and classes, which is what a call is made of. Whoever may send them may have
+this process run anything, so :mod:`oneflow.distributed.rpc._meeting` lets nobody in without proof. References and
+tensors of a context travel as persistent ids, since what they are on the other side depends on who takes them.
 """
 
 from __future__ import annotations

@@ -296,8 +296,12 @@ _require_initialized = _gathering.require_initialized
 def _all_gather(obj: Any, worker_names: set[str] | None = None, timeout: float = UNSET_RPC_TIMEOUT) -> dict[str, Any]:
     """Return an object of each worker by name; all workers call this, and in one order."""
     agent = _state.agent()
-    if worker_names is not None and worker_names != {worker.name for worker in agent.workers}:
-        raise NotImplementedError("_all_gather: of all workers alone")
+    names = {worker.name for worker in agent.workers}
+    if worker_names is not None and set(worker_names) != names:
+        raise NotImplementedError(
+            f"_all_gather: gathers of all workers ({', '.join(sorted(names))}), not of "
+            f"{', '.join(sorted(worker_names)) or 'none'}"
+        )
     agent.n_gathered += 1
     args = (agent.n_gathered, agent.workers[agent.rank].name, obj)
     return dict(rpc_sync(agent.workers[0], _gathering.give, args=args, timeout=timeout))
