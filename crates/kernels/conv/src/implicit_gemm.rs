@@ -439,10 +439,9 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
                     let steps = runs.len() * per_run;
                     for i in 0..n.div_ceil(ker.mr) {
                         let rows = &class.rows[part(n, ker.mr, i)];
-                        let ahead = next.map_or(Ahead::NOTHING, |(at, bytes)| {
-                            tile += 1;
-                            Ahead::share(at, bytes, (tile - 1, n_tiles), steps)
-                        });
+                        let share = |(at, bytes)| Ahead::share(at, bytes, (tile, n_tiles), steps);
+                        let ahead = next.map_or(Ahead::NOTHING, share);
+                        tile += 1;
                         let t = Gather {
                             runs: &runs,
                             k: per_run,
@@ -475,7 +474,7 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
 }
 
 /// Positions of a block that see the same runs of taps inside the image: the zeros around it are not multiplied, but where
-/// tiles of few rows would cost more.
+/// tiles of few rows would cost more. There an infinite weight makes NaN of them.
 struct Class {
     runs: u64,
     rows: Vec<[isize; 2]>,
