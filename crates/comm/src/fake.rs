@@ -286,8 +286,10 @@ impl Transport for Member {
                 }
                 Ok(Some((i, offer))) => {
                     drop(comms);
-                    // SAFETY: the sender stays in its exchange, its memory borrowed, until `pending` says it was copied.
-                    recvs[i].1.copy_from_slice(unsafe { offer.data.bytes() });
+                    let to = &mut recvs[i].1;
+                    // SAFETY: the sender stays in its exchange, its memory borrowed, until `pending` says it was copied;
+                    // `take` compared the lengths. Ranks are threads, so two may hold one tensor: the memory may overlap.
+                    unsafe { std::ptr::copy(offer.data.ptr.cast_const(), to.as_mut_ptr(), to.len()) };
                     done[i] = true;
                     comms = self.hub.lock();
                     if let Some(pending) = comms.pending.get_mut(&offer.batch) {
