@@ -411,6 +411,8 @@ unsafe fn transpose32(isa: Isa, s: Strip<u32>, dst: *mut u32, dst_width: usize) 
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
+            _ if dst_width <= 4 && isa >= Isa::Avx2 => transpose::u32_narrow(s, dst, dst_width),
+            #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => transpose::u32_avx512(s, dst, dst_width),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => transpose::u32_avx2(s, dst, dst_width),

@@ -21,6 +21,31 @@ pub(crate) unsafe fn plain<T: Copy + Default>(s: Strip<T>, from: usize, dst: *mu
     }
 }
 
+/// The columns of a narrow panel, as the channels of a picture: 4 rows of 4 at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn u32_narrow(s: Strip<u32>, dst: *mut u32, dst_width: usize) {
+    let whole = s.k / 4 * 4;
+    for p in (0..whole).step_by(4) {
+        let mut r = [_mm_setzero_ps(); 4];
+        for (i, r) in r.iter_mut().enumerate() {
+            if i < s.width {
+                // SAFETY: four steps from p are inside the strip's row.
+                *r = unsafe { _mm_loadu_ps(s.at(i, p).cast()) };
+            }
+        }
+        let (a, b) = (_mm_unpacklo_ps(r[0], r[1]), _mm_unpackhi_ps(r[0], r[1]));
+        let (c, d) = (_mm_unpacklo_ps(r[2], r[3]), _mm_unpackhi_ps(r[2], r[3]));
+        let columns = [_mm_movelh_ps(a, c), _mm_movehl_ps(c, a), _mm_movelh_ps(b, d), _mm_movehl_ps(d, b)];
+        for (q, t) in columns.into_iter().enumerate() {
+            // SAFETY: inside the panel, but for the spill described above.
+            unsafe { _mm_storeu_ps(dst.add((p + q) * dst_width).cast(), t) };
+        }
+    }
+    // SAFETY: the caller's contract.
+    unsafe { plain(s, whole, dst, dst_width) };
+}
+
 /// 16 rows of 16 at a time. Whole registers are stored: lanes beyond the width land where the next k is written
 /// afterwards, or in the spare bytes behind the buffer.
 #[cfg(target_arch = "x86_64")]

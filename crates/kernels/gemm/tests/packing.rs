@@ -11,7 +11,7 @@ where
 {
     let kernels = M::kernels(isa);
     let a = (1..=kernels.mr).map(|width| (width, width));
-    let b = [(kernels.nr, kernels.nr), (1, kernels.lanes), (kernels.lanes + 1, kernels.nr)];
+    let b = [(3, 4), (kernels.nr, kernels.nr), (1, kernels.lanes), (kernels.lanes + 1, kernels.nr)];
     for (width, dst_width) in a.chain(b) {
         for k in [1, 5, 8, 16, 33] {
             let src: Vec<M::S> = (0..width * k * 3).map(|i| of(i + 1)).collect();
