@@ -346,28 +346,41 @@ impl<T: GemmFloat, O: Operands<T>> Work<'_, T, O> {
         let [e0, e1, e2] = of.every;
         let at_phase = [phase / (e1 * e2), phase / e2 % e1, phase % e2];
         debug_assert!(at_phase[0] < e0);
+        let [_, len_d, lh, lw] = whole.len;
+        // Stretches of a line that see the same, up to the end of the image.
+        let n_in_line = lw.saturating_sub(at_phase[2]).div_ceil(e2).min(seen[2].len());
+        let stretches: Vec<_> =
+            seen[2][..n_in_line].chunk_by(|a, b| a == b).map(|same| (same.len(), same[0])).collect();
+        // A stride that overflows has one position a line, and is not used.
+        let steps = [
+            c.step[2].wrapping_mul(region.ld as isize) / O::TOGETHER as isize,
+            e2 as isize * ld.map_or(of.dst.strides[4], |ld| ld as isize),
+        ];
         // Neighbours are mostly of one class.
         let (mut classes, mut last): (Vec<Class>, usize) = (Vec::new(), 0);
-        block.each(|_, at| {
+        Block { start: block.start, len: [block.len[0], block.len[1], block.len[2], 1] }.each(|_, at| {
             let to: [usize; 3] = std::array::from_fn(|d| at[d + 1] * of.every[d] + at_phase[d]);
             if (0..3).any(|d| to[d] >= whole.len[d + 1]) {
                 return;
             }
-            let runs = seen[0][at[1]] & seen[1][at[2]] & seen[2][at[3]];
             let from = region.offset(at[0], std::array::from_fn(|d| at[d + 1] as isize * c.step[d]));
-            let [_, len_d, lh, lw] = whole.len;
             let sum = match ld {
                 Some(ld) => ((((at[0] * len_d + to[0]) * lh + to[1]) * lw + to[2]) * ld) as isize,
                 None => of.dst.offset(whole.start[0] + at[0], 0, std::array::from_fn(|d| whole.start[d + 1] + to[d])),
             };
-            let row = [from / O::TOGETHER as isize, sum];
-            if classes.get(last).is_none_or(|c| c.runs != runs) {
-                last = classes.iter().position(|c| c.runs == runs).unwrap_or(classes.len());
+            let mut row = [from / O::TOGETHER as isize, sum];
+            for &(n, beside) in &stretches {
+                let runs = seen[0][at[1]] & seen[1][at[2]] & beside;
+                if classes.get(last).is_none_or(|c| c.runs != runs) {
+                    last = classes.iter().position(|c| c.runs == runs).unwrap_or(classes.len());
+                }
+                if last == classes.len() {
+                    classes.push(Class { runs, rows: Vec::with_capacity(block.n_positions()) });
+                }
+                let at = |i: usize| std::array::from_fn(|j| row[j].wrapping_add(steps[j].wrapping_mul(i as isize)));
+                classes[last].rows.extend((0..n).map(at));
+                row = at(n);
             }
-            if last == classes.len() {
-                classes.push(Class { runs, rows: Vec::with_capacity(block.n_positions()) });
-            }
-            classes[last].rows.push(row);
         });
         merged(classes, self.ker.mr)
     }
