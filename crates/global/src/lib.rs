@@ -16,6 +16,7 @@ mod mesh;
 pub mod ops;
 pub mod pinned;
 mod rows;
+mod scalars;
 mod tensor;
 mod update;
 
@@ -28,6 +29,7 @@ pub use mesh::{
 };
 pub use ops::{spread, to_global, to_local};
 pub use rows::{Candidate, candidates};
+pub use scalars::with_scalars;
 pub use tensor::{GlobalTensor, Spread, global_of, make};
 
 /// Puts the layer into the stack, its ops into the table and its rule into autograd.

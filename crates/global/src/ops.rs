@@ -328,7 +328,7 @@ fn leave(g: &Tensor, p: Arg<'_>, s: Arg<'_>) -> Result<Tensor> {
     to_local(&to_global(g, spread_arg(p, s)?.dual()?)?)
 }
 
-fn contiguous(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn contiguous(x: &Tensor) -> Result<Tensor> {
     if x.is_contiguous() { Ok(x.shallow()) } else { dense(x) }
 }
 
@@ -449,6 +449,8 @@ pub static TABLE: &[&OpDef] = &[
     &ENTER,
     &GLOBAL_TO_GLOBAL,
     &LOCAL_TO_GLOBAL,
+    &crate::scalars::REPLICA,
+    &crate::scalars::REPLICATE,
     &SHARD,
     &TO_GLOBAL,
     &TO_LOCAL,

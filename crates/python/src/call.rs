@@ -249,7 +249,12 @@ pub fn run(py: Python<'_>, c: &Call<'_>, outs: &mut Outs) -> Result<()> {
         elements += t.numel();
         keys |= t.keys();
     }
-    let waits = keys & (1 << bit::GLOBAL) != 0 || c.op.traits.has(Traits::COLLECTIVE);
+    let is_global = keys & (1 << bit::GLOBAL) != 0;
+    if is_global && let Some(ins) = oneflow_global::with_scalars(c)? {
+        let ins: SmallVec<[Option<&Tensor>; 4]> = ins.iter().map(Option::as_ref).collect();
+        return run(py, &Call { ins: &ins, ..*c }, outs);
+    }
+    let waits = is_global || c.op.traits.has(Traits::COLLECTIVE);
     if (elements < LONG_WORK && !waits) || keys & (1 << bit::LAZY) != 0 {
         // Of borrowed tensors nothing may change while the call runs, so the interpreter is kept throughout.
         let _kept = may_release().then(|| MayRelease::new(false));

@@ -97,6 +97,22 @@ pub mod _enter {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `_replica(Tensor input, Placement placement) -> Tensor`
+pub mod _replica {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const PLACEMENT: At<PlacementId> = At::nth(0);
+    pub const RESULT: Out = Out::nth(0);
+}
+
+/// `_replicate(Tensor input, Placement placement) -> Tensor`
+pub mod _replicate {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const PLACEMENT: At<PlacementId> = At::nth(0);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `_shard(Tensor input, Placement placement, Sbp sbp, bool copy) -> Tensor`
 pub mod _shard {
     use super::*;
