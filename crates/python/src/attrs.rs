@@ -7,7 +7,7 @@ use crate::overrides::{Function, answers, ask};
 use crate::parse::Given;
 use crate::{autograd, classes, size, value};
 use oneflow_autograd as ag;
-use oneflow_core::base::{Arg, DeviceType, Error, Result};
+use oneflow_core::base::{Arg, Device, DeviceType, Error, Result};
 use oneflow_core::{Tensor, bit};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -29,6 +29,12 @@ unsafe fn none() -> *mut PyObject {
         ffi::Py_INCREF(ffi::Py_None());
         ffi::Py_None()
     }
+}
+
+/// Where the elements are. A global tensor whose shard has sizes only is on the meta device, wherever its ranks are.
+fn device_of(t: &Tensor) -> Device {
+    let shard = oneflow_global::global_of(t).and_then(|g| g.local.as_ref());
+    shard.map(Tensor::device).filter(|d| d.is_meta()).unwrap_or_else(|| t.device())
 }
 
 macro_rules! getters {
@@ -55,7 +61,7 @@ macro_rules! getters {
 getters! {
     shape = |py, _o, t| size::sizes(py, t);
     dtype = |py, _o, t| Ok(classes::owned(classes::dtype_object(py, t.dtype()).pend(py)?.clone_ref(py)));
-    device = |py, _o, t| Ok(classes::owned(classes::device_object(py, t.device()).pend(py)?));
+    device = |py, _o, t| Ok(classes::owned(classes::device_object(py, device_of(t)).pend(py)?));
     layout = |py, _o, t| {
         let layout = match oneflow_sparse::compressed(t) {
             Some(c) => classes::compressed(py, c.layout),
@@ -77,9 +83,9 @@ getters! {
     is_leaf = |_py, _o, t| Ok(boolean(ag::is_leaf(t)));
     requires_grad = |_py, _o, t| Ok(boolean(ag::requires_grad(t)));
     retains_grad = |_py, _o, t| Ok(boolean(ag::retains_grad(t)));
-    is_cpu = |_py, _o, t| Ok(boolean(t.device().is_cpu()));
-    is_cuda = |_py, _o, t| Ok(boolean(t.device().kind == DeviceType::CUDA));
-    is_meta = |_py, _o, t| Ok(boolean(t.device().is_meta()));
+    is_cpu = |_py, _o, t| Ok(boolean(device_of(t).is_cpu()));
+    is_cuda = |_py, _o, t| Ok(boolean(device_of(t).kind == DeviceType::CUDA));
+    is_meta = |_py, _o, t| Ok(boolean(device_of(t).is_meta()));
     is_global = |_py, _o, t| Ok(boolean(t.has_key(bit::GLOBAL)));
     is_local = |_py, _o, t| Ok(boolean(!t.has_key(bit::GLOBAL)));
     placement = |py, _o, t| crate::global::placement_attribute(py, t);

@@ -50,6 +50,9 @@ fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Resul
     let (path, _) = cheapest_path(from.sbp, to, bytes, hierarchy)?;
     let groups = axis_groups(from.placement_id, from.placement)?;
     let (Some(local), Some(coords)) = (local, my_coords(from.placement)) else { return Ok(None) };
+    if local.device().is_meta() {
+        return Tensor::empty(local.dtype(), local.device(), &part(t.sizes(), hierarchy, to, &coords).sizes).map(Some);
+    }
     let mut cur: Vec<Sbp> = from.sbp.to_vec();
     let mut shard = local.clone();
     for step in path {
