@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def tensors() -> None:
         (lambda: distribute_tensor(whole, None), ValueError, "device_mesh"),
         (lambda: DTensor(whole), TypeError, "from_local"),
         (lambda: plain.device_mesh, AttributeError, "device_mesh"),
-        (lambda: Partial("max"), NotImplementedError, "summed"),
+        (lambda: Partial("product"), NotImplementedError, "reduced by sum, max, min"),
         (lambda: x + plain, RuntimeError, "expected all tensors to be global"),
     ):
         with pytest.raises(kind, match=text):
@@ -174,6 +175,58 @@ def tensors() -> None:
 
 def test_tensors_over_a_mesh() -> None:
     run_ranks(4, tensors)
+
+
+def maxima() -> None:
+    """Ranks that hold candidates of a maximum or minimum, as reductions of slices leave them."""
+    mesh, rank = init_device_mesh("cpu", (2,)), dist.get_rank()
+    whole = -torch.arange(12.0).view(4, 3) - 1
+    x = distribute_tensor(whole.clone().requires_grad_(), mesh, [Shard(0)])
+    for op, least in (("max", whole[0]), ("min", whole[3])):
+        y = getattr(x, f"a{op}")(0)
+        assert y.placements == (Partial(op),) != (Partial(),) and not y.placements[0].is_partial("sum")
+        assert (repr(y.placements[0]), str(y.placements[0])) == (f"Partial({op})", f"P({op})")
+        assert y.full_tensor().equal(least) and y.redistribute(placements=[Shard(0)]).full_tensor().equal(least)
+        again = DTensor.from_local(y.to_local().detach(), mesh, y.placements)
+        assert again.placements == y.placements and again.full_tensor().equal(least) and (y * 2 == again * 2).all()
+        assert pickle.loads(pickle.dumps((y.sbp, y.placements))) == (y.sbp, y.placements)
+        x.grad = None
+        (y.full_tensor() * torch.arange(3.0)).sum().backward()
+        expected = torch.zeros(4, 3)
+        expected[0 if op == "max" else 3] = torch.arange(3.0)
+        assert x.grad.full_tensor().equal(expected)
+        assert full((2,), -3.0, device_mesh=mesh, placements=[Partial(op)]).full_tensor().tolist() == [-3.0, -3.0]
+        with pytest.raises(RuntimeError, match="Can not redistribute to Partial"):
+            x.redistribute(placements=[Partial(op)])
+    local = torch.tensor([1.0, 5.0]) if rank == 0 else torch.tensor([4.0, 2.0])
+    assert DTensor.from_local(local, mesh, [Partial("max")]).full_tensor().tolist() == [4.0, 5.0]
+    assert (DTensor.from_local(local, mesh, [Partial("min")]) + 1).full_tensor().tolist() == [2.0, 3.0]
+
+
+def test_partial_maxima() -> None:
+    run_ranks(2, maxima)
+
+
+def without_elements() -> None:
+    mesh = init_device_mesh("cpu", (2,))
+    x = distribute_tensor(torch.empty(5, 3, device="meta"), mesh, [Shard(0)])
+    for t in (x, x + 1, x.sum(0), x.t() @ x, torch.empty_like(x), x.detach(), x.double(), x[:2], x * torch.tensor(2.0)):
+        assert t.is_meta and t.device.type == "meta" and not t.is_cpu and t.to_local().is_meta, t.shape
+    assert x.placements == (Shard(0),) and x.to_local().shape == (3 - dist.get_rank(), 3)
+    made = distribute_tensor(torch.ones(5, 3), mesh, [Shard(0)])
+    assert not made.is_meta and made.is_cpu and made.device.type == "cpu"
+    with torch.device("meta"):
+        layer = nn.Linear(4, 4)
+    distribute_module(layer, mesh)
+    assert all(p.is_meta and p.device.type == "meta" for p in layer.parameters())
+    layer.to_empty(device="cpu")
+    assert not any(p.is_meta for p in layer.parameters())
+    layer.reset_parameters()
+    assert layer(torch.ones(2, 4).to_global(mesh.placement, torch.sbp.broadcast)).isfinite().all()
+
+
+def test_tensors_without_elements() -> None:
+    run_ranks(2, without_elements)
 
 
 def gradients() -> None:

@@ -6,7 +6,7 @@ use crate::boxing::bytes::{local_only, zeros};
 use crate::mesh::{my_coords, part};
 use crate::named::{empty_global, full_global, ones_global, rand_global, randint_global, randn_global, zeros_global};
 use crate::tensor::{Spread, logical_device, wrap};
-use oneflow_base::{Arg, DType, Device, Dims, Error, NdSbpId, PlacementId, Result, contiguous_strides};
+use oneflow_base::{Arg, DType, Device, Dims, Error, NdSbpId, PlacementId, Result, Sbp, contiguous_strides};
 use oneflow_core::{
     At, Call, Dest, Faces, Kernel, OpDef, Outs, Rng, Sig, Tensor, Traits, default_dtype, op_by_name, redispatch,
 };
@@ -46,7 +46,8 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
         Some(coords) => {
             let mine = part(sizes, &to.placement.hierarchy, to.sbp, &coords);
             let on = crate::boxing::local_device(to.placement.kind);
-            let holds = to.sbp.iter().zip(&coords).all(|(s, c)| !s.is_partial() || *c == 0);
+            // The greatest of equal values is that value; of terms of a sum one has it.
+            let holds = to.sbp.iter().zip(&coords).all(|(s, c)| *s != Sbp::P_SUM || *c == 0);
             let window: Dims = sizes.iter().chain(&mine.starts).copied().collect();
             let rng = match slots.rng {
                 Some(at) => {

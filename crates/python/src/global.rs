@@ -2,7 +2,7 @@
 
 use crate::distributed::PyGroup;
 use crate::gate::{self, to_py};
-use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, Placement, PlacementId, Result, Sbp};
+use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, PKind, Placement, PlacementId, Result, Sbp};
 use oneflow_core::{Tensor, bit};
 use oneflow_global::{Spread, global_of};
 use pyo3::exceptions::PyValueError;
@@ -124,7 +124,7 @@ pub struct PySbp(Sbp);
 
 #[pymethods]
 impl PySbp {
-    /// "S" with a dimension, "B" or "P".
+    /// "S" with a dimension, "B", "P" for a sum, or "P(max)" and "P(min)", which ops give and DTensors name.
     #[new]
     #[pyo3(signature = (kind, dim=None))]
     fn new(kind: &str, dim: Option<i64>) -> PyResult<PySbp> {
@@ -135,6 +135,8 @@ impl PySbp {
             }
             ("B", None) => Sbp::B,
             ("P", None) => Sbp::P_SUM,
+            ("P(max)", None) => Sbp::P(PKind::Max),
+            ("P(min)", None) => Sbp::P(PKind::Min),
             _ => return Err(PyValueError::new_err(format!("sbp: no such kind: {kind:?} with dim {dim:?}"))),
         }))
     }
@@ -152,7 +154,14 @@ impl PySbp {
         let args = match self.0 {
             Sbp::S(d) => ("S", Some(d)).into_pyobject(py)?,
             Sbp::B => ("B", None::<u8>).into_pyobject(py)?,
-            Sbp::P(_) => ("P", None::<u8>).into_pyobject(py)?,
+            Sbp::P(kind) => {
+                let name = match kind {
+                    PKind::Sum => "P",
+                    PKind::Max => "P(max)",
+                    PKind::Min => "P(min)",
+                };
+                (name, None::<u8>).into_pyobject(py)?
+            }
         };
         Ok((py.get_type::<PySbp>(), args))
     }

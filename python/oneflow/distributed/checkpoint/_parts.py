@@ -5,6 +5,7 @@ from __future__ import annotations
 import oneflow
 from oneflow import Tensor
 from oneflow.distributed.tensor import _layouts
+from oneflow.distributed.tensor.placement_types import is_partial
 
 __all__ = ["Box", "box_of", "part_of"]
 
@@ -31,16 +32,16 @@ def box_of(x: Tensor) -> Box | None:
 def part_of(name: str, value: Tensor, loads: bool = False) -> tuple[Tensor, Box] | None:
     """The elements that this rank holds, as a local tensor that shares their memory, and where they are; None outside.
 
-    Partial sums are added up to be saved, and cannot be loaded into.
+    Partial values are reduced to be saved, and cannot be loaded into.
     """
     value = value.detach()
     shape = tuple(value.shape)
     if not value.is_global:
         found: tuple[Tensor, Box] = (value, ((0,) * len(shape), shape))
     else:
-        if oneflow.sbp.partial_sum in value.sbp:
+        if any(is_partial(s) for s in value.sbp):
             if loads:
-                raise ValueError(f"load: entry {name!r} is a sum of parts ({value.sbp}), which cannot be loaded into")
+                raise ValueError(f"load: entry {name!r} is partial ({value.sbp}), which cannot be loaded into")
             value = value.to_global(sbp=[oneflow.sbp.broadcast if s.dim is None else s for s in value.sbp])
         box = box_of(value)
         if box is None:

@@ -13,7 +13,7 @@ from typing import Any
 from oneflow import Tensor, _oneflow, sbp
 from oneflow.autograd.function import Function
 from oneflow.distributed.device_mesh import DeviceMesh, mesh_of, mesh_or_new
-from oneflow.distributed.tensor.placement_types import Placement, from_sbp, to_sbp
+from oneflow.distributed.tensor.placement_types import Placement, from_sbp, is_partial, to_sbp
 
 __all__ = [
     "assemble",
@@ -59,7 +59,7 @@ def enter(local: Tensor, mesh: DeviceMesh, layout: Sequence[Any], sizes: Sequenc
 
 
 def to_local(x: Tensor, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-    """This rank's shard, whose gradient has the layout of ``x`` (replicated where that is a sum), or the one given."""
+    """This rank's shard, whose gradient has the layout of ``x``, replicated where that is partial, or the one given."""
     layout = _of_gradient(x.sbp)
     if grad_placements is not None:
         layout = to_sbp(grad_placements, len(x.sbp), x.dim(), "to_local")
@@ -91,9 +91,9 @@ def redistribute(
     placement = x.placement if device_mesh is None else device_mesh.placement
     layout = to_sbp(placements, len(placement.hierarchy), x.dim(), "redistribute")
     if placement == x.placement:
-        made_partial = any(to == sbp.partial_sum != now for to, now in zip(layout, x.sbp, strict=True))
+        made_partial = any(is_partial(to) and to != now for to, now in zip(layout, x.sbp, strict=True))
     else:
-        made_partial = sbp.partial_sum in layout
+        made_partial = any(is_partial(s) for s in layout)
     if made_partial:
         raise RuntimeError("Can not redistribute to Partial, redistributing to Partial is for internal use only!")
     dtype = x.dtype
@@ -112,8 +112,8 @@ def full_tensor(x: Tensor, *, grad_placements: Sequence[Placement] | None = None
 
 
 def _of_gradient(layout: Sequence[Any]) -> list[Any]:
-    """The layout of a gradient in PyTorch: that of the value, and replicated where the value is a sum."""
-    return [sbp.broadcast if s == sbp.partial_sum else s for s in layout]
+    """The layout of a gradient in PyTorch: that of the value, and replicated where the value is partial."""
+    return [sbp.broadcast if is_partial(s) else s for s in layout]
 
 
 class _Enter(Function):

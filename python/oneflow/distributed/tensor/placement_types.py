@@ -10,7 +10,10 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.sbp import broadcast, partial_sum, split
+from oneflow.sbp import broadcast, partial_sum, sbp, split
+
+_REDUCED = {"sum": partial_sum, "max": sbp("P(max)"), "min": sbp("P(min)")}
+_NAMES = {layout: name for name, layout in _REDUCED.items()}
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
@@ -34,7 +37,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether ranks hold terms of a sum."""
+        """Whether ranks hold terms of a sum, or candidates of a maximum or minimum."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
@@ -108,10 +111,10 @@ class Replicate(Placement):
 
 
 class Partial(Placement):
-    """Each rank holds a term; the tensor is their sum.
+    """Each rank holds a term; the tensor is their sum, or their greatest or smallest.
 
     Args:
-        reduce_op: ``"sum"``.
+        reduce_op: ``"sum"``, ``"max"`` or ``"min"``.
 
     Raises:
         NotImplementedError: another way to reduce.
@@ -123,15 +126,17 @@ class Partial(Placement):
     """
 
     def __init__(self, reduce_op: str = "sum") -> None:
-        if reduce_op != "sum":
-            raise NotImplementedError(f"Partial: reduce_op {reduce_op!r} is not supported; terms are summed ('sum')")
+        if reduce_op not in _REDUCED:
+            raise NotImplementedError(
+                f"Partial: reduce_op {reduce_op!r} is not supported; terms are reduced by {', '.join(_REDUCED)}"
+            )
         self.reduce_op = reduce_op
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partial)
+        return isinstance(other, Partial) and other.reduce_op == self.reduce_op
 
     def __hash__(self) -> int:
-        return hash("Partial")
+        return hash(("Partial", self.reduce_op))
 
     def __repr__(self) -> str:
         return f"Partial({self.reduce_op})"
@@ -165,13 +170,20 @@ def _one_sbp(p: Placement, ndim: int, what: str) -> Any:
     if isinstance(p, Replicate):
         return broadcast
     if isinstance(p, Partial):
-        return partial_sum
+        return _REDUCED[p.reduce_op]
     raise TypeError(f"{what}: placements are Shard, Replicate or Partial, got {type(p).__name__}")
 
 
-def from_sbp(sbp: Sequence[Any]) -> tuple[Placement, ...]:
+def from_sbp(layout: Sequence[Any]) -> tuple[Placement, ...]:
     """The placements of an SBP."""
-    return tuple(Shard(s.dim) if s.dim is not None else Replicate() if s == broadcast else Partial() for s in sbp)
+    return tuple(
+        Partial(_NAMES[s]) if is_partial(s) else Replicate() if s.dim is None else Shard(s.dim) for s in layout
+    )
+
+
+def is_partial(s: Any) -> bool:
+    """Whether an entry of an SBP says that ranks hold terms, by whatever they are reduced."""
+    return s in _NAMES
 
 
 # Its name in older versions of PyTorch.
