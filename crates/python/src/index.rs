@@ -5,7 +5,7 @@ use crate::object::{self_tensor, tensor_of, wrap};
 use crate::operators as ops;
 use crate::overrides::{answers, ask_slot, index_answers};
 use crate::{autograd, create, scalar, value};
-use oneflow_core::base::{Arg, DType, Device, Dims, Error, Result, Scalar};
+use oneflow_core::base::{Arg, DType, Device, Dims, Error, NdSbpId, Result, Sbp, Scalar};
 use oneflow_core::{Tensor, bit};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -444,19 +444,39 @@ pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut
                 Some(_) => None,
                 None => value::scalar(py, v).or_else(|e| value::unsigned(py, v, e, is_wide))?,
             };
-            let whole = p.steps.is_empty() && !p.tensors.is_empty();
-            let viewed = if whole { t.clone() } else { view(py, t, &p)? };
-            if p.tensors.is_empty() {
-                match number {
-                    Some(s) => ops::FILL.inplace(&[Some(&viewed), None], &[s.into()])?,
-                    None => copy(py, &viewed, v)?,
-                }
-                return Ok(0);
-            }
-            put(py, &viewed, &p, number, v)?;
+            write(py, t, &p, number, v)?;
             Ok(0)
         }
     })
+}
+
+/// `t[...] = v`, where the value may be a number.
+unsafe fn write(py: Python<'_>, t: &Tensor, p: &Plan, number: Option<Scalar>, v: *mut PyObject) -> Result<()> {
+    let all = p.steps.is_empty() && !p.tensors.is_empty();
+    let viewed = if all { t.clone() } else { view(py, t, p)? };
+    // SAFETY: a live object.
+    unsafe {
+        if let Some(whole) = replicated(py, t, &viewed)? {
+            write(py, &whole, p, number, v)?;
+            return ops::COPY.inplace(&[Some(t), Some(&whole)], &[Arg::Bool(false)]);
+        }
+        if !p.tensors.is_empty() {
+            return put(py, &viewed, p, number, v);
+        }
+        match number {
+            Some(s) => ops::FILL.inplace(&[Some(&viewed), None], &[s.into()]),
+            None => copy(py, &viewed, v),
+        }
+    }
+}
+
+/// A copy of a global tensor that every rank has whole, where the ranks that have a slice of it are not those that have the
+/// slice's elements; `None` where the slice can be written.
+fn replicated(py: Python<'_>, t: &Tensor, slice: &Tensor) -> Result<Option<Tensor>> {
+    let is_apart = |t: &Tensor| oneflow_global::global_of(t).is_some_and(|g| g.detached_view);
+    let Some(home) = oneflow_global::global_of(t).filter(|_| is_apart(slice) && !is_apart(t)) else { return Ok(None) };
+    let whole = NdSbpId::of(&vec![Sbp::B; home.spread.sbp.len()]);
+    ops::TO_GLOBAL.one(py, &[Some(t)], &[Arg::None, Arg::Sbp(whole), Arg::None, Arg::None, Arg::Bool(true)]).map(Some)
 }
 
 /// `view = v`, where leading dimensions of size one in the value do not count.

@@ -103,6 +103,7 @@ pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
 pub static CLONE: Named = Named::new("clone");
 pub static CONTIGUOUS: Named = Named::new("contiguous");
+pub static TO_GLOBAL: Named = Named::new("to_global");
 
 /// An operator slot.
 struct Operator {
