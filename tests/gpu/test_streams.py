@@ -177,3 +177,17 @@ def test_events_say_when_their_work_is_done(gpu):
     while not event.query():
         pass
     assert oneflow.cuda.current_stream().query() and (x.cpu() == 4).all()
+
+
+def test_a_stream_without_work_says_so_at_once(gpu):
+    """Whatever other streams have to do, and however often it is asked."""
+    side = oneflow.cuda.Stream()
+    x, y = oneflow.zeros(N, device=gpu), oneflow.zeros(N, device=gpu)
+    for _ in range(4 * _times(gpu)):
+        with oneflow.cuda.stream(side):
+            y.add_(1)
+        x.add_(1)
+        oneflow.cuda.current_stream().synchronize()
+        assert oneflow.cuda.current_stream().query()
+        side.synchronize()
+        assert side.query()

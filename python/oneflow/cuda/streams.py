@@ -52,7 +52,7 @@ class Stream:
 
     def query(self) -> bool:
         """Return whether all work of the stream is done."""
-        return self._raw.record(False).query()
+        return self._raw.query()
 
     def record_event(self, event: Event | None = None) -> Event:
         """Mark the work issued so far."""
