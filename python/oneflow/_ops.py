@@ -31,6 +31,9 @@ class OpOverload:
         """The op itself."""
         return self._op
 
+    # The name that modes written for PyTorch read.
+    _overloadpacket = overloadpacket
+
     @property
     def _schema(self) -> str | None:
         return self._op._schema

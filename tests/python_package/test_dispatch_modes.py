@@ -195,3 +195,30 @@ def test_errors_come_through():
         y = x + 1
         z = x.clone().add_(1)
     assert y.tolist() == [2.0, 2.0] and z.tolist() == [3.0, 3.0]
+
+
+def test_the_kernel_of_an_op_of_a_program_is_not_heard():
+    for package, mode in ((torch, torch.utils._python_dispatch.TorchDispatchMode), (oneflow, TorchDispatchMode)):
+
+        def twice(x):
+            return (x * 2).exp()
+
+        twice.__annotations__ = {"x": package.Tensor, "return": package.Tensor}
+        package.library.custom_op("heard_once::twice", twice, mutates_args=())
+
+        class Names(mode):
+            def __init__(self, name, heard):
+                super().__init__()
+                self.name, self.heard = name, heard
+
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                assert func._overloadpacket is func.overloadpacket
+                self.heard.append((self.name, str(func)))
+                return func(*args, **(kwargs or {}))
+
+        x, heard = package.ones(2), []
+        with Names("outer", heard), Names("inner", heard):
+            package.ops.heard_once.twice(x).neg()
+        assert heard == [
+            (name, op) for op in ("heard_once.twice.default", "aten.neg.default") for name in ("inner", "outer")
+        ]

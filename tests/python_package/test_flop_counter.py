@@ -3,8 +3,9 @@
 import oneflow
 import pytest
 import torch
-from oneflow.utils.flop_counter import FlopCounterMode
+from oneflow.utils.flop_counter import FlopCounterMode, register_flop_formula
 from torch.utils.flop_counter import FlopCounterMode as TorchCounter
+from torch.utils.flop_counter import register_flop_formula as register_theirs
 
 
 def mlp(fw):
@@ -98,6 +99,78 @@ def test_elementwise_work_counts_as_nothing():
     assert counter.get_total_flops() == 0 and "0%" in counter.get_table()
 
 
-def test_own_formulas_are_refused():
-    with pytest.raises(NotImplementedError, match="custom_mapping"):
-        FlopCounterMode(custom_mapping={oneflow.exp: lambda *a, **k: 1})
+def own_formulas(fw):
+    """A model of named ops and one of a program, with the shapes that the program's formulas get."""
+    seen = []
+
+    def squares(x_shape, *, out_shape, **kwargs):
+        seen.append((tuple(x_shape), tuple(out_shape)))
+        return 1000
+
+    def products(bias, a, b, *, out_shape=None, **kwargs):
+        seen.append((tuple(a), tuple(b), tuple(out_shape)))
+        return 7
+
+    def tensors(x, *args, out_val, **kwargs):
+        seen.append((x.sum().item(), out_val.sum().item()))
+        return 3
+
+    tensors._get_raw = True
+    aten = fw.ops.aten
+    return {aten.addmm: products, aten.relu: tensors, fw.ops.counted_twice.square: squares}, seen
+
+
+for package in (torch, oneflow):
+    # Annotations are read as they are: each package asks for its own tensors.
+    def square(x):
+        return x @ x.t() + 0
+
+    square.__annotations__ = {"x": package.Tensor, "return": package.Tensor}
+    package.library.custom_op("counted_twice::square", square, mutates_args=())
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_own_formulas(backward):
+    found = []
+    for fw, counter in ((torch, TorchCounter), (oneflow, FlopCounterMode)):
+        mapping, seen = own_formulas(fw)
+        model, sizes = mlp(fw)
+        with fw.no_grad():
+            for p in model.parameters():
+                p.fill_(0.25)
+        with counter(display=False, custom_mapping=mapping) as counting:
+            y = model(fw.ones(*sizes))
+            with fw.no_grad():
+                z = fw.ops.counted_twice.square(fw.nn.functional.linear(y, fw.ones(3, 5)))
+            if backward:
+                (y.sum() * z.mean()).backward()
+        found.append((by_module(counting), seen))
+    assert found[0] == found[1]
+    assert found[1][0]["Global"] > 1000
+
+
+def test_registered_formulas():
+    for counter, register in ((torch, register_theirs), (oneflow, register_flop_formula)):
+        with pytest.raises(ValueError, match="expected each target to be OpOverloadPacket"):
+            register(counter.exp)(abs)
+    name = oneflow.ops.counted_twice.square
+
+    @register_flop_formula([name], get_raw=True)
+    def cost(x, *, out_val):
+        return x.numel() * out_val.numel()
+
+    with pytest.raises(RuntimeError, match="duplicate"):
+        register_flop_formula(name)(cost)
+    with FlopCounterMode(display=False) as counting:
+        oneflow.ops.counted_twice.square(oneflow.ones(2, 3))
+        oneflow.ones(2, 3) @ oneflow.ones(3, 4)
+    assert counting.get_flop_counts()["Global"] == {"counted_twice.square": 24, "matmul": 48}
+
+
+def test_a_formula_that_raises_leaves_no_mode_behind():
+    def fails(*args, **kwargs):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError), FlopCounterMode(display=False, custom_mapping={oneflow.ops.aten.exp: fails}):
+        oneflow.ones(2).exp()
+    assert oneflow.ones(2).exp().shape == (2,)

@@ -2,13 +2,79 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from oneflow import _oneflow
+from oneflow import Tensor, _oneflow
 from oneflow.profiler._module_regions import ModuleRegions
+from oneflow.utils import _pytree
+from oneflow.utils._python_dispatch import TorchDispatchMode
 
 _SUFFIXES = ("", "K", "M", "B", "T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What programs have said of ops, by op: functions that get tensors, and ``out_val``.
+_formulas: dict[Any, Callable[..., int]] = {}
+
+
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[F], F]:
+    """Let :class:`FlopCounterMode` count an op by a function, which this decorates.
+
+    Args:
+        targets: an op such as ``ops.mylib.my_op``, or a list of them. For an op of this package the function takes the
+            place of what the op table says.
+        get_raw: give the function tensors, and the result as ``out_val``; otherwise their shapes and ``out_shape``.
+
+    Raises:
+        ValueError: a target is not an op.
+
+    Example::
+
+        >>> from oneflow.utils.flop_counter import FlopCounterMode, register_flop_formula
+        >>> @oneflow.library.custom_op("counted::square", mutates_args=())
+        ... def square(x: oneflow.Tensor) -> oneflow.Tensor:
+        ...     return x @ x
+        >>> @register_flop_formula(oneflow.ops.counted.square)
+        ... def square_flops(x_shape, *, out_shape):
+        ...     return 2 * x_shape[0] ** 3
+        >>> with FlopCounterMode(display=False) as counter:
+        ...     y = square(oneflow.ones(3, 3))
+        >>> counter.get_flop_counts()["Global"]
+        {'counted.square': 54}
+    """
+    from oneflow._ops import Op
+
+    found = targets if isinstance(targets, (list, tuple)) else [targets]
+    for target in found:
+        if not isinstance(target, Op):
+            raise ValueError(
+                "register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
+                f"oneflow.ops.mylib.foo), got {target!r} of type {type(target).__name__}"
+            )
+
+    def register(formula: F) -> F:
+        for target in found:
+            if target in _formulas:
+                raise RuntimeError(f"duplicate registrations for {target}")
+            _formulas[target] = formula if get_raw else _of_shapes(formula)
+        return formula
+
+    return register
+
+
+def _of_shapes(formula: Callable[..., int]) -> Callable[..., int]:
+    def shape(value: Any) -> Any:
+        return value.shape if isinstance(value, Tensor) else value
+
+    @functools.wraps(formula)
+    def counted(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        args, kwargs, out_shape = _pytree.tree_map(shape, (args, kwargs, out_val))
+        return formula(*args, out_shape=out_shape, **kwargs)
+
+    return counted
 
 
 class FlopCounterMode:
@@ -21,10 +87,9 @@ class FlopCounterMode:
         mods: accepted; modules are found as they are called.
         depth: the number of levels of modules in the table.
         display: print the table at the end of the ``with`` block.
-        custom_mapping: None: the cost of an op is in the op table.
-
-    Raises:
-        NotImplementedError: ``custom_mapping`` is given.
+        custom_mapping: ops (``ops.mylib.my_op``) to functions of the shapes of their arguments and ``out_shape``, which
+            count them in place of the op table; with a true attribute ``_get_raw`` they get tensors and ``out_val``.
+            Ops of such functions, and of :func:`register_flop_formula`, are heard on the thread of the block.
 
     Example::
 
@@ -40,10 +105,11 @@ class FlopCounterMode:
     def __init__(
         self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
     ) -> None:
-        if custom_mapping:
-            raise NotImplementedError(
-                "FlopCounterMode(): custom_mapping is not supported: the cost of an op is in the op table"
-            )
+        own = {
+            op: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+            for op, formula in (custom_mapping or {}).items()
+        }
+        self._own = own
         self.depth = depth
         self.display = display
         self._session: int | None = None
@@ -52,10 +118,15 @@ class FlopCounterMode:
     def __enter__(self) -> FlopCounterMode:
         self._counts = {}
         self._names = _ModuleNames()
+        self._stated = _StatedOps({**_formulas, **self._own})
         self._session = _oneflow._profiler_start(flops=True)
+        if self._stated.formulas:
+            self._stated.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._stated.formulas:
+            self._stated.__exit__(*exc)
         self._names.remove()
         self._gather()
         if self._session is not None:
@@ -71,18 +142,17 @@ class FlopCounterMode:
         threads = _oneflow._profiler_events(self._session)
         modules_of: dict[int, tuple[str, ...]] = {}
         for _, events in threads:
-            scopes = _Scopes(events)
+            scopes = _Scopes(events, self._stated.counts)
             for i, event in enumerate(events):
                 if event.kind == "op" and event.sequence_nr:
                     modules_of.setdefault(event.sequence_nr, scopes.modules[i])
         for _, events in threads:
-            scopes = _Scopes(events)
-            for i in scopes.counted:
-                event = events[i]
+            scopes = _Scopes(events, self._stated.counts)
+            for i, op, n in scopes.counted:
                 number = scopes.backward[i]
-                counts["Global"][event.name] += int(event.flops)
+                counts["Global"][op] += n
                 for name in dict.fromkeys((*scopes.modules[i], *modules_of.get(number, ()))):
-                    counts.setdefault(name, Counter())[event.name] += int(event.flops)
+                    counts.setdefault(name, Counter())[op] += n
         self._counts = counts
 
     def get_total_flops(self) -> int:
@@ -134,13 +204,20 @@ class FlopCounterMode:
 
 
 class _Scopes:
-    """For each event of a thread: the modules around it, the node of the backward around it, and whether it counts."""
+    """For each event of a thread the modules and the node of the backward around it; and what counts: op and number.
 
-    def __init__(self, events: list[Any]) -> None:
+    Args:
+        events: of one thread, in the order in which they began.
+        stated: regions around ops whose operations the program states, by name.
+    """
+
+    def __init__(self, events: list[Any], stated: Mapping[str, tuple[str, int]]) -> None:
         self.modules: list[tuple[str, ...]] = []
         self.backward: list[int] = []
-        self.counted: list[int] = []
+        self.counted: list[tuple[int, str, int]] = []
         covered: list[bool] = []
+        # What the op table says of these ops does not count.
+        replaced = {event.parent for event in events if event.name in stated}
         for i, event in enumerate(events):
             outer = event.parent
             modules = self.modules[outer] if outer >= 0 else ()
@@ -149,10 +226,41 @@ class _Scopes:
             self.backward.append(event.sequence_nr if event.kind == "backward" else number)
             inside = covered[outer] if outer >= 0 else False
             # An op composed of others counts for all of them.
-            counts = event.products and not inside
+            op, n = stated.get(event.name, (event.name, int(event.flops)))
+            counts = not inside and (event.name in stated or (event.products and i not in replaced))
             if counts:
-                self.counted.append(i)
+                self.counted.append((i, op, n))
             covered.append(inside or counts)
+
+
+class _StatedOps(TorchDispatchMode):
+    """Puts a region of the profiler around each op that has a formula, and keeps what the formula gives."""
+
+    def __init__(self, formulas: dict[Any, Callable[..., int]]) -> None:
+        self.formulas = formulas
+        # The name of a region to its op and the number of operations.
+        self.counts: dict[str, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+
+    def __torch_dispatch__(
+        self, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        formula = self.formulas.get(func.overloadpacket)
+        if formula is None:
+            return func(*args, **kwargs)
+        op = f"{func.namespace}.{func.overloadpacket.__name__}"
+        with self._lock:
+            region = f"{op} as the program counts it, call {len(self.counts)}"
+            self.counts[region] = (op, 0)
+        token = _oneflow._span_begin(region)
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            if token is not None:
+                _oneflow._span_end(token)
+        self.counts[region] = (op, int(formula(*args, **kwargs, out_val=result)))
+        return result
 
 
 class _ModuleNames(ModuleRegions):
@@ -176,4 +284,4 @@ def _percent(number: int, total: int) -> str:
     return f"{100 * number / total:.2f}%" if total else "0%"
 
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "register_flop_formula"]
