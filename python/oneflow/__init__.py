@@ -146,6 +146,9 @@ from oneflow.storage import TypedStorage, UntypedStorage
 # Before the first use of a GPU, which may be any call that takes a device.
 _oneflow._cuda_set_search_dirs(_search_directories())
 
+# PyTorch's older name.
+legacy_contiguous_format = _oneflow.contiguous_format
+
 for _name in _names.METHODS:
     globals()[_name] = getattr(Tensor, _name)
 

@@ -1,7 +1,9 @@
 """Names that few programs use do what PyTorch's do: grouped products, blocked masks, wrappers, swaps, objects."""
 
+import importlib
 import subprocess
 import sys
+from typing import Any
 
 import oneflow
 import pytest
@@ -230,3 +232,12 @@ def test_packages_import_them_under_the_mock():
     program = "\n".join(line.strip() for line in lines.splitlines())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_annotations_and_formats():
+    for package in (torch, oneflow):
+        assert package.legacy_contiguous_format == package.contiguous_format
+        kept = importlib.import_module(f"{package.__name__}.optim.optimizer")
+        assert kept.StateDict == dict[str, Any] == kept.Kwargs and kept.Args == tuple[Any, ...]
+        for name in ("ParamsT", "DeviceDict", "DeviceDtypeDict", "GlobalOptimizerPreHook", "GlobalOptimizerPostHook"):
+            assert hasattr(kept, name)

@@ -25,11 +25,19 @@ from oneflow.utils.hooks import RemovableHandle, register
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 Group = dict[str, Any]
+# Types that programs name in annotations, as ParamsT below.
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+StateDict = dict[str, Any]
+DeviceDict = dict[oneflow.device | None, Tensor]
+DeviceDtypeDict = dict[tuple[oneflow.device, oneflow.dtype] | None, Tensor]
 # Hooks of all optimizers.
 _all_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _all_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 # The type of an optimizer's first argument, for annotations.
 ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]
+GlobalOptimizerPreHook = Callable[["Optimizer", Args, Kwargs], tuple[Args, Kwargs] | None]
+GlobalOptimizerPostHook = Callable[["Optimizer", Args, Kwargs], None]
 
 
 class Optimizer:
