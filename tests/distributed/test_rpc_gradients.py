@@ -240,6 +240,85 @@ if rank == 0:
     both(HEAD + functions, body, tmp_path)
 
 
+def test_modules_on_other_workers(tmp_path: Path) -> None:
+    functions = """
+from torch import nn
+from torch.distributed.nn.api.remote_module import RemoteModule
+
+class Layer(nn.Module):
+    def __init__(self, k, bias=True):
+        super().__init__()
+        self.inner, self.drop = nn.Linear(4, 4, bias=bias).double(), nn.Dropout(0.5)
+        with torch.no_grad():
+            self.inner.weight.copy_(numbers(4, 4, grad=False) * k)
+            if bias:
+                self.inner.bias.fill_(0.5)
+    def forward(self, x, *, power=1):
+        return self.inner(x) ** power
+    def is_training(self):
+        return self.training
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = RemoteModule("worker1/cpu", Layer, args=(0.5,), kwargs={"bias": False})
+        self.second = RemoteModule("rank:2", Layer, (0.25,))
+    def forward(self, x):
+        return self.second(self.first(x), power=2)
+
+def used(module, x):
+    return rpc.get_worker_info().name, module.forward(x)
+
+def error_of(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__
+"""
+    body = """
+if rank == 0:
+    model, x = Model(), numbers(3, 4, grad=False)
+    parameters = model.first.remote_parameters() + model.second.remote_parameters()
+    say(len(parameters), [tuple(p.to_here().shape) for p in parameters], len(model.first.remote_parameters(False)))
+    say([p.owner_name() for p in parameters], model.first.get_module_rref().owner_name())
+    optimizer = DistributedOptimizer(torch.optim.SGD, parameters, lr=0.1)
+    for step in range(3):
+        with dist_autograd.context() as c:
+            loss = (model(x) ** 2).mean()
+            dist_autograd.backward(c, [loss])
+            optimizer.step(c)
+        say(round(loss.item(), 9))
+    say(rounded(model.second.forward_async(x).wait()))
+    # Another worker gets a reference to the same module.
+    where, y = rpc_sync("worker2", used, args=(model.first, x))
+    again = RemoteModule.init_from_module_rref("worker1/cpu", model.first.module_rref)
+    say(where, rounded(y), rounded(again.forward(x)))
+    for name in ("parameters", "state_dict", "modules", "cpu", "zero_grad", "extra_repr"):
+        say(error_of(getattr(model.first, name)))
+    for place, kind in (("worker1", dict), ("worker1/sun", Layer), ("nobody/cpu", Layer)):
+        arguments = (0.5,) if kind is Layer else ()
+        say(isinstance(error_of(lambda: RemoteModule(place, kind, arguments).forward(x)), str))
+"""
+    both(HEAD + functions, body, tmp_path)
+
+
+def test_modules_on_other_workers_follow_the_mode(tmp_path: Path) -> None:
+    """In PyTorch ``eval`` of what holds one leaves it training."""
+    body = """
+from oneflow.distributed import rpc
+from oneflow.distributed.nn import RemoteModule
+rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+rpc.init_rpc(f"worker{rank}", rank=rank, world_size=n)
+if rank == 0:
+    model = flow.nn.Sequential(RemoteModule("worker1/cpu", flow.nn.Dropout, (0.5,)))
+    print(model.eval()(flow.ones(100)).eq(1).all().item(), model.train()(flow.ones(100)).eq(1).all().item())
+rpc.shutdown()
+"""
+    port = free_port()
+    (said, error), _ = run(body, [torchrun(rank, 2, port) for rank in range(2)])
+    assert said.split() == ["True", "False"], error
+
+
 def test_results_that_nobody_uses() -> None:
     """PyTorch would wait for their gradients."""
     body = """

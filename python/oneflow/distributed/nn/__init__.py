@@ -1,8 +1,9 @@
-"""Collectives with gradients under their older names: PyTorch's ``torch.distributed.nn``."""
+"""``torch.distributed.nn``: collectives with gradients under their older names, and modules of other workers."""
 
 from __future__ import annotations
 
 from oneflow.distributed.nn import functional
+from oneflow.distributed.nn.api.remote_module import RemoteModule
 from oneflow.distributed.nn.functional import (
     all_gather,
     all_reduce,
@@ -16,6 +17,7 @@ from oneflow.distributed.nn.functional import (
 )
 
 __all__ = [
+    "RemoteModule",
     "all_gather",
     "all_reduce",
     "all_to_all",

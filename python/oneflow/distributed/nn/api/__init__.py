@@ -1,0 +1,1 @@
+"""Modules of other workers: see :mod:`oneflow.distributed.nn.api.remote_module`."""
