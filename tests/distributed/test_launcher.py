@@ -180,6 +180,56 @@ def _unpicklable() -> Any:
     return lambda: 1
 
 
+def test_a_command_line_as_torchrun_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("""
+import os, sys
+open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(" ".join([os.environ["WORLD_SIZE"], *sys.argv[2:]]))
+sys.exit(3 if sys.argv[2:] == ["fail"] and os.environ["RANK"] == "1" else 0)
+""")
+    body = f"""
+from torch.distributed import run
+script = {str(tmp_path / "train.py")!r}
+
+def started(*flags, arguments=("--lr", "0.1"), **changes):
+    args = run.get_args_parser().parse_args([*flags, script, folder, *arguments])
+    vars(args).update(changes)
+    for rank in os.listdir(folder):
+        os.unlink(os.path.join(folder, rank))
+    try:
+        run.run(args)
+    except ChildFailedError as error:
+        return "failed", error.get_first_failure()[0], error.get_first_failure()[1].exitcode
+    except Exception as error:
+        return type(error).__name__
+    return [open(os.path.join(folder, rank)).read() for rank in sorted(os.listdir(folder))]
+
+def config_of(*flags):
+    try:
+        config, command, arguments = run.config_from_args(run.parse_args([*flags, script, "--x", "1"]))
+    except Exception as error:
+        return type(error).__name__
+    command = getattr(command, "__name__", command)
+    return (config.nproc_per_node, config.max_nodes, config.max_restarts, config.rdzv_configs.get("rank"),
+            config.start_method, command, arguments)
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # What a launcher that is built on it changes is text.
+    found = [started("--nproc-per-node", "2"), started("--standalone", nproc_per_node="2"),
+             started("--nproc_per_node=2", "--monitor-interval", "0.05", arguments=["fail"]),
+             started("--run-path", "--nproc-per-node", "2")]
+    found += [config_of("--rdzv-endpoint", "localhost:1234", *flags) for flags in (
+        [], ["--module"], ["--no-python"], ["--no-python", "-m"], ["--nnodes", "2", "--node-rank", "1"],
+        ["--nproc-per-node", "cpu"], ["--nproc-per-node", "many"], ["--nnodes", "1:1:1"], ["--max_restarts=4"],
+        ["--run-path", "--start-method", "fork"], ["--local_ranks_filter", "a"], ["--redirects", "7"])]
+    os.environ["PET_NPROC_PER_NODE"] = "5"
+    found += [config_of("--rdzv-endpoint", "localhost:1234"), run.parse_min_max_nnodes("2:3")]
+    print(json.dumps(found))
+"""
+    found: Any = both(body, tmp_path)
+    assert found[:3] == [["2 --lr 0.1"] * 2, ["2 --lr 0.1"] * 2, ["failed", 1, 3]]
+
+
 def test_a_signal_to_the_launcher_ends_the_ranks(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(f"""

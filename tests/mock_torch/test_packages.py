@@ -100,3 +100,32 @@ def test_a_package_trains_as_on_pytorch(group, environment, tmp_path):
         assert sorted(ours) == sorted(theirs)
         for name in theirs:
             check(name, ours[name], theirs[name])
+
+
+LAUNCHED = """
+import sys
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+total = accelerator.reduce(torch.ones(1) * (accelerator.process_index + 1))
+with open(f"rank{accelerator.process_index}", "w") as file:
+    print(type(total).__module__, accelerator.num_processes, total.item(), sys.argv[1:], file=file)
+"""
+LAUNCHERS = {
+    "accelerate launch": "-m accelerate.commands.launch --multi_gpu --num_machines 1 --mixed_precision no "
+    "--dynamo_backend no --main_process_port 0 --num_processes 2",
+    "torchrun": "-m torch.distributed.run --standalone --nproc-per-node 2",
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launchers_of_programs(launcher, environment, tmp_path):
+    (tmp_path / "train.py").write_text(LAUNCHED)
+    command = [environment / "bin" / "python", *LAUNCHERS[launcher].split(), "train.py", "--lr", "0.1"]
+    path = os.pathsep.join([str(ROOT / "python" / "oneflow" / "mock_torch" / "shell"), str(ROOT / "python")])
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("ONEFLOW_")}
+    variables |= {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    for rank in range(2):
+        assert (tmp_path / f"rank{rank}").read_text().split(maxsplit=3) == ["oneflow", "2", "3.0", "['--lr', '0.1']\n"]

@@ -18,7 +18,7 @@ from oneflow._base.lazy import LazyNames
 from oneflow._oneflow import Work
 from oneflow.distributed import _joining, _reductions
 from oneflow.distributed import _process_group as _process_group
-from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available
+from oneflow.distributed._backends import Backend, ProcessGroup, is_backend_available, is_mpi_available
 from oneflow.distributed._coalesced import _broadcast_coalesced, all_gather_coalesced, all_reduce_coalesced
 from oneflow.distributed._groups import (
     SHRINK_ABORT,
@@ -39,7 +39,6 @@ from oneflow.distributed._groups import (
     get_world_size,
     group,
     is_gloo_available,
-    is_mpi_available,
     is_nccl_available,
     new_group,
     new_subgroups,

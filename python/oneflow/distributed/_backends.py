@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 import enum
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from oneflow import Tensor, _oneflow
 
-__all__ = ["Backend", "ForeignGroup", "ProcessGroup", "is_backend_available"]
+__all__ = ["Backend", "ForeignGroup", "ProcessGroup", "is_backend_available", "is_mpi_available"]
 
 # The group of all ranks, where a third party's backend made it.
 world: ForeignGroup | None = None
@@ -101,6 +102,27 @@ class Backend(str):
         cls._plugins[key] = (func, extended_api)
 
 
+def is_started_by_mpirun() -> bool:
+    """Whether a launcher of an MPI library has started this process."""
+    return any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"))
+
+
+def is_mpi_available() -> bool:
+    """Whether an MPI library can be loaded here, for the backend ``"mpi"``, and no other launcher has made the ranks.
+
+    Open MPI and libraries with MPICH's binary interface (MPICH, Intel MPI, MVAPICH) serve. The environment variable
+    ``ONEFLOW_MPI_LIBRARY`` names one that lies elsewhere. A rank of torchrun or of this package's launcher cannot use
+    it: False there, so that programs which ask this to choose a backend choose another.
+
+    Example::
+
+        >>> oneflow.distributed.is_mpi_available() in (True, False)
+        True
+    """
+    is_other_rank = {"RANK", "WORLD_SIZE"} <= os.environ.keys() and not is_started_by_mpirun()
+    return not is_other_rank and _oneflow._is_mpi_available()
+
+
 def is_backend_available(backend: str) -> bool:
     """Whether :func:`init_process_group` takes this backend.
 
@@ -112,7 +134,7 @@ def is_backend_available(backend: str) -> bool:
     name = backend.lower()
     if name == "nccl":
         return _oneflow._nccl_unavailable_reason() is None
-    return name in Backend.backend_list and (name != "mpi" or _oneflow._is_mpi_available())
+    return name in Backend.backend_list and (name != "mpi" or is_mpi_available())
 
 
 class _Kinds(type):

@@ -30,7 +30,6 @@ __all__ = [
     "get_world_size",
     "group",
     "is_gloo_available",
-    "is_mpi_available",
     "is_nccl_available",
     "new_group",
     "new_subgroups",
@@ -260,20 +259,6 @@ def is_nccl_available() -> bool:
         True
     """
     return _oneflow._nccl_unavailable_reason() is None
-
-
-def is_mpi_available() -> bool:
-    """Whether an MPI library can be loaded here, for the backend ``"mpi"``.
-
-    Open MPI and libraries with MPICH's binary interface (MPICH, Intel MPI, MVAPICH) serve. The environment variable
-    ``ONEFLOW_MPI_LIBRARY`` names one that lies elsewhere.
-
-    Example::
-
-        >>> oneflow.distributed.is_mpi_available() in (True, False)
-        True
-    """
-    return _oneflow._is_mpi_available()
 
 
 def is_gloo_available() -> bool:

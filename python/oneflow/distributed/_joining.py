@@ -232,7 +232,7 @@ def _met(init_method: str, rank: int, world_size: int, seconds: float | None) ->
 
 def _join_mpi(seconds: float | None, rank: int, world_size: int) -> None:
     """Join the job that ``mpirun`` has started, through its library."""
-    if not any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE")):
+    if not _backends.is_started_by_mpirun():
         raise RuntimeError("init_process_group: backend 'mpi': mpirun has not started this process")
     found = _oneflow._launch()[:2]
     _check_given(rank, world_size, found)

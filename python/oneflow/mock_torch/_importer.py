@@ -176,6 +176,11 @@ class _Loader(Loader):
         if self._name is not None:
             _keep_shadowing(self._name, module)
 
+    def get_code(self, name: str) -> Any:
+        """The code of the module, which ``python -m`` runs under the other name."""
+        loader = getattr(self._spec, "loader", None)
+        return loader.get_code(self._spec.name) if self._spec is not None and hasattr(loader, "get_code") else None
+
 
 def _keep_shadowing(name: str, package: ModuleType) -> None:
     """Enter the modules of a package whose names in it are something else, as the function ``gradcheck`` is.

@@ -166,6 +166,10 @@ def _work(
             os.dup2(file.fileno(), number)
     try:
         value = pickle.dumps(entrypoint(*args))
+    except SystemExit as end:
+        if end.code:
+            raise
+        value = pickle.dumps(None)
     except Exception as error:
         _error_files.write(error)
         traceback.print_exc()
