@@ -352,6 +352,31 @@ def _embedding(func: Callable[..., Any], input: NestedTensor, weight: Tensor, *a
     return _each(input, lambda x: func(x, weight, *args, **kwargs))
 
 
+@_rule("embedding_bag")
+def _embedding_bag(
+    func: Callable[..., Any],
+    input: NestedTensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    if not isinstance(input, NestedTensor) or isinstance(weight, NestedTensor):
+        raise TypeError("embedding_bag(): of nested tensors only the indices, and weights beside them, can be")
+    if offsets is not None:
+        raise ValueError("embedding_bag(): a nested input has its bags; leave offsets out")
+    if input.dim() != 2:
+        raise ValueError(f"embedding_bag(): a nested input has two dimensions, bags and indices, got {input.dim()}")
+    # Nested weights of samples lie as the indices do.
+    beside = [x for x in (*args, *kwargs.values()) if isinstance(x, NestedTensor)]
+    for x in beside:
+        if not input._form.agrees(x._form):
+            raise ValueError(f"embedding_bag(): per_sample_weights of shape {_shape(x)} for indices of {_shape(input)}")
+    given = _everywhere(lambda x: oneflow.cat(parts(x)) if isinstance(x, NestedTensor) else x, (args, kwargs))
+    starts = oneflow.tensor([0, *(part.shape[0] for part in parts(input))][:-1], device=input.device).cumsum(0)
+    return func(oneflow.cat(parts(input)), weight, starts, *given[0], **given[1])
+
+
 @_rule("layer_norm", "rms_norm")
 def _norm(func: Callable[..., Any], input: NestedTensor, normalized_shape: Any, *args: Any, **kwargs: Any) -> Any:
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
@@ -454,6 +479,58 @@ def _getitem(func: Callable[..., Any], input: NestedTensor, index: Any) -> Any:
         else:
             raise NotImplementedError("nested tensors are indexed by numbers, slices, None and ...")
     return result
+
+
+@_rule("index_put", "index_put_")
+def _index_put(
+    func: Callable[..., Any], input: NestedTensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False
+) -> Any:
+    if not isinstance(input, NestedTensor):
+        raise TypeError("index_put(): of nested tensors only the first can be")
+    made = func(plain(input), _places(input, indices), plain(values), accumulate)
+    return input if func.__name__ == "index_put_" else nested(made, input._form)
+
+
+def _places(t: NestedTensor, indices: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return indices into the values, given those of parts and of the dimensions behind, the ragged one among them."""
+    form = t._form
+    if isinstance(form, Shapes):
+        raise NotImplementedError("index_put(): only for nested tensors of layout jagged; write into their unbind()")
+    if any(not isinstance(i, Tensor) or i.dtype in (oneflow.bool, oneflow.uint8) for i in indices):
+        raise NotImplementedError("index_put(): of nested tensors the indices are tensors of numbers")
+    indices = [i.long() for i in indices]
+    bounds = oneflow.tensor(form.bounds(), device=t.device).view(-1, 2)
+    first, n = indices[0], len(form)
+    if ((first < -n) | (first >= n)).any():
+        raise IndexError(f"index_put(): an index is out of bounds for dimension 0 with size {n}")
+    starts, lengths = bounds[first].unbind(-1)
+    if len(indices) > form.ragged:
+        within = indices[form.ragged]
+        if ((within < -lengths) | (within >= lengths)).any():
+            raise RuntimeError("Some indices in the ragged dimension are out of bounds!")
+        within = oneflow.where(within < 0, within + lengths, within)
+        return (*indices[1 : form.ragged], starts + within, *indices[form.ragged + 1 :])
+    if len(indices) > 1 or indices[0].dim() > 1:
+        raise NotImplementedError("index_put(): give an index of parts alone, or one of the ragged dimension as well")
+    # Whole parts: their rows, of values whose dimensions before the ragged one are all written.
+    if form.ragged != 1:
+        raise NotImplementedError("index_put(): of whole parts only where the ragged dimension is the first of a part")
+    rows = [oneflow.arange(a, a + n, device=t.device) for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+    return (oneflow.cat(rows),)
+
+
+@_rule("__setitem__")
+def _setitem(func: Callable[..., Any], input: NestedTensor, index: Any, value: Any) -> None:
+    items = index if isinstance(index, tuple) else (index,)
+    if all(isinstance(i, Tensor) for i in items):
+        value = value if isinstance(value, Tensor) else oneflow.tensor(value, dtype=input.dtype, device=input.device)
+        input.index_put_(items, value)
+        return
+    target = input[index]
+    if isinstance(target, NestedTensor):
+        target.copy_(value) if isinstance(value, Tensor) else target.fill_(value)
+    else:
+        target[...] = value
 
 
 @_rule("unbind")
