@@ -191,3 +191,60 @@ def test_functions_that_put_the_generator_back_are_checked(fast):
         return [check(noisy, (x,), fast_mode=fast) for check in checks]
 
     assert verdicts(oneflow) == verdicts(torch) == [True, True]
+
+
+LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+
+
+def _sparse(m, layout, dtype="float64"):
+    x = m.tensor([[0, 2.0, 0, 0], [1.0, 0, 0, 3.0]], dtype=getattr(m, dtype))
+    x = x * (1 + 2j) if dtype.startswith("complex") else x
+    return x.to_sparse(layout=getattr(m, layout), blocksize=(1, 2) if "bs" in layout else None).requires_grad_()
+
+
+def _stored(x):
+    return x.coalesce().values() if "coo" in str(x.layout) else x.values()
+
+
+SPARSE_FUNCTIONS = {
+    "dense": lambda m, x, masked: x.to_dense(masked_grad=masked),
+    "squares": lambda m, x, masked: x.to_dense(masked_grad=masked) ** 2,
+    "times two": lambda m, x, masked: (x * 2).to_dense(masked_grad=masked),
+    "a wrong one": lambda m, x, masked: x.to_dense(masked_grad=masked).detach() * x.to_dense(masked_grad=masked),
+    "no dense output": lambda m, x, masked: x * 2,
+    "no part of it": lambda m, x, masked: x.to_dense(masked_grad=masked).detach() + m.ones(2, 4, requires_grad=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sparse_inputs(layout, masked, fast):
+    def verdicts(m):
+        for dtype in ("float64", "complex128"):
+            for name, f in SPARSE_FUNCTIONS.items():
+                try:
+                    check = m.autograd.gradcheck
+                    found = check(
+                        lambda x, f=f: f(m, x, masked), (_sparse(m, layout, dtype),), masked=masked, fast_mode=fast
+                    )
+                except (RuntimeError, ValueError) as error:
+                    found = next((r for r in (*REASONS, "Sparse output") if r in str(error)), str(error))
+                yield dtype, name, found
+
+    for ours, theirs in zip(verdicts(oneflow), verdicts(torch), strict=True):
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sparse_inputs_by_what_they_store(layout):
+    x = _sparse(oneflow, layout)
+    before = x.detach().to_dense().tolist()
+    assert oneflow.autograd.gradcheck(lambda x: _stored(x) ** 2, (x,), masked=True)
+    with pytest.raises(oneflow.autograd.GradcheckError, match="Jacobian mismatch"):
+        oneflow.autograd.gradcheck(lambda x: _stored(x).detach() * _stored(x), (x,), masked=True)
+    weight = oneflow.ones(4, 3, dtype=oneflow.float64, requires_grad=True)
+    assert oneflow.autograd.gradcheck(lambda x, w: x.to_dense() @ w, (x, weight), masked=True)
+    # What the check has written while it measured is as it was.
+    assert x.detach().to_dense().tolist() == before

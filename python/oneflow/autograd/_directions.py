@@ -27,8 +27,46 @@ def is_differentiable(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
+def is_stored_sparsely(x: Tensor) -> bool:
+    """Whether ``x`` has a sparse layout, compressed ones included."""
+    return x.layout != oneflow.strided
+
+
 def _parts(values: Tensor) -> Tensor:
     return oneflow.view_as_real(values) if values.is_complex() else values
+
+
+def _stored(x: Tensor) -> Tensor:
+    """The elements that a sparse tensor stores, as the memory that they are in."""
+    return (x.detach()._values() if x.is_sparse else x.detach().values()).data
+
+
+def _places(x: Tensor) -> Tensor:
+    """Where the elements that a tensor of a compressed layout stores stand among all of its elements."""
+    stored = _stored(x)
+    numbered = oneflow.arange(1, stored.numel() + 1, device=x.device).reshape(stored.shape)
+    whole = _with_values(x, numbered).to_dense().reshape(-1)
+    return oneflow.argsort(whole)[whole.numel() - stored.numel() :]
+
+
+def _with_values(x: Tensor, values: Tensor) -> Tensor:
+    """A tensor of a compressed layout that stores other values at the same places."""
+    if x.layout in (oneflow.sparse_csr, oneflow.sparse_bsr):
+        ends, within = x.crow_indices(), x.col_indices()
+    else:
+        ends, within = x.ccol_indices(), x.row_indices()
+    return oneflow.sparse_compressed_tensor(ends, within, values, x.shape, layout=x.layout)  # type: ignore[misc]
+
+
+def _full(dense: Tensor, like: Tensor) -> Tensor:
+    """``dense`` in the layout of a sparse tensor, zeros stored."""
+    if like.is_sparse:
+        indices = oneflow.ones(dense.shape[: like.sparse_dim()], device=dense.device).nonzero().mT
+        return oneflow.sparse_coo_tensor(indices, dense[tuple(indices)], dense.shape, is_coalesced=True)
+    block = like.values().shape[-2:] if like.layout in (oneflow.sparse_bsr, oneflow.sparse_bsc) else None
+    numbered = oneflow.arange(1, dense.numel() + 1, device=dense.device).reshape(dense.shape)
+    pattern = numbered.to_sparse(layout=like.layout, blocksize=None if block is None else tuple(block))
+    return _with_values(pattern, dense.reshape(-1)[pattern.values() - 1])
 
 
 @dataclass(frozen=True)
@@ -47,11 +85,11 @@ class Input:
         wanted = [(i, x) for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
         found = []
         for i, x in wanted:
-            if x.is_sparse and not masked:
+            if is_stored_sparsely(x) and not masked:
                 found.append(Input(i, x, _parts(x.detach().to_dense()), whole=True))
             else:
                 # The same memory outside the graph: writes reach the function, and no saved tensor takes notice.
-                found.append(Input(i, x, _parts(x.detach()._values() if x.is_sparse else x.data)))
+                found.append(Input(i, x, _parts(_stored(x) if is_stored_sparsely(x) else x.data)))
         return found
 
     def among(self, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -59,8 +97,7 @@ class Input:
         if not self.whole:
             return arguments
         dense = oneflow.view_as_complex(self.numbers) if self.x.is_complex() else self.numbers
-        indices = oneflow.ones(dense.shape[: self.x.sparse_dim()], device=dense.device).nonzero().mT
-        sparse = oneflow.sparse_coo_tensor(indices, dense[tuple(indices)], dense.shape, is_coalesced=True)
+        sparse = _full(dense, self.x.detach())
         return [sparse.requires_grad_() if i == self.place else x for i, x in enumerate(arguments)]
 
     def units(self) -> Iterable[Tensor]:
@@ -76,11 +113,12 @@ class Input:
 
     def numbers_of(self, gradient: Tensor) -> Tensor:
         """The gradient of the numbers of this input, as one vector."""
-        if self.x.is_sparse and not self.whole:
-            whole = gradient.to_dense() if gradient.is_sparse else gradient
-            gradient = whole[tuple(self.x.detach()._indices())]
-        elif gradient.is_sparse:
-            gradient = gradient.to_dense()
+        gradient = gradient.to_dense() if is_stored_sparsely(gradient) else gradient
+        if is_stored_sparsely(self.x) and not self.whole:
+            if self.x.is_sparse:
+                gradient = gradient[tuple(self.x.detach()._indices())]
+            else:
+                gradient = gradient.reshape(-1)[_places(self.x.detach())]
         if self.x.is_complex() and not gradient.is_complex():
             gradient = gradient.to(self.x.dtype)
         if gradient.is_complex() and not self.x.is_complex():

@@ -161,13 +161,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         tangent = tangent.clone()
     # Where the way back to this dual ends: neither other uses of ``tensor`` nor writes to the result belong to it.
     source = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-    made = source.clone() if tensor.requires_grad or tensor.is_sparse else _SameMemory.apply(source)
+    made = source.clone() if tensor.requires_grad or tensor.is_sparse else SameMemory.apply(source)
     differentiable = tensor.requires_grad or tangent.requires_grad
     _level.duals.append(_Dual(source, tangent, weakref.ref(made), made.grad_fn, differentiable))
     return made
 
 
-class _SameMemory(Function):
+class SameMemory(Function):
     """Another tensor over the same memory, which may be written: to autograd it is no view."""
 
     @staticmethod

@@ -12,7 +12,7 @@ from oneflow import Tensor
 from oneflow.autograd import _directions as directions
 from oneflow.autograd import forward_ad
 from oneflow.autograd._batching import vmap
-from oneflow.autograd._directions import Input, as_tuple, is_differentiable
+from oneflow.autograd._directions import Input, as_tuple, is_differentiable, is_stored_sparsely
 from oneflow.autograd._engine import grad
 from oneflow.autograd.function import Function
 
@@ -131,9 +131,10 @@ def _check(func: Callable[..., Any], arguments: tuple[Any, ...], o: _Options) ->
     inputs = _checked_inputs(arguments, o)
     result = func(*arguments)
     outputs = [y for y in as_tuple(result) if isinstance(y, Tensor) and y.requires_grad]
-    if any(y.is_sparse for y in outputs):
+    if any(is_stored_sparsely(y) for y in outputs):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Please call to_dense() on the output of fn for gradcheck."
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
         )
     numbered = [y for y in as_tuple(result) if is_differentiable(y)]
     if not outputs:
@@ -167,7 +168,7 @@ def _checked_inputs(arguments: tuple[Any, ...], o: _Options) -> list[Input]:
                 "check will likely fail if all the inputs are not of double precision floating point or complex.",
                 stacklevel=4,
             )
-        strided = not one.x.is_sparse
+        strided = not is_stored_sparsely(one.x)
         if strided and any(stride == 0 and size > 1 for stride, size in zip(one.x.stride(), one.x.shape, strict=True)):
             raise RuntimeError(
                 f"The {one.place}th input has a dimension with stride 0. gradcheck only supports inputs that are "
@@ -366,7 +367,7 @@ def _reason(error: RuntimeError) -> str:
 
 def _compare_batched(batched: Sequence[Tensor], singles: Sequence[Sequence[Tensor]], where: str) -> None:
     for i, (found, *wanted) in enumerate(zip(batched, *singles, strict=True)):
-        expected = oneflow.stack([w.to_dense() if w.is_sparse else w for w in wanted])
+        expected = oneflow.stack([w.to_dense() if is_stored_sparsely(w) else w for w in wanted])
         if not oneflow.allclose(found, expected):
             raise GradcheckError(
                 f"For {where} and derivative {i}, vmap gives {found}\nand single ones give {expected}\n\n{_BATCHED}"
@@ -381,14 +382,14 @@ def _check_zero_gradients(outputs: list[Tensor], inputs: list[Input]) -> None:
     for one, g in zip(inputs, found, strict=True):
         if g is None:
             continue
-        if one.x.is_sparse and g.layout == one.x.layout:
+        if is_stored_sparsely(one.x) and g.layout == one.x.layout:
             if g.sparse_dim() != one.x.sparse_dim():
                 raise GradcheckError("grad is sparse tensor, but has incorrect sparse_dim")
             if g.dense_dim() != one.x.dense_dim():
                 raise GradcheckError("grad is sparse tensor, but has incorrect dense_dim")
-        elif g.layout != one.x.layout and not one.x.is_sparse:
+        elif g.layout != one.x.layout and not is_stored_sparsely(one.x):
             raise GradcheckError(f"grad is incorrect layout ({g.layout} is not {one.x.layout})")
-        values = g.to_dense() if g.is_sparse else g
+        values = g.to_dense() if is_stored_sparsely(g) else g
         if not values.eq(0).all():
             raise GradcheckError("backward not multiplied by grad_output")
         if g.dtype != one.x.dtype:
@@ -428,7 +429,7 @@ def _check_undefined(func: Callable[..., Any], arguments: tuple[Any, ...], input
                 "output gradients of autograd.Function."
             ) from error
         for g in found:
-            if g is not None and not (g.to_dense() if g.is_sparse else g).eq(0).all():
+            if g is not None and not (g.to_dense() if is_stored_sparsely(g) else g).eq(0).all():
                 _warn_of_undefined()
                 raise GradcheckError(
                     "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
