@@ -178,8 +178,9 @@ class _Loader(Loader):
 
     def get_code(self, name: str) -> Any:
         """The code of the module, which ``python -m`` runs under the other name."""
-        loader = getattr(self._spec, "loader", None)
-        return loader.get_code(self._spec.name) if self._spec is not None and hasattr(loader, "get_code") else None
+        if self._spec is None or not hasattr(self._spec.loader, "get_code"):
+            return None
+        return self._spec.loader.get_code(self._spec.name)
 
 
 def _keep_shadowing(name: str, package: ModuleType) -> None:
