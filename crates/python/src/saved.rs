@@ -49,7 +49,9 @@ fn _set_before_write(listener: Option<Bound<'_, PyAny>>) {
 #[pyfunction]
 fn _enter_transform(inputs: Vec<Bound<'_, PyAny>>) -> u64 {
     let generation = oneflow_core::start_generation();
-    for storage in inputs.iter().filter_map(|x| get(x)?.storage()) {
+    // A tensor of samples lies in another one.
+    let whole = |x| std::iter::successors(get(x), |t| oneflow_batch::shown(t).map(|(_, inner)| inner)).last();
+    for storage in inputs.iter().filter_map(|x| whole(x)?.storage()) {
         storage.set_generation(generation);
     }
     oneflow_core::refuse_writes_before(generation)

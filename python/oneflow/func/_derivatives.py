@@ -14,6 +14,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.autograd import grad as _grad
 from oneflow.autograd._batching import vmap
+from oneflow.autograd.forward_ad import SameMemory
 from oneflow.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 Function = Callable[..., Any]
@@ -26,6 +27,8 @@ class _Level:
         self._leaves: set[int] = set()
         self._kept: list[Tensor] = []
         self._inputs: list[Tensor] = []
+        # Copies that the function got in place of tensors of outer derivatives, the versions and strides that they had.
+        self._lent: list[tuple[Tensor, Tensor, int, tuple[int, ...]]] = []
 
     def fresh(self, x: Tensor) -> Tensor:
         """The tensor as an input of this derivative: with its history where it has one."""
@@ -37,6 +40,34 @@ class _Level:
         self._kept.append(leaf)
         self._inputs.append(leaf)
         return leaf
+
+    def writable(self, source: Tensor, x: Tensor) -> Tensor:
+        """What the function gets for an input ``x`` by directions: it may write that, as it may write dual tensors.
+
+        ``source`` is what this derivative is by; a write does not belong to the way back to it.
+        """
+        if id(source) in self._leaves and not source.is_sparse:
+            given = SameMemory.apply(source)
+        else:
+            given = source.clone()
+            self._lent.append((x, given, given._version, given.stride()))
+        self._inputs.append(given)
+        return given
+
+    def write_back(self) -> None:
+        """Let the owners of what was lent see what the function has written, with its history.
+
+        To be called when the derivative is known: it is by views of what is written now.
+        """
+        for x, given, version, strides in self._lent:
+            if given._version == version:
+                continue
+            if given.shape != x.shape or given.stride() != strides:
+                raise RuntimeError(
+                    "jvp(f, primals, tangents): f wrote an input of an outer derivative and gave it another shape "
+                    f"({list(x.shape)}, now {list(given.shape)}); take a view, which has a shape of its own"
+                )
+            x.copy_(given)
 
     def call(self, func: Function, *args: Any, **kwargs: Any) -> Any:
         """Call the function that is differentiated: it may write its inputs and what it makes, nothing else."""
@@ -88,17 +119,29 @@ def _selected(argnums: Any, args: tuple[Any, ...], name: str) -> tuple[int, ...]
     return tuple(found)
 
 
-def _with_fresh(level: _Level, args: tuple[Any, ...], chosen: tuple[int, ...]) -> tuple[list[Any], list[Tensor], Any]:
-    """Arguments with fresh tensors at the chosen places, those tensors, and how they are nested."""
-    nest = tree_map(lambda x: level.fresh(x) if isinstance(x, Tensor) else x, tuple(args[i] for i in chosen))
+def _with_fresh(
+    level: _Level, args: tuple[Any, ...], chosen: tuple[int, ...], *, writable: bool = False
+) -> tuple[list[Any], list[Tensor], Any]:
+    """Arguments with fresh tensors at the chosen places, what the derivative is by, and how those are nested."""
+    own, spec = tree_flatten(tuple(args[i] for i in chosen))
+    for x in own:
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+    inputs = [level.fresh(x) for x in own]
+    shown = [level.writable(source, x) for source, x in zip(inputs, own, strict=True)] if writable else inputs
     given = list(args)
-    for i, value in zip(chosen, nest, strict=True):
+    for i, value in zip(chosen, tree_unflatten(shown, spec), strict=True):
         given[i] = value
-    leaves, spec = tree_flatten(nest)
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
-    return given, leaves, spec
+    return given, inputs, spec
+
+
+def _forward(level: _Level, func: Function, *args: Any, **kwargs: Any) -> Any:
+    """Call a function whose derivative by directions is wanted."""
+    before = _oneflow._forward_mode(True)
+    try:
+        return level.call(func, *args, **kwargs)
+    finally:
+        _oneflow._forward_mode(before)
 
 
 def _gradients(outputs: list[Tensor], inputs: list[Tensor], grads: list[Tensor] | None, keep: bool = True) -> Any:
@@ -268,6 +311,8 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """``func(*primals)`` and the Jacobian times ``tangents``, by differentiating a backward.
 
+    ``func`` may write its inputs, and the writes stay; what a derivative needs may not be written after it was used.
+
     Args:
         primals, tangents: tuples of tensors, or of nests of them, of equal shapes.
         strict: refuse a result that does not depend on the primals; otherwise its tangent is zeros.
@@ -291,7 +336,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
             raise RuntimeError(f"{name}: Expected primals to only contain Tensors, got {type(leaf)}")
     level = _Level()
     with oneflow.enable_grad():
-        given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))))
+        given, inputs, spec = _with_fresh(level, primals, tuple(range(len(primals))), writable=True)
         directions, direction_spec = _checked_tensors(tangents, name, "the tangents to be")
         if direction_spec != spec:
             raise RuntimeError(
@@ -304,11 +349,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                     f"{name}: a forward gradient has a different size than its Tensor: the primal is of size "
                     f"{list(x.shape)}, the tangent of size {list(v.shape)}"
                 )
-        before = _oneflow._forward_mode(True)
-        try:
-            result, aux = _split_aux(level.call(func, *given), has_aux, name)
-        finally:
-            _oneflow._forward_mode(before)
+        result, aux = _split_aux(_forward(level, func, *given), has_aux, name)
         outputs, out_spec = _checked_outputs(result, name)
         if strict and not all(_depends(y, inputs) for y in outputs):
             raise RuntimeError(
@@ -319,6 +360,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
         pulled = _gradients(outputs, inputs, ones)
         found = tree_unflatten(_gradients(pulled, ones, directions), out_spec)
+        level.write_back()
     shown = (level.finish(result), level.finish(found))
     return (*shown, level.finish(aux)) if has_aux else shown
 
@@ -421,7 +463,8 @@ def jacfwd(
 ) -> Function:
     """The same Jacobian as :func:`jacrev`, by columns: a pass grows with the inputs' elements, so for few of them.
 
-    There is no forward mode: as in :func:`jvp`, a pass differentiates a backward, which is linear in its cotangents.
+    There is no forward mode: as in :func:`jvp`, a pass differentiates a backward, which is linear in its cotangents;
+    and ``func`` may write its inputs, as there.
 
     Args:
         func, argnums, has_aux: as for :func:`jacrev`.
@@ -443,9 +486,9 @@ def jacfwd(
         level = _Level()
         with oneflow.enable_grad():
             chosen = _selected(argnums, args, "jacfwd")
-            given, inputs, spec = _with_fresh(level, args, chosen)
+            given, inputs, spec = _with_fresh(level, args, chosen, writable=True)
             _check_real("jacfwd", inputs, "inputs")
-            result, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
+            result, aux = _split_aux(_forward(level, func, *given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
             outputs, out_spec = _checked_outputs(result, "jvp(f, primals, tangents)")
             _check_real("jacfwd", outputs, "outputs")
             ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
@@ -461,6 +504,7 @@ def jacfwd(
                 ]
                 blocks.append(tree_unflatten(by_input, spec))
             jacobian = tree_unflatten([b if isinstance(argnums, tuple) else b[0] for b in blocks], out_spec)
+            level.write_back()
         jacobian = level.finish(jacobian)
         return (jacobian, level.finish(aux)) if has_aux else jacobian
 
