@@ -241,3 +241,35 @@ def test_gradients_of_pools_depend_on_both_of_their_inputs(name):
         found.append([t.detach().numpy() for t in (g, *first, *second, *third)])
     for ours, theirs in zip(*found, strict=True):
         assert abs(ours - theirs).max() < 1e-9
+
+
+def test_gradients_of_inference_mode():
+    """What backward makes there belongs to the mode: it cannot be added to outside, nor written."""
+
+    def told(lib):
+        x, w = lib.ones(3, requires_grad=True), lib.tensor([1.0, 2.0, 3.0])
+        y = x * w * 2
+        with lib.inference_mode():
+            (g,) = lib.autograd.grad(y, x, w, retain_graph=True)
+            y.backward(w, retain_graph=True)
+            (whole,) = lib.autograd.grad(y, y, w, retain_graph=True)
+            y.backward(w, retain_graph=True)
+        yield g.is_inference(), x.grad.is_inference(), whole.is_inference(), x.grad.tolist()
+        for write in (lambda: (x * 3).sum().backward(), lambda: x.grad.add_(1), lambda: g.mul_(2)):
+            with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+                write()
+        before = x.grad.clone()
+        with lib.inference_mode():
+            # PyTorch has added before it raised.
+            x.grad.add_(1)
+            yield (x.grad - before).tolist()
+            given = lib.ones(3)
+        other = lib.ones(3, requires_grad=True)
+        other.grad = given
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            (other * 3).sum().backward()
+        # Recorded gradients are added out of place.
+        (g,) = lib.autograd.grad((other**2).sum(), other)
+        yield g.is_inference(), g.tolist()
+
+    assert list(told(oneflow)) == list(told(torch))

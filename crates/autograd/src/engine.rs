@@ -9,11 +9,11 @@ use crate::anomaly::{self, Inside, is_anomaly_enabled};
 use crate::destinations::{Reachable, Slots};
 use crate::function::custom_edges;
 use crate::left::Left;
-use crate::mode::GradGuard;
+use crate::mode::{GradGuard, is_inference_mode_enabled};
 use crate::node::{Edge, Kind, Node};
 use crate::running::{InRun, Keys};
 use crate::saved::SameHooks;
-use crate::slot::{link, state_mut};
+use crate::slot::{check_inference_write, grad, link, state_mut};
 use crate::tensor_hooks::{arrive, leaf_post, leaf_pre};
 use crate::view::edge;
 use oneflow_base::{DType, Error, Meta, Result, contiguous_strides};
@@ -182,6 +182,7 @@ pub fn grad_from(
     let mut e = Engine::new(roots, grads, retain, create)?;
     e.target(inputs)?;
     e.run()?;
+    e.captured.iter().flatten().for_each(mark_inference);
     Ok(e.captured)
 }
 
@@ -606,6 +607,9 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool, seen: usize) -> Result<()>
         Some(rule) => rule(leaf, g)?,
         None => g,
     };
+    if !create && let Some(old) = grad(leaf) {
+        check_inference_write(&old)?;
+    }
     let old = leaf.with_slot(|s| state_mut(s).grad.take());
     let new = match old {
         None => {
@@ -616,12 +620,14 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool, seen: usize) -> Result<()>
                     (None, Some(e)) => Arc::strong_count(&e) == 2 + usize::from(g.has_key(bit::LAZY)),
                     (None, None) => true,
                 };
-            match create || (own && follows(&g, leaf)) {
+            let new = match create || (own && follows(&g, leaf)) {
                 // Another object over the same memory: the gradient of a leaf has hooks and a history of its own.
                 true if seen > 0 && !create => g.shallow(),
                 true => g,
                 false => copy_like(&g, leaf)?,
-            }
+            };
+            mark_inference(&new);
+            new
         }
         Some(old) if create || is_sparse(&old) && !is_sparse(&g) => sum(&old, &g)?,
         Some(old) => {
@@ -634,6 +640,13 @@ fn accumulate(leaf: &Tensor, g: Tensor, create: bool, seen: usize) -> Result<()>
         hook(leaf)?;
     }
     Ok(())
+}
+
+/// In inference mode a gradient that shares no memory with anything is a tensor of that mode, as others that are made there.
+fn mark_inference(g: &Tensor) {
+    if is_inference_mode_enabled() && g.use_count() == 1 && g.storage().is_some_and(|s| s.use_count() == 1) {
+        g.set_inference();
+    }
 }
 
 /// Whether a gradient has the layout that a leaf's should have: the leaf's own where that is dense, else row-major. Strides of
