@@ -198,16 +198,32 @@ fn into_dest(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
                 d.dtype().scalar_type_name()
             )));
         }
-        if oneflow_core::has_internal_overlap(d) {
-            return Err(Error::runtime(format!(
-                "{}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
-                c.name()
-            )));
-        }
+        let (to, made) = match oneflow_core::has_internal_overlap(d) {
+            false => ((*d).clone(), made),
+            true => once(c, d, &made)?,
+        };
         let v = value_of(&made)?;
-        with_trace(|t| t.write(d, v))?;
+        with_trace(|t| t.write(&to, v))?;
         d.bump_version();
         outs.set(i, (*d).clone());
     }
     Ok(())
+}
+
+/// What is written of an expanded tensor that an op fills with one value: each element of its memory once.
+fn once(c: &Call<'_>, d: &Tensor, made: &Tensor) -> Result<(Tensor, Tensor)> {
+    let (mut to, mut made) = (d.clone(), made.clone());
+    if c.op.traits.has(Traits::FILLS) {
+        let _guard = with_tls(this_and_below());
+        for dim in (0..d.ndim()).filter(|&i| d.strides()[i] == 0 && d.sizes()[i] > 1) {
+            (to, made) = (to.narrow(dim as i64, 0, 1)?, made.narrow(dim as i64, 0, 1)?);
+        }
+    }
+    if oneflow_core::has_internal_overlap(&to) {
+        return Err(Error::runtime(format!(
+            "{}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
+            c.name()
+        )));
+    }
+    Ok((to, made))
 }
