@@ -176,3 +176,68 @@ def test_results_in_place_keep_the_dtype(name):
     with pytest.raises(RuntimeError, match="can't be cast"):
         getattr(x, name)()
     assert x.dtype is flow.int64
+
+
+SUMS = [(), (0,), (1,), (-1,), ((0, 1),), ((-1, 0),), (None,)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex128", "bool"])
+@pytest.mark.parametrize("n_entries", [0, 1, 9])
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_over_dimensions(form, n_entries, dtype):
+    """Sparse where dimensions with indices are left."""
+    for dims in SUMS:
+        n = len(FORMS[form][0])
+        given = [d for d in np.atleast_1d(dims[0] if dims else ()) if d is not None]
+        if any(not -n <= d < n for d in given) or len({d % n for d in given}) < len(given):
+            continue
+        for options in ({}, {"keepdim": True}, {"dtype": "float32"}):
+            if (not dims or dims[0] is None) and "keepdim" in options:
+                continue
+            found = []
+            for fw in (flow, torch):
+                # Whole numbers, whose sums are exact in every dtype.
+                x = made(fw, form, n_entries)
+                x = fw.sparse_coo_tensor(x._indices(), (x._values() * 4).round(), x.shape).to(getattr(fw, dtype))
+                given = {k: getattr(fw, v) if k == "dtype" else v for k, v in options.items()}
+                if dtype == "complex128" and "dtype" in given:
+                    given["dtype"] = fw.complex64
+                found.append(described(x.sum(*dims, **given)))
+            assert found[0] == found[1], (dims, options)
+
+
+def test_sums_of_what_does_not_fit_the_memory():
+    n = 2**30
+    x = flow.sparse_coo_tensor([[0, 5, n - 1], [7, 7, 3]], [1.0, 2.0, 3.0], (n, n))
+    rows = x.sum(1)
+    assert (
+        rows.shape == (n,) and rows.indices().tolist() == [[0, 5, n - 1]] and rows.values().tolist() == [1.0, 2.0, 3.0]
+    )
+    assert x.sum(0, keepdim=True).coalesce().indices().tolist() == [[0, 0], [3, 7]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_of_sums_over_dimensions(form):
+    found = []
+    for fw in (flow, torch):
+        gradients = []
+        for d in range(len(FORMS[form][0])):
+            x = made(fw, form, 9, requires_grad=True)
+            # PyTorch's method has no gradient, its function has.
+            y = x.sum(d) if fw is flow else fw.sparse.sum(x, d)
+            y = y.to_dense() if y.is_sparse else y
+            (y * y).sum().backward()
+            gradients.append(x.grad.to_dense().tolist())
+        found.append(np.array([v for g in gradients for v in np.ravel(g)]))
+    at = np.array([v for _ in FORMS[form][0] for v in np.ravel((made(torch, form, 9).to_dense() != 0).numpy())])
+    # PyTorch's gradients have entries where the input has; here they may have others besides.
+    np.testing.assert_allclose(found[0][at], found[1][at])
+
+
+def test_dimensions_of_sums_that_do_not_fit():
+    for fw in (flow, torch):
+        x = made(fw, "matrix", 3)
+        with pytest.raises(IndexError):
+            x.sum(2)
+        with pytest.raises(RuntimeError, match="appears multiple times"):
+            x.sum((0, -2))

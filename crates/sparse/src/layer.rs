@@ -6,7 +6,7 @@ use crate::convert::to_dense;
 use crate::coo::{Coo, add_into, coalesce, entries, gather, make, parts};
 use crate::products::{matrix_product, transposed};
 use crate::{compressed_ops, structure};
-use oneflow_base::{Arg, Error, Result, Scalar};
+use oneflow_base::{Arg, DType, Error, Result, Scalar, wrap_dim};
 use oneflow_core::{AnyArg, At, Call, Dest, In, Outs, Sparse, Tensor, bit, dispatch};
 use oneflow_ops::{TensorOps, f};
 use smallvec::SmallVec;
@@ -81,10 +81,7 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             entries(c, src)?;
             if parts(x).is_none() { to_dense(src)? } else { src.clone_contiguous()? }
         }
-        Sparse::Sum if matches!(c.arg(AnyArg::nth(0)), Arg::None) => {
-            entries(c, x)?.values.sum(None::<&[i64]>, false)?
-        }
-        Sparse::Sum => to_dense(x)?.sum(c.ints(At::nth(0))?, c.bool(At::nth(1)))?,
+        Sparse::Sum => sum(c, x)?,
         Sparse::MatrixProduct => matrix_product(c, x, c.t(In::nth(1))?)?,
         Sparse::Transpose => {
             let (a, b) = if c.args.is_empty() { (0, 1) } else { (c.int(At::nth(0))?, c.int(At::nth(1))?) };
@@ -118,6 +115,46 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     };
     outs.give(made);
     Ok(())
+}
+
+/// A sum over dimensions has entries where some of them are left that have indices; sums of all of those are dense.
+fn sum(c: &Call<'_>, x: &Tensor) -> Result<Tensor> {
+    let coo = entries(c, x)?;
+    let own = coo.values.dtype();
+    let dtype = c.arg(AnyArg::nth(2)).dtype().unwrap_or(if own.is_differentiable() { own } else { DType::I64 });
+    let dims = match c.arg(AnyArg::nth(0)).ints() {
+        Some(dims) if !dims.is_empty() => dims,
+        _ => {
+            let all = coo.values.sum_with(None::<&[i64]>, false, Some(dtype))?;
+            return if c.bool(At::nth(1)) { all.reshape(&vec![1; x.ndim()]) } else { Ok(all) };
+        }
+    };
+    let n = coo.sparse_dim();
+    let mut gone = vec![false; x.ndim()];
+    for d in dims {
+        let d = wrap_dim(*d, x.ndim())?;
+        if std::mem::replace(&mut gone[d], true) {
+            return Err(Error::runtime(format!("dim {d} appears multiple times in the list of dims")));
+        }
+    }
+    let within: Vec<i64> = (n..x.ndim()).filter(|&d| gone[d]).map(|d| (d - n + 1) as i64).collect();
+    let values = match within.is_empty() {
+        true => coo.values.to_copy_with(Some(dtype), None)?,
+        false => coo.values.sum_with(&within[..], false, Some(dtype))?,
+    };
+    let rows = (0..n).filter(|&d| !gone[d]).map(|d| coo.indices.select(0, d as i64)).collect::<Result<Vec<_>>>()?;
+    let mut made = if rows.is_empty() {
+        values.sum(&[0i64][..], false)?
+    } else {
+        let sizes: SmallVec<[i64; 6]> = (0..x.ndim()).filter(|&d| !gone[d]).map(|d| x.sizes()[d]).collect();
+        coalesce(&make(&f::stack(&rows, 0)?, &values, &sizes, coo.coalesced && rows.len() == n)?)?
+    };
+    if c.bool(At::nth(1)) {
+        for d in (0..x.ndim()).filter(|&d| gone[d]) {
+            made = made.unsqueeze(d as i64)?;
+        }
+    }
+    Ok(made)
 }
 
 fn like(x: &Tensor, f: impl FnOnce(&Coo) -> Result<(Tensor, Tensor)>) -> Result<Tensor> {

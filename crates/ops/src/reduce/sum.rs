@@ -9,6 +9,14 @@ fn out_dtype(c: &Call<'_>) -> Result<DType> {
     Ok(c.dtype_or(at::DTYPE, if d.is_differentiable() { d } else { DType::I64 }))
 }
 
+/// The gradient of a sum of sparse tensors, which may have entries only at some places, with zeros at the others.
+fn without_gaps(g: &Tensor) -> Result<Tensor> {
+    if !g.has_key(oneflow_core::bit::SPARSE) {
+        return Ok(g.clone());
+    }
+    crate::f::zeros_with(g.sizes(), Some(g.dtype()), Some(g.device()), false)?.add(g)
+}
+
 pub static OP: OpDef = OpDef {
     sig: Sig::parse("sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor"),
     doc: "Sum of all elements, or over the given dimension(s). Integers sum in int64.
@@ -40,7 +48,7 @@ Example::
             out.set(at::INPUT, || {
                 let m = c.in_meta(at::INPUT)?;
                 let mask = dim_mask("sum", c.arg(at::DIM), m.sizes.len())?;
-                unreduce(c.g()?, mask, c.arg(at::KEEPDIM).bool())?.expand(&m.sizes)
+                unreduce(&without_gaps(c.g()?)?, mask, c.arg(at::KEEPDIM).bool())?.expand(&m.sizes)
             })
         },
     },
