@@ -70,3 +70,19 @@ def test_sparse_sum_without_a_mask_and_products_that_need_one():
     assert total.layout == oneflow.sparse_coo and total.to_dense().tolist() == [0.0, 5.0]
     with pytest.raises(ValueError, match="expects explicit mask"):
         oneflow.masked.prod(x.to_sparse(), 0)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin"])
+def test_whole_reductions_of_sparse_tensors_of_which_nothing_is_kept(name, shape):
+    found = []
+    for m in (oneflow, torch):
+        x = m.ones(shape).to_sparse()
+        mask = m.zeros(shape, dtype=m.bool).to_sparse()
+        for options in ({}, {"dim": tuple(range(len(shape)))}, {"keepdim": True}, {"dim": 0}):
+            if name == "sum" and not shape and "dim" in options:
+                continue
+            y = getattr(m.masked, name)(x, mask=mask, **{"dim": None, **options})
+            found.append((m.__name__, str(y.layout).rpartition(".")[2], tuple(y.shape), y.to_dense().tolist()))
+    half = len(found) // 2
+    assert [f[1:] for f in found[:half]] == [f[1:] for f in found[half:]]

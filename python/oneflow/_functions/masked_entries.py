@@ -28,7 +28,11 @@ def reduced(
         values = values.to(oneflow.int64)
     rest = [d for d in range(input.dim()) if d not in dims]
     keys, inverse = _keys(places[rest], [input.shape[d] for d in rest]).unique(return_inverse=True)
-    out = _grouped(name, values, inverse, keys.numel(), neutral)
+    if not rest and not keys.numel() and name != "sum":
+        # The one element of a whole reduction is an entry; other elements that nothing was kept for read as zero.
+        keys, out = keys.new_zeros(1), values.new_full((1,), neutral)
+    else:
+        out = _grouped(name, values, inverse, keys.numel(), neutral)
     shape = [1 if d in dims else n for d, n in enumerate(input.shape)]
     indices = oneflow.zeros(input.dim(), keys.numel(), dtype=oneflow.int64, device=keys.device)
     indices[rest] = _places(keys, [input.shape[d] for d in rest])
