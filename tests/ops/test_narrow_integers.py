@@ -1,6 +1,7 @@
 """What elementwise ops take beside narrow integers: numbers and 0-dim tensors, wrapped as PyTorch wraps them."""
 
 import itertools
+import math
 
 import oneflow
 import pytest
@@ -75,3 +76,37 @@ def test_what_pytorch_refuses(op):
     for dtype, value in itertools.product(DTYPES, [-1, 300, 256, -70000, 2**40, True]):
         case = (op, dtype, "number", value, False)
         assert (outcome(oneflow, *case) == "raises") == (outcome(torch, *case) == "raises"), case
+
+
+def _small(m, dtype, *shape):
+    return (m.arange(math.prod(shape)) * 7 % 11).reshape(shape).to(getattr(m, dtype))
+
+
+# Functions made of others, of which sums would widen the integers.
+COMPOSED = {
+    "tensordot": lambda m, t: m.tensordot(_small(m, t, 2, 3, 4), _small(m, t, 4, 3, 5), dims=([1, 2], [1, 0])),
+    "tensordot of one": lambda m, t: m.tensordot(_small(m, t, 2, 3, 1), _small(m, t, 4, 3, 5), dims=([1, 2], [1, 0])),
+    "tensordot by one": lambda m, t: m.tensordot(_small(m, t, 2, 3, 4), _small(m, t, 1, 1, 5), dims=([1, 2], [1, 0])),
+    "bilinear": lambda m, t: m.nn.functional.bilinear(
+        _small(m, t, 2, 3), _small(m, t, 2, 4), _small(m, t, 5, 3, 4), _small(m, t, 5)
+    ),
+    "masked.cumsum": lambda m, t: m.masked.cumsum(_small(m, t, 9) * 9, 0, mask=_small(m, t, 9) > 3),
+    "masked.cumprod": lambda m, t: m.masked.cumprod(_small(m, t, 9) + 1, 0, mask=_small(m, t, 9) > 3),
+    "masked.sum": lambda m, t: m.masked.sum(_small(m, t, 9) * 9, 0, mask=_small(m, t, 9) > 3),
+    "unravel_index": lambda m, t: m.unravel_index(_small(m, t, 9) * 11, (3, 1000)),
+    "unravel_index of sizes": lambda m, t: m.unravel_index(_small(m, t, 9) - 1, (1000, 300, 7)),
+    "einsum": lambda m, t: m.einsum("ij,jk->ik", _small(m, t, 2, 3) * 9, _small(m, t, 3, 4) * 9),
+    "chain_matmul": lambda m, t: m.chain_matmul(_small(m, t, 2, 3), _small(m, t, 3, 4), _small(m, t, 4, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", COMPOSED)
+def test_composed_functions_of_narrow_integers(name, dtype):
+    found = []
+    for m in (oneflow, torch):
+        made = COMPOSED[name](m, dtype)
+        made = made if isinstance(made, tuple) else (made,)
+        found.append([(str(t.dtype).rpartition(".")[2], t.tolist()) for t in made])
+    assert found[0] == found[1]

@@ -143,7 +143,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise TypeError(f"expected 'shape' sequence to only contain ints, but got {wrong[0]}")
     if any(s < 0 for s in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    out, below = [], 1
+    # Sizes may be greater than what the dtype of the indices holds.
+    indices, out, below = indices.to(_oneflow.int64), [], 1
     for size in reversed(sizes):
         out.append(indices.div(below, rounding_mode="floor") % size)
         below *= size

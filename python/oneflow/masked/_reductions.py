@@ -139,7 +139,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask:
         >>> oneflow.masked.cumsum(oneflow.tensor([1.0, 2.0, 4.0]), 0, mask=oneflow.tensor([True, False, True]))
         tensor([1., 1., 5.])
     """
-    return _filled(input, mask, 0).cumsum(dim, dtype=dtype)
+    return _filled(input, mask, 0).cumsum(dim, dtype=dtype or input.dtype)
 
 
 @_takes_masked
@@ -151,7 +151,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: oneflow.dtype | None = None, mask
         >>> oneflow.masked.cumprod(oneflow.tensor([1.0, 2.0, 4.0]), 0, mask=oneflow.tensor([True, False, True]))
         tensor([1., 1., 4.])
     """
-    return _filled(input, mask, 1).cumprod(dim, dtype=dtype)
+    return _filled(input, mask, 1).cumprod(dim, dtype=dtype or input.dtype)
 
 
 def _cast(y: Tensor, dtype: oneflow.dtype | None) -> Tensor:

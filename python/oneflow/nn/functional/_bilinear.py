@@ -27,6 +27,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(f"bilinear(): {shapes}")
     n_out, n_in1, n_in2 = weight.shape
     left = input1.reshape(-1, n_in1) @ weight.permute(1, 0, 2).reshape(n_in1, n_out * n_in2)
-    output = (left.reshape(-1, n_out, n_in2) * input2.reshape(-1, 1, n_in2)).sum(-1)
+    output = (left.reshape(-1, n_out, n_in2) * input2.reshape(-1, 1, n_in2)).sum(-1, dtype=left.dtype)
     output = output if bias is None else output + bias
     return output.reshape(*input1.shape[:-1], n_out)
