@@ -149,3 +149,31 @@ def test_storages_know_the_file_that_they_share(tmp_path):
         tensor = fw.from_file(str(path), shared=shared, size=4)
         assert tensor.untyped_storage().filename == (str(path) if shared else None)
         assert fw.ones(2).untyped_storage().filename is None
+
+
+REFUSED = {
+    "softmax of a float": (TypeError, lambda m: m.nn.Softmax(dim=1.0)),
+    "softmax of a bool": (TypeError, lambda m: m.nn.Softmax(dim=True)),
+    "log_softmax of a float": (TypeError, lambda m: m.nn.LogSoftmax(dim=1.0)),
+    "huber of a complex number": (TypeError, lambda m: m.nn.HuberLoss(delta=1j)),
+    "batch norm of zero": (ValueError, lambda m: m.nn.BatchNorm1d(3, eps=0.0)(m.ones(2, 3))),
+    "batch norm below zero": (ValueError, lambda m: m.nn.BatchNorm2d(3, eps=-1.0)(m.ones(2, 3, 2, 2))),
+    "evaluation below zero": (ValueError, lambda m: m.nn.BatchNorm1d(3, eps=-1.0).eval()(m.ones(2, 3))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_settings_of_layers_that_are_refused(name):
+    error, call = REFUSED[name]
+    texts = []
+    for m in (oneflow, torch):
+        with pytest.raises(error) as caught:
+            call(m)
+        texts.append(str(caught.value).rstrip("0"))
+    assert texts[0] == texts[1]
+
+
+def test_a_batch_norm_without_eps_in_evaluation():
+    for m in (oneflow, torch):
+        assert m.nn.BatchNorm1d(2, eps=0.0).eval()(m.ones(1, 2)).tolist() == [[1.0, 1.0]]
+        assert m.nn.Softmax(dim=None).dim is None and m.nn.Softmax(-1).dim == -1

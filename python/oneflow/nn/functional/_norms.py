@@ -35,7 +35,7 @@ def batch_norm(
         eps: added to the variance.
 
     Raises:
-        ValueError: a channel has a single value in training.
+        ValueError: a channel has a single value in training; or ``eps`` is negative, or zero in training.
 
     (Ioffe and Szegedy, "Batch Normalization", 2015.)
 
@@ -47,6 +47,10 @@ def batch_norm(
     """
     if training:
         _check_batch(input.shape)
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if input.numel() == 0 and input.shape[0] == 0:
         # No elements to normalise: the affine map keeps the gradients' paths.
         output = input.clone() if weight is None else input * weight[0]

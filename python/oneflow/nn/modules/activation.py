@@ -98,6 +98,12 @@ class Sigmoid(Module):
         return oneflow.sigmoid(input)
 
 
+def _checked_dim(dim: int | None) -> int | None:
+    if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
+        raise TypeError(f"dim must be an int or None, got {type(dim)}")
+    return dim
+
+
 class Softmax(Module):
     """``exp(x)`` divided by its sum along ``dim``.
 
@@ -109,7 +115,7 @@ class Softmax(Module):
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim = _checked_dim(dim)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
@@ -129,7 +135,7 @@ class LogSoftmax(Module):
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim = _checked_dim(dim)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
