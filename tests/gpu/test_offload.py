@@ -94,9 +94,9 @@ def test_one_layer_of_parameters_is_on_the_device(gpu):
     there, peak, _plain = held()
     on_host, with_copies, _step = held(to="host", parameters=True)
     layer = WIDTH * WIDTH * 4
-    # States and parameters are gone, copies are in the arena, which is held too.
+    # States and parameters are gone, copies are in the arena, which is held too; kernels have counters for each stream.
     assert with_copies - peak <= 2 * layer
-    assert there - on_host >= 2 * LAYERS * layer - (with_copies - peak)
+    assert there - on_host >= 2 * LAYERS * layer - (with_copies - peak) - (64 << 10)
 
 
 def test_float64_losses_are_the_same_over_twenty_steps(gpu):
@@ -121,6 +121,35 @@ def test_states_that_are_loaded_go_there_too(gpu):
     for x in inputs[2:]:
         assert oneflow.equal(step(x), plain(x))
     assert step.memory()["offloaded"] == 2 * LAYERS * WIDTH * WIDTH * 4
+
+
+def test_copies_come_while_the_layer_before_is_computed(gpu):
+    """Each is an actor beside compute: its layer's work waits for it, that of the layer before does not."""
+    step = Step(gpu, "momentum", to="host", parameters=True)
+    x = oneflow.randn(64, WIDTH).to(gpu)
+    step(x)
+    with oneflow.profiler.profile() as profile:
+        step(x)
+        oneflow.cuda.synchronize()
+    actors = [e.name.removeprefix("actor: ") for e in profile.events() if e.name.startswith("actor: ")]
+    fetches = [name for name in actors if name.startswith("fetch")]
+    computed = [name for name in actors if name.startswith("compute")]
+    # In the forward those of all layers but the first, and in the backward of most.
+    assert len(fetches) >= 2 * LAYERS - 3 and len(computed) > len(fetches), actors
+
+
+@pytest.mark.parametrize("rows", [4, 64])
+def test_copies_beside_compute_change_no_bit(gpu, rows):
+    def trained_on(in_line):
+        oneflow.boxing.nccl.enable_use_compute_stream(in_line)
+        try:
+            step = Step(gpu, "adamw", to="host", parameters=True)
+            generator = oneflow.Generator().manual_seed(2)
+            return trained(step, [oneflow.randn(rows, WIDTH, generator=generator).to(gpu) for _ in range(4)])
+        finally:
+            oneflow.boxing.nccl.enable_use_compute_stream(False)
+
+    assert trained_on(False) == trained_on(True)
 
 
 def test_a_disk_is_for_tensors_of_the_host(gpu):

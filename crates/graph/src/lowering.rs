@@ -6,7 +6,7 @@
 
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
-use crate::streams::{Fact, Streamed, streamed, tasks};
+use crate::streams::{FETCHES, Fact, Streamed, streamed, tasks};
 use oneflow_base::{Attrs, Device, Error, Result};
 use oneflow_core::{Call, Kernel, OpDef, Outs, Tensor, Traits};
 use oneflow_global::boxing::lane;
@@ -409,7 +409,7 @@ impl Lowering<'_> {
     /// What each line does, for the choice of those that leave the compute stream.
     fn facts(&self, lines: &[Line], config: &Config) -> Result<Vec<Fact>> {
         let talks = |n: &Node| n.op().is_some_and(|o| o.traits.has(Traits::COLLECTIVE));
-        if config.streams == 0 || !self.g.nodes.iter().any(talks) {
+        if config.streams == 0 || self.g.fetched.is_empty() && !self.g.nodes.iter().any(talks) {
             return Ok(vec![Fact::default(); lines.len()]);
         }
         let fact = |line: &Line| {
@@ -495,9 +495,16 @@ pub(crate) fn call_of<T>(g: &Graph, n: &Node, f: impl FnOnce(&Call<'_>) -> Resul
     f(&Call::new(op, &refs, &attrs.args()))
 }
 
-/// The group in which a node talks with other ranks.
+/// The group in which a node talks with other ranks, or the lane of copies from the host.
 pub(crate) fn lane_of(g: &Graph, n: &Node) -> Result<Option<usize>> {
-    call_of(g, n, lane)
+    if fetches(g, n) { Ok(Some(FETCHES)) } else { call_of(g, n, lane) }
+}
+
+/// Whether a node reads nothing but variables on the host, as the copies do that modules see, also where a cast is part of them.
+pub(crate) fn fetches(g: &Graph, n: &Node) -> bool {
+    let mut ins = n.ins.iter().flatten().peekable();
+    let reads = ins.peek().is_some() && !n.is_view() && n.updates.is_empty();
+    reads && ins.all(|v| g.fetched.contains(&g.root(*v)))
 }
 
 /// An instruction, its operands given.

@@ -1,4 +1,5 @@
-//! The tasks of a plan: one compute actor, or, where ranks talk, stretches of it and the collectives that run beside them.
+//! The tasks of a plan: one compute actor, or, where ranks talk or variables lie on the host, stretches of it and the collectives
+//! and copies that run beside them. What is said of collectives here holds for the copies.
 //!
 //! A collective leaves the compute stream if work is there that does not touch its operands: it is issued where it stood, and
 //! the compute stream waits for it where its result is touched next. The program is cut at these places into segments; registers
@@ -21,6 +22,8 @@ pub(crate) struct Streamed {
     /// The line before which it must have ended; behind the last line: the end of the step.
     pub until: usize,
     pub stream: u32,
+    /// It fetches a variable from the host, and no rank talks.
+    pub fetches: bool,
 }
 
 /// What is known of a line.
@@ -29,13 +32,16 @@ pub(crate) struct Fact {
     /// The memories that it reads, and those that it writes.
     pub ins: Vec<usize>,
     pub outs: Vec<usize>,
-    /// The group in which it talks.
+    /// The group in which it talks; `FETCHES` for copies of variables from the host.
     pub lane: Option<usize>,
     /// Its estimated seconds of work.
     pub seconds: f64,
     /// It may write what it reads.
     pub updates: bool,
 }
+
+/// The lane of copies of variables from the host: they follow each other over its link.
+pub(crate) const FETCHES: usize = usize::MAX;
 
 /// Collectives that may leave the compute stream: each cuts it twice, and plans of too many tasks are refused.
 const MOST: usize = 1000;
@@ -85,7 +91,7 @@ pub(crate) fn streamed(facts: &[Fact], config: &Config) -> Vec<Streamed> {
             barrier.insert(lane, at);
         } else {
             later.push(at);
-            found.push((lane, Streamed { line: at, until, stream: 0 }));
+            found.push((lane, Streamed { line: at, until, stream: 0, fetches: lane == FETCHES }));
         }
     }
     found.reverse();
@@ -119,8 +125,9 @@ pub(crate) fn tasks(device: Device, outputs: u32, program: Vec<Instr>, streamed:
         registers.push(register(format!("segment {k}"), 1));
     }
     let done = |i: usize| 1 + n_segments + i;
+    let name_of = |i: usize| format!("{} {}", if streamed[i].fetches { "fetch" } else { "collective" }, i + 1);
     for i in 0..streamed.len() {
-        registers.push(register(format!("collective {}", i + 1), 1));
+        registers.push(register(name_of(i), 1));
     }
     let mut own: HashMap<usize, Instr> = HashMap::new();
     let mut rest = Vec::with_capacity(program.len());
@@ -159,7 +166,7 @@ pub(crate) fn tasks(device: Device, outputs: u32, program: Vec<Instr>, streamed:
             let ended = (0..i).filter(|j| Some(*j) == previous || at[*j].1 == a.0);
             consumes.extend(ended.map(|j| port(done(j))));
             tasks.push(Task {
-                name: format!("collective {}", i + 1),
+                name: name_of(i),
                 stream: streamed[i].stream,
                 work: Work::Compute(own.remove(&i).into_iter().collect()),
                 consumes,

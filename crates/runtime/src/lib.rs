@@ -9,6 +9,7 @@
 //! too little memory. No call here panics, whatever the files hold.
 
 mod actor;
+mod aside;
 mod check;
 mod codec;
 mod cost;

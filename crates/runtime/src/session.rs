@@ -12,6 +12,7 @@
 //! ```
 
 use crate::actor::{Act, Body, Network, RunArgs};
+use crate::aside::{self, Part};
 use crate::lower::find;
 use crate::offload;
 use crate::plan::*;
@@ -173,7 +174,8 @@ impl Session {
         let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
         self.n_launches = 0;
         let mut hints = offload::hints(&self.plan, &self.variables);
-        for (t, hints) in self.plan.tasks.iter().zip(&mut hints) {
+        let parts = aside::parts(&self.plan, &self.variables)?;
+        for ((t, hints), part) in self.plan.tasks.iter().zip(&mut hints).zip(parts) {
             bodies.push(match &t.work {
                 Work::HostIn | Work::HostOut => None,
                 Work::Source { kind, config } => Some(sources::make(kind, config)?),
@@ -191,7 +193,7 @@ impl Session {
                     // A collective that was issued is not given up: other ranks may be in it.
                     let talks = !instrs.is_empty() && instrs.iter().all(is_collective);
                     let cancel = if talks { Arc::default() } else { self.cancel.clone() };
-                    Some(Box::new(Compute::new(program, &self.plan, t, cancel, &self.written_inputs)))
+                    Some(Box::new(Compute::new(program, &self.plan, t, cancel, &self.written_inputs, part)))
                 }
             });
         }
@@ -632,6 +634,7 @@ struct Compute {
     /// Buffers whose address changes from step to step, by their places in the program.
     moving: Vec<(usize, Where)>,
     replays: Replays,
+    part: Part,
 }
 
 enum Where {
@@ -643,7 +646,14 @@ enum Where {
 }
 
 impl Compute {
-    fn new(program: Program, plan: &Plan, task: &Task, cancel: Arc<AtomicBool>, written_inputs: &[bool]) -> Compute {
+    fn new(
+        program: Program,
+        plan: &Plan,
+        task: &Task,
+        cancel: Arc<AtomicBool>,
+        written_inputs: &[bool],
+        part: Part,
+    ) -> Compute {
         let (mut moving, mut movable) = (Vec::new(), Vec::new());
         for (place, buffer) in program.used() {
             let b = &plan.buffers[buffer as usize];
@@ -669,7 +679,7 @@ impl Compute {
             moving.push((place, home));
         }
         let replays = Replays::new(&program, movable);
-        Compute { program, cancel, moving, replays }
+        Compute { program, cancel, moving, replays, part }
     }
 }
 
@@ -694,8 +704,15 @@ impl Body for Compute {
         }
         let random = Position { seed: run.seed, offset: run.offset };
         self.program.set_rng(run.seed, run.offset);
+        let aside = self.part.begin()?;
         // SAFETY: every used buffer got its memory above or at the start; sizes were checked by `Plan::check` and by the
         // session; the protocol gives the pieces to this actor alone, and the caller waits for the run.
-        unsafe { self.replays.run(&self.program, random, &self.cancel, act.poll) }
+        unsafe {
+            match aside {
+                Some(queue) => self.program.run(0..self.program.len(), queue, &self.cancel, act.poll)?,
+                None => self.replays.run(&self.program, random, &self.cancel, act.poll)?,
+            }
+        }
+        self.part.end()
     }
 }

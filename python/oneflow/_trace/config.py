@@ -134,8 +134,8 @@ class GraphConfig:
 
         Pages come from the disk before an op needs them and go back when the next need is far, beside the work of other
         ops. Each parameter is then updated by itself. On a GPU they lie in pinned memory of the host, where updates
-        read and write them; modules work on copies of parameters, which are made when they are called, and again for
-        their backward. Results have the same bits. With :meth:`enable_zero` each rank offloads its slices.
+        read and write them; modules work on copies of parameters, which are made while the module before is computed,
+        and again for their backward. Results have the same bits. With :meth:`enable_zero` each rank offloads slices.
         ``memory()["offloaded"]`` says how many bytes lie elsewhere, ``"offloaded_resident"`` how many of those in files
         are in memory. Tensors of less than 64 KiB stay.
 

@@ -3,8 +3,8 @@
 A tensor keeps its identity and gets other memory. On the host that is pages of a file without a name; the runtime
 brings them and lets them go in the order of the program (``crates/runtime/src/offload.rs``). On a GPU it is pinned
 memory of the host. An update reads and writes it in place: it does so once, so a copy would send as many bytes and need
-memory of the device besides. Modules read a copy on the device, which is made when they are called and, for their
-backward, once more (``seen.py``). Every bit is the same.
+memory of the device besides. Modules read a copy on the device, which is made for their call and, for their backward,
+once more (``seen.py``), each while the module before is computed (``passes/overlap.rs``). Every bit is the same.
 """
 
 from __future__ import annotations

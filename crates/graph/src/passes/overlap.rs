@@ -1,5 +1,5 @@
 //! The order in which work hides communication: a collective is issued as soon as its operands are there, what reads its result
-//! waits until the next one is on its way, and parameters that modules gather are gathered one module ahead.
+//! waits until the next one is on its way, and parameters that modules gather, or fetch from the host, come one module ahead.
 //!
 //! So at most two collectives' results are held for this, two gathered layers with ZeRO stage 3. Collectives keep their order,
 //! which all ranks have in common, but for gathers of parameters: each takes the place of the one before it among those of
@@ -9,7 +9,7 @@
 use super::order::{apply, waits};
 use crate::Config;
 use crate::ir::{Graph, Node};
-use crate::lowering::{call_of, lane_of};
+use crate::lowering::{call_of, fetches, lane_of};
 use crate::passes::order::Straighten;
 use oneflow_base::{Result, Sbp};
 use oneflow_global::boxing::{Wire, wire};
@@ -64,7 +64,7 @@ fn prefetched(
             g.variables.of(root).is_some()
                 && (!updated.contains(&root) || !updates_between(g, root, last.get(&lane), i))
         };
-        if !gathers(g, n)? || !n.ins.iter().flatten().all(steady) {
+        if !(fetches(g, n) || gathers(g, n)?) || !n.ins.iter().flatten().all(steady) {
             continue;
         }
         early.insert(i);
