@@ -159,7 +159,9 @@ def test_python_reads_and_writes_as_on_one_rank() -> None:
         p = torch.placement.all("cpu")
         x = torch.zeros(4, 6, placement=p, sbp=sbp.split(0))
         with pytest.raises(RuntimeError, match="had to be boxed"):
-            x[0] = 5.0
+            x[0].fill_(5.0)
+        x[0] = 5.0
+        assert x.sbp == (sbp.split(0),) and x.sum().item() == 30.0
 
     run_ranks(2, write_through_a_boxed_view)
 
