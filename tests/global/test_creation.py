@@ -265,7 +265,7 @@ def test_sizes_and_ranges_are_read_from_global_tensors() -> None:
     def rank() -> None:
         everywhere = torch.placement.all("cpu")
         for layout in (sbp.broadcast, sbp.split(0)):
-            n, y = (t.to_global(everywhere, sbp.broadcast).to_global(sbp=layout) for t in (counts, x))
+            n, y = (t.clone().to_global(everywhere, sbp.broadcast).to_global(sbp=layout) for t in (counts, x))
             for name, call in calls.items():
                 assert numpy.array_equal(call(n, y).numpy(), call(counts, x).numpy()), name
 
