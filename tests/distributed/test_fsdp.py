@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -445,3 +447,20 @@ def test_optimizers_keep_state_of_uneven_and_empty_slices(name: str, dim: int) -
         for found in run_ranks(n, rank, True):
             for own, right in zip(found, expected, strict=True):
                 assert own == pytest.approx(right, rel=1e-9, abs=1e-12)
+
+
+def test_whole_parameters_go_at_once() -> None:
+    """Also where the collector of cycles does not run: two copies of a model need not fit the memory."""
+
+    def rank() -> list[bool]:
+        model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
+        wholes = [weakref.ref(p) for p in model.parameters()]
+        gc.disable()
+        try:
+            fully_shard(model[1])
+            fully_shard(model)
+            return [whole() is None for whole in wholes]
+        finally:
+            gc.enable()
+
+    assert run_ranks(1, rank) == [[True] * 4]

@@ -117,18 +117,20 @@ def _mesh_of(mesh: DeviceMesh | None, modules: list[Module]) -> DeviceMesh:
 def _managed(modules: list[Module], ignored: set[int]) -> list[tuple[Tensor, Uses, str]]:
     """Each parameter below the modules that no other call has taken, with all its places."""
     found: dict[int, tuple[Tensor, Uses, str]] = {}
-
-    def visit(module: Module, prefix: str) -> None:
+    for module, prefix in (place for root in modules for place in _below(root, "")):
         for name, param in module._parameters.items():
             if param is not None and id(param) not in ignored:
                 found.setdefault(id(param), (param, [], prefix + name))[1].append((module, name))
-        for name, child in module.named_children():
-            if state_of(child) is None:
-                visit(child, f"{prefix}{name}.")
-
-    for module in modules:
-        visit(module, "")
     return list(found.values())
+
+
+def _below(module: Module, prefix: str) -> Iterator[tuple[Module, str]]:
+    """A module and those below it that no other call has taken, with the beginning of their parameters' names."""
+    # A closure that calls itself would be a cycle, which keeps whole parameters until a collection.
+    yield module, prefix
+    for name, child in module.named_children():
+        if state_of(child) is None:
+            yield from _below(child, f"{prefix}{name}.")
 
 
 def _move_buffers(modules: list[Module], device: oneflow.device) -> None:
