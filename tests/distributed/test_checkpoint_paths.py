@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from typing import Any
 
 import oneflow
+import oneflow.distributed.checkpoint._flatten as flat_tables
 import oneflow.distributed.checkpoint._nested_dict as nests
 import oneflow.distributed.checkpoint._traverse as walks
 import pytest
@@ -68,3 +71,19 @@ def test_elements_are_put_where_nothing_is() -> None:
     walks.print_tensor(("a", 0), oneflow.ones(2, 3), said.append)
     walks.print_tensor(("b",), "text", said.append)
     assert said == ["('a', 0) Tensor size: oneflow.Size([2, 3])", "('b',) Type: <class 'str'>"]
+
+
+@pytest.mark.parametrize("flatten", [nests.flatten_state_dict, flat_tables.flatten])
+def test_flat_tables_keep_no_tensor_longer_than_they_live(flatten: Any) -> None:
+    """Also where the collector of cycles does not run: a checkpoint is as large as a model."""
+    kept = oneflow.ones(2)
+    tensor = weakref.ref(kept)
+    gc.disable()
+    try:
+        table = flatten({"a": {"b": [kept]}})
+        del kept
+        assert tensor() is not None
+        del table
+        assert tensor() is None
+    finally:
+        gc.enable()

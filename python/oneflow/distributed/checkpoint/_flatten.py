@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oneflow import Tensor
@@ -21,22 +21,26 @@ def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Pa
     entries: dict[str, Any] = {}
     paths: dict[str, Path] = {}
 
-    def visit(value: Any, path: Path) -> None:
-        if isinstance(value, Mapping) and value:
-            for key, item in value.items():
-                # Optimizers number parameters: the number comes back as one.
-                visit(item, (*path, key if isinstance(key, int) else str(key)))
-        elif isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, Mapping, list)) for v in value):
-            for i, item in enumerate(value):
-                visit(item, (*path, i))
-        else:
-            name = ".".join(map(str, path))
-            if name in entries:
-                raise ValueError(f"duplicate entry in the state dictionary: {name!r} is the name of two paths")
-            entries[name], paths[name] = value, path
-
-    visit(dict(state_dict), ())
+    for path, value in _entries(dict(state_dict), ()):
+        name = ".".join(map(str, path))
+        if name in entries:
+            raise ValueError(f"duplicate entry in the state dictionary: {name!r} is the name of two paths")
+        entries[name], paths[name] = value, path
     return entries, paths
+
+
+def _entries(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The entries below a path."""
+    # A closure that calls itself would be a cycle, which keeps tensors until a collection.
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            # Optimizers number parameters: the number comes back as one.
+            yield from _entries(item, (*path, key if isinstance(key, int) else str(key)))
+    elif isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, Mapping, list)) for v in value):
+        for i, item in enumerate(value):
+            yield from _entries(item, (*path, i))
+    else:
+        yield path, value
 
 
 def set_entry(state_dict: Any, path: Path, value: Any) -> None:

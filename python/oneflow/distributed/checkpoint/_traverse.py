@@ -5,7 +5,7 @@ A path is a tuple of the keys, as texts, and of the places in lists. Lists witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from oneflow import Tensor
@@ -32,24 +32,28 @@ def traverse_state_dict(
         keep_traversing: for which values a list that holds them is walked through.
     """
 
-    def holds_entries(value: Any) -> bool:
-        """Whether a list is to be walked through."""
-        return isinstance(value, list) and any(
-            isinstance(item, Mapping) or holds_entries(item) or (keep_traversing is not None and keep_traversing(item))
-            for item in value
-        )
+    for path, value in _entries((), state_dict, keep_traversing):
+        visitor(path, value)
 
-    def visit(path: Path, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                visit((*path, str(key)), item)
-        elif holds_entries(value):
-            for place, item in enumerate(value):
-                visit((*path, place), item)
-        else:
-            visitor(path, value)
 
-    visit((), state_dict)
+def _entries(path: Path, value: Any, keep: Callable[[Any], bool] | None) -> Iterator[tuple[Path, Any]]:
+    """The entries below a path."""
+    # A closure that calls itself would be a cycle, which keeps tensors until a collection.
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _entries((*path, str(key)), item, keep)
+    elif _holds_entries(value, keep):
+        for place, item in enumerate(value):
+            yield from _entries((*path, place), item, keep)
+    else:
+        yield path, value
+
+
+def _holds_entries(value: Any, keep: Callable[[Any], bool] | None) -> bool:
+    """Whether a list is to be walked through."""
+    return isinstance(value, list) and any(
+        isinstance(item, Mapping) or _holds_entries(item, keep) or (keep is not None and keep(item)) for item in value
+    )
 
 
 def set_element(root_dict: MutableMapping[str, Any], path: Path, value: Any) -> None:
