@@ -14,7 +14,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The PyTorch API of MaskedTensors",
     "ignore:It is not recommended to create a MaskedTensor",
     "ignore:Sparse CSR tensor support",
-    "ignore:Sparse invariant checks are implicitly disabled",
     "ignore:.*is not implemented in __torch_dispatch__",
 )
 BOTH = (oneflow, torch)

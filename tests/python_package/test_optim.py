@@ -399,7 +399,6 @@ def test_averaged_weights_equal_torch(options):
         assert a == pytest.approx(b, rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 @pytest.mark.parametrize("name", ["SparseAdam", "SGD", "Adagrad"])
 def test_sparse_gradients_move_their_rows_as_in_torch(name):
     def trained(fw):
