@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::RwLock;
 
-/// The reduction of partial values. Only `Sum` is public; `Max` and `Min` appear inside compositions.
+/// The reduction of partial values. `oneflow.sbp` names `Sum` alone; DTensors name `Max` and `Min` too, which ops give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PKind {
     Sum,
