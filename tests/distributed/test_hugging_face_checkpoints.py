@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as torch_dcp
 from distributed import twice
-from oneflow.distributed.checkpoint import CheckpointException
+from oneflow.distributed.checkpoint import CheckpointException, _hf
 from oneflow.distributed.tensor import Replicate, Shard, distribute_tensor
 from oneflow.testing import run_ranks
 from safetensors.torch import load_file, save_file
@@ -129,17 +130,30 @@ say(*sorted(os.listdir(meeting)))
     assert same(into, back) and into["rows"].tolist() == ROWS.tolist()
 
 
-def test_a_second_save_replaces_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay", [0.0, 0.3], ids=["as_it_comes", "slow_first_rank"])
+def test_a_second_save_replaces_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float) -> None:
+    remove_stale = _hf._remove_stale
+
+    def late(*args: Any) -> None:
+        time.sleep(delay)
+        remove_stale(*args)
+
+    # Only the first rank removes; the others read nothing before it has.
+    monkeypatch.setattr(_hf, "_remove_stale", late)
+
     def rank(n: int) -> Any:
-        def run() -> None:
+        def run() -> set[str]:
             mesh = dist.init_device_mesh("cpu", (n,))
             writer = dcp.HuggingFaceStorageWriter(tmp_path, save_distributed=True)
-            dcp.save({"w": distribute_tensor(oneflow.full((6,), float(n)), mesh, [Shard(0)])}, storage_writer=writer)
+            state = {"w": distribute_tensor(oneflow.full((6,), float(n)), mesh, [Shard(0)])}
+            manifest = dcp.save(state, storage_writer=writer)
+            return {chunk.file for chunk in manifest.tensors["w"].chunks}
 
         return run
 
     for n in (3, 2):
-        run_ranks(n, rank(n))
+        read = run_ranks(n, rank(n))
+        assert read == [set(files_of(tmp_path))] * n
         into = {"w": oneflow.zeros(6)}
         dcp.load(into, storage_reader=dcp.HuggingFaceStorageReader(tmp_path))
         assert into["w"].tolist() == [float(n)] * 6 and len(files_of(tmp_path)) == n

@@ -54,7 +54,8 @@ def read(folder: Folder) -> Manifest:
             file = SafetensorsFile(folder.local(name))
             starts = _starts(file)
         except FileNotFoundError:
-            raise CheckpointException(f"the index of {folder} names a file {name}, which is missing") from None
+            said = f"the index of {folder} names a file {name}, which is missing"
+            raise CheckpointException(said if wanted else f"{folder} lost its file {name} while it was read") from None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointException(f"{folder.at(name)} is damaged: {error}") from None
         for key, at in file.entries.items():
@@ -136,14 +137,17 @@ def write(
         if not writer.save_distributed:
             _write_index(folder, files, done.manifest, writer.sync_files)
 
-    def join() -> None:
+    def clean() -> None:
         if done.rank == 0:
             _remove_stale(folder, prefix, distributed.get_world_size(group) if not is_alone else 1, numbers)
+
+    def join() -> None:
+        # After `clean` on all ranks: what an earlier save left is neither read nor removed meanwhile.
         manifest[0] = read(folder)
         if done.rank == 0 and writer.enable_consolidation:
             _consolidate(Reader(folder, manifest[0]), writer.folder(), numbers, writer.sync_files)
 
-    for step in (write_own, join):
+    for step in (write_own, clean, join):
         _together(step, folder, None if is_alone else group or distributed.group.WORLD)
     return manifest[0]
 
