@@ -57,15 +57,52 @@ def add_buffer(m):
     m[1].forward = lambda x: x + m[1].shift
 
 
+def write_past_the_module(m):
+    m[0]._parameters["weight"] = nn.Parameter(flow.ones(4, 4))
+
+
+def fill_past_the_module(m):
+    m[1]._buffers["shift"] = flow.ones(4)
+
+
+class Shift(nn.Module):
+    """Adds a buffer, once it has one."""
+
+    def forward(self, x):
+        return x + self._buffers.get("shift", 0.0)
+
+
+def change_one_mode(m):
+    m[3].train(not m[3].training)
+
+
 @pytest.mark.parametrize(
-    "change", [replace_parameter, replace_buffer_like, replace_child, replace_nested_child, drop_bias, add_buffer]
+    "change",
+    [
+        replace_parameter,
+        replace_buffer_like,
+        replace_child,
+        replace_nested_child,
+        drop_bias,
+        add_buffer,
+        write_past_the_module,
+        fill_past_the_module,
+        change_one_mode,
+    ],
 )
 @pytest.mark.parametrize("wrap", [graph_of, compiled])
 def test_what_a_module_holds_is_looked_at_in_every_call(wrap, change):
     module = net()
+    if change is fill_past_the_module:
+        module[1] = Shift()
+    if change is change_one_mode:
+        module.append(nn.BatchNorm1d(2, track_running_stats=True))
+        module[3].running_mean += 3
+        module[3].eval()
     run = wrap(module)
     x = flow.randn(3, 4)
-    assert flow.allclose(run(x), module(x))
+    for _ in range(2):
+        assert flow.allclose(run(x), module(x))
     before = module(x)
     change(module)
     assert not flow.allclose(before, module(x))

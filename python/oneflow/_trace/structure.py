@@ -8,6 +8,7 @@ import inspect
 import weakref
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from operator import is_
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -151,6 +152,17 @@ def wanting(placeholder: Tensor, tensor: Tensor) -> Tensor:
     return placeholder if tensor.is_leaf else placeholder.view_as(placeholder)
 
 
+class _Key(tuple[Any, ...]):
+    """A long key that is looked up in every call: it is hashed once."""
+
+    hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self.hash is None:
+            self.hash = super().__hash__()
+        return self.hash
+
+
 class Modules:
     """The modules below (and with) some, each once, and what of them decides a trace.
 
@@ -171,8 +183,10 @@ class Modules:
         names: frozenset[str] = frozenset(),
     ) -> None:
         self.all = list({id(m): m for root in roots for m in root.modules()}.values())
-        # Live views: what a module gains, loses or replaces is seen without asking every module again.
-        self._held = [part.values() for m in self.all for part in (m._modules, m._parameters, m._buffers)]
+        # Read in each call, so that what a module gains, loses or replaces is seen without asking every module again.
+        held = [part for m in self.all for part in (m._modules, m._parameters, m._buffers)]
+        self._filled = [part.values() for part in held if part]
+        self._empty = [part for part in held if not part]
         # By their keys, which are unique.
         self._hooks = [part for m in self.all for part in (m._forward_pre_hooks, m._forward_hooks)]
         self._names = [
@@ -181,17 +195,28 @@ class Modules:
             for name in sorted(_attributes_of(type(m)) | names)
             if (name in m.__dict__ or isinstance(getattr(type(m), name, ...), _PLAIN)) and (id(m), name) not in moved
         ]
-        self._changes = -1
-        self._rest: tuple[Any, ...] = ()
+        # The last count of changes, and children, parameters and buffers; and the key of all.
+        self._last: tuple[int, list[Any], _Key] = -1, [], _Key()
 
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> _Key:
         """Modes, and which children, parameters, buffers, hooks and attributes the modules hold. Part of every call."""
-        if self._changes != hooks.changes.count:
-            # Looked at again only after some module got an attribute, or something a hook.
-            self._changes = hooks.changes.count
+        count, held, key = self._last
+        # Read first: what changes from here on counts in the next call.
+        now, holds = hooks.changes.count, list(chain.from_iterable(self._filled))
+        # Tensors by identity, since they compare elements.
+        if now == count and len(holds) == len(held) and all(map(is_, holds, held)) and not any(self._empty):
+            return key
+        if now == count:
+            rest = key[-1]
+        else:
+            # Looked at again only after some module got an attribute, its mode is one, or something a hook.
+            modes = [m.training for m in self.all]
             found = [(name, _identity(d.get(name))) for d, name in self._names]
-            self._rest = (*chain.from_iterable(self._hooks), *[part for part in found if part[1] is not None])
-        return (*[m.training for m in self.all], *map(id, chain.from_iterable(self._held)), self._rest)
+            rest = (*modes, *chain.from_iterable(self._hooks), *[part for part in found if part[1] is not None])
+        late = chain.from_iterable([part.values() for part in self._empty])
+        key = _Key((*map(id, holds), *map(id, late), rest))
+        self._last = now, holds, key
+        return key
 
     def tensors(self) -> list[Tensor]:
         """Tensors of which the key speaks and that are neither parameters nor buffers."""
