@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import resource
@@ -122,55 +123,49 @@ def layouts(n: int) -> dict[str, tuple[int, int, int]]:
     return {"data": (n, 1, 0), "tensor": (1, n, 0), **mixed, "zero 2": (n, 1, 2), "zero 3": (n, 1, 3)}
 
 
-def member() -> None:
-    """One rank of several: measures, runs, and prints what it took."""
+def member(model: str, layout: str) -> None:
+    """One rank of several: measures its processors and links, runs, and prints what it took."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group()
     cluster = torch.dryrun.calibrate("processes")
-    for model, config in SMALL.items():
-        for layout, (dp, tp, zero) in layouts(torch.distributed.get_world_size()).items():
-            gc.collect()
-            before, _ = _oneflow._host_memory(False)
-            graph, *inputs = gpt(config, dp, tp, 8, zero)
-            graph(*inputs)
-            seconds = torch.dryrun.measure(graph, *inputs)
-            gc.collect()
-            _oneflow._host_memory(True)
-            times = []
-            for _ in range(15):
-                torch.distributed.barrier()
-                start = time.perf_counter()
-                graph(*inputs)
-                times.append(time.perf_counter() - start)
-            if torch.distributed.get_rank() == 0:
-                peak = _oneflow._host_memory(False)[1] - before
-                print(json.dumps([model, layout, statistics.median(times), peak, seconds]), flush=True)
-            del graph, inputs
+    dp, tp, zero = layouts(torch.distributed.get_world_size())[layout]
+    gc.collect()
+    before, _ = _oneflow._host_memory(False)
+    graph, *inputs = gpt(SMALL[model], dp, tp, 8, zero)
+    graph(*inputs)
+    seconds = torch.dryrun.measure(graph, *inputs)
+    gc.collect()
+    _oneflow._host_memory(True)
+    times = []
+    for _ in range(15):
+        torch.distributed.barrier()
+        start = time.perf_counter()
+        graph(*inputs)
+        times.append(time.perf_counter() - start)
     if torch.distributed.get_rank() == 0:
+        peak = _oneflow._host_memory(False)[1] - before
         inside = cluster.inside
         own = [cluster.flops, cluster.memory_bandwidth, cluster.launch, cluster.call, cluster.cores]
-        print(json.dumps([*own, inside.latency, inside.bandwidth]))
+        numbers = [*own, inside.latency, inside.bandwidth]
+        print(json.dumps([statistics.median(times), peak, seconds, numbers]), flush=True)
 
 
 def processes(n: int) -> None:
+    """Each job in processes of its own: an allocator hands out larger pieces where those of a job before are left."""
     env = {**os.environ, "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517"}
-    command = [sys.executable, "-m", "benches.dry_run", "member"]
-    ranks = [
-        subprocess.Popen(command, env={**env, "RANK": r, "LOCAL_RANK": r}, stdout=subprocess.PIPE, text=True)
-        for r in map(str, range(n))
-    ]
-    *runs, numbers = [json.loads(line) for line in ranks[0].communicate()[0].splitlines() if line.startswith("[")]
-    for rank in ranks[1:]:
-        rank.communicate()
-    flops, bandwidth, launch, call, cores, latency, speed = numbers
-    link = torch.auto_parallel.Link(latency, speed)
-    cluster = torch.auto_parallel.Cluster(
-        "processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch, call=call, cores=cores
-    )
-    print(
-        f"{flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links {1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s"
-    )
-    for model, layout, took, peak, seconds in runs:
+    for model, layout in itertools.product(SMALL, layouts(n)):
+        command = [sys.executable, "-m", "benches.dry_run", "member", "--job", model, layout]
+        ranks = [
+            subprocess.Popen(command, env={**env, "RANK": r, "LOCAL_RANK": r}, stdout=subprocess.PIPE, text=True)
+            for r in map(str, range(n))
+        ]
+        told, *_ = [rank.communicate()[0].splitlines() for rank in ranks]
+        took, peak, seconds, numbers = json.loads(told[-1])
+        flops, bandwidth, launch, call, cores, latency, speed = numbers
+        link = torch.auto_parallel.Link(latency, speed)
+        cluster = torch.auto_parallel.Cluster(
+            "processes", 1, n, flops, bandwidth, 1e10, link, link, launch=launch, call=call, cores=cores
+        )
         dp, tp, zero = layouts(n)[layout]
         options = (SMALL[model], dp, tp, 8, zero)
         report = torch.dryrun.dry_run(gpt, *options, cluster=cluster, seconds=seconds)
@@ -178,7 +173,9 @@ def processes(n: int) -> None:
         print(
             f"{model} {layout}: {1e3 * took:.2f} ms; dry run {report.step_seconds / took:.3f} of it with measured "
             f"instructions, {plain.step_seconds / took:.3f} by operations and bytes; memory {report.peak / peak:.4f} "
-            f"of {peak / 1e6:.1f} MB"
+            f"of {peak / 1e6:.1f} MB; {flops / 1e9:.1f} GFLOP/s, {bandwidth / 1e9:.1f} GB/s, links "
+            f"{1e6 * latency:.1f} us, {speed / 1e9:.2f} GB/s",
+            flush=True,
         )
 
 
@@ -187,6 +184,7 @@ def main() -> None:
     parser.add_argument("what", choices=["gpt3", "gpt3-pipeline", "plan", "world", "streams", "processes", "member"])
     parser.add_argument("--layers", type=int, default=96)
     parser.add_argument("--ranks", type=int, default=2, help="of processes")
+    parser.add_argument("--job", nargs=2, default=["gpt", "data"], help="of a member: the model and the layout")
     options = parser.parse_args()
     if options.what.startswith("gpt3"):
         gpt3(options.layers, options.what != "gpt3")
@@ -199,7 +197,7 @@ def main() -> None:
     elif options.what == "processes":
         processes(options.ranks)
     else:
-        member()
+        member(*options.job)
 
 
 if __name__ == "__main__":
