@@ -66,17 +66,17 @@ def work(x, y):
     total = torch.tensor([float(dist.get_rank() + x)])
     dist.all_reduce(total)
     names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK".split()
-    names += ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_MAX_RESTARTS"]
+    names += ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_MAX_RESTARTS", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"]
     found = [os.environ[name] for name in names]
     dist.destroy_process_group()
     return total.item(), y, found
 
 if __name__ == "__main__":
     kept = dict(os.environ)
-    print(json.dumps(elastic_launch(config=config(start_method="METHOD"), entrypoint=work)(10, "y")))
+    print(json.dumps(elastic_launch(config=config(start_method="METHOD", role="trainer"), entrypoint=work)(10, "y")))
 """
     found: Any = both(body.replace("METHOD", method), tmp_path)
-    assert found["0"] == [21.0, "y", ["0", "0", "2", "2", "0", "a-run", "0"]]
+    assert found["0"] == [21.0, "y", ["0", "0", "2", "2", "0", "a-run", "0", "trainer", "0", "2"]]
 
 
 def test_a_failure_ends_all_and_tells_which(tmp_path: Path) -> None:
@@ -143,6 +143,49 @@ def test_commands_and_the_files_of_their_output(tmp_path: Path) -> None:
     assert not (logs / "rank1.0.stderr").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "shown", "complained"),
+    [
+        (["--tee", "3"], ["[default0]:out 0", "[default0]:rest", "[default1]:out 1", "[default1]:rest"], 2),
+        (["-t", "0:1", "--role", "trainer"], ["[trainer0]:out 0", "[trainer0]:rest", "out 1", "rest"], 0),
+        (
+            ["--tee=3", "--log-line-prefix-template", "${role_name}/${rank} $x: ", "--local-ranks-filter", "1"],
+            ["default/1 $x: out 1", "default/1 $x: rest"],
+            1,
+        ),
+        (["--local_ranks_filter=0"], ["out 0", "rest"], 0),
+        (["--redirects", "3", "--local_ranks_filter=0"], [], 0),
+    ],
+)
+@pytest.mark.parametrize("package", ["torch", "oneflow"])
+def test_lines_of_ranks_are_shown_with_a_prefix(
+    package: str, flags: list[str], shown: list[str], complained: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\nprint('out', os.environ['RANK'])\nprint('words', file=sys.stderr)\nprint('rest')\n"
+    )
+    command = ["--nproc-per-node", "2", "--log-dir", str(tmp_path / "logs"), *flags, str(script)]
+    done = subprocess.run(
+        [sys.executable, "-m", f"{package}.distributed.run", *command],
+        env=environment(OMP_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(done.stdout.splitlines()) == sorted(shown)
+    assert sum(line.endswith((":words", ": words")) for line in done.stderr.splitlines()) == complained
+
+
+def test_a_last_line_without_an_end_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = DefaultLogsSpecs(str(tmp_path), tee={1: Std.OUT})
+    config = LaunchConfig(1, 1, 2, logs_specs=specs, max_restarts=0, log_line_prefix_template="${rank}: ")
+    elastic_launch(config, sys.executable)("-c", "print('a\\nb', end='')")
+    assert capsys.readouterr().out == "1: a\n1: b\n"
+    assert (tmp_path / "rank1.0.stdout").read_text() == "a\nb"
+
+
 def _outcome(config: LaunchConfig, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         elastic_launch(config, max)(1, 2)
@@ -164,8 +207,6 @@ def test_what_is_refused() -> None:
         config(shutdown_timeout=-1)
     with pytest.raises(TypeError, match="entrypoint"):
         elastic_launch(config(), None)()
-    with pytest.raises(NotImplementedError, match="tee"):
-        DefaultLogsSpecs(tee=Std.ALL)
     for text in ("4", "1:", "x", "0:9"):
         with pytest.raises(ValueError, match="from_str"):
             Std.from_str(text)

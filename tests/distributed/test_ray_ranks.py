@@ -21,6 +21,9 @@ def test_ranks_of_a_node_are_neighbours() -> None:
         ("1", "3", "1", "2", "0", "2"),
         ("2", "3", "0", "1", "1", "2"),
     ]
+    assert [(own["ROLE_NAME"], own["ROLE_RANK"], own["ROLE_WORLD_SIZE"]) for own in variables] == [
+        ("default", str(rank), "3") for rank in range(3)
+    ]
     assert {own["MASTER_ADDR"] for own in variables} == {"10.0.0.2"}
     assert [own["CUDA_VISIBLE_DEVICES"] for own in variables] == ["0,1", "0,1", "3"]
 

@@ -47,6 +47,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     flag("nproc_per_node", 1, "processes on this machine; cpu or auto: one for each core", _processes)
     flag("master_addr", "127.0.0.1", "address of machine 0", str)
     flag("master_port", None, "port of machine 0, a free one by default")
+    flag("role", "default", "what the ranks are to be called, the same on all machines: ROLE_NAME", str)
     parser.add_argument("--standalone", action="store_true", help="one machine, a free port: what is done anyway")
     parser.add_argument(
         "--max-restarts",
@@ -108,6 +109,10 @@ def environment(args: argparse.Namespace, local_rank: int, restart: int = 0) -> 
         "LOCAL_WORLD_SIZE": n,
         "GROUP_RANK": args.node_rank,
         "GROUP_WORLD_SIZE": args.nnodes,
+        # All ranks of a job have the same role.
+        "ROLE_NAME": args.role,
+        "ROLE_RANK": args.node_rank * n + local_rank,
+        "ROLE_WORLD_SIZE": args.nnodes * n,
         "MASTER_ADDR": args.master_addr,
         "MASTER_PORT": args.master_port,
         "TORCHELASTIC_RUN_ID": os.environ.get("TORCHELASTIC_RUN_ID", "none"),

@@ -188,6 +188,9 @@ def _ranks(workers: Sequence[Any], places: Sequence[_Place]) -> tuple[list[Any],
             "LOCAL_WORLD_SIZE": len(local),
             "GROUP_RANK": nodes.index(place.node),
             "GROUP_WORLD_SIZE": len(nodes),
+            "ROLE_NAME": "default",
+            "ROLE_RANK": rank,
+            "ROLE_WORLD_SIZE": len(workers),
             "MASTER_ADDR": places[order[0]].address,
         }
         if place.devices:

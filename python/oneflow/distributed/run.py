@@ -68,15 +68,19 @@ def get_args_parser() -> argparse.ArgumentParser:
     flag("monitor_interval", 0.1, "seconds between two looks at the processes", type=float)
     flag("start_method", "spawn", "for --run-path", choices=["spawn", "fork", "forkserver"])
     flag("event_log_handler", "null", "null, the only one")
-    flag("role", "default", "accepted; ranks are not told")
+    flag("role", "default", "what the ranks are to be called, the same on all machines: ROLE_NAME")
     switch("module", "the script is a module's name", "-m")
     switch("no_python", "the script is a program")
     switch("run_path", "run the script by its absolute path in processes of multiprocessing")
     flag("log_dir", None, "folder for files of output")
     flag("redirects", "0", "streams that go to files: 1 output, 2 errors, 3 both; or rank:number pairs", "-r")
-    flag("tee", "0", "not supported", "-t")
-    flag("log_line_prefix_template", "", "accepted; for tee")
-    flag("local_ranks_filter", "", "not supported")
+    flag("tee", "0", "streams that go to files and are shown: as redirects", "-t")
+    flag(
+        "log_line_prefix_template",
+        os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", ""),
+        "before each line that tee shows: a text with ${role_name}, ${rank}, ${local_rank}, ${hostname}",
+    )
+    flag("local_ranks_filter", "", "ranks of this machine whose output is shown, with commas between; all by default")
     flag("duplicate_stdout_filters", [], "not supported", type=_texts)
     flag("duplicate_stderr_filters", [], "not supported", type=_texts)
     flag("node_rank", 0, "which machine this is", type=int)

@@ -18,6 +18,10 @@ from typing import Any
 from oneflow.distributed import _error_files, launch
 from oneflow.distributed.elastic.multiprocessing import Std
 from oneflow.distributed.elastic.multiprocessing.errors import ProcessFailure
+from oneflow.distributed.launcher._console import Console, prefix
+
+# The output streams of a process: their flag, file descriptor and the end of their file's name.
+_STREAMS = ((Std.OUT, 1, "stdout"), (Std.ERR, 2, "stderr"))
 
 
 class Run:
@@ -33,6 +37,7 @@ class Run:
     def __init__(self, config: Any, job: argparse.Namespace, restart: int, folder: str) -> None:
         self._config, self._job, self._restart, self._folder = config, job, restart, folder
         self._processes: list[Any] = []
+        self._console = Console(config.monitor_interval)
 
     def to_end(
         self, entrypoint: Callable[..., Any] | str, args: list[Any]
@@ -45,9 +50,13 @@ class Run:
                     if isinstance(entrypoint, str)
                     else self._start_function(local_rank, entrypoint, args)
                 )
+            # After all forks, which would copy the threads' locks as they are.
+            for local_rank in range(self._job.nproc_per_node):
+                self._show(local_rank)
             failed = self._watch()
         finally:
             self._stop()
+            self._console.close()
         if failed or isinstance(entrypoint, str):
             return {}, failed
         ranks = range(self._job.nproc_per_node)
@@ -67,9 +76,28 @@ class Run:
 
     def _outputs(self, local_rank: int) -> dict[int, str]:
         """The file descriptors of a rank that go to files."""
-        redirects = self._config.logs_specs.redirects_of(local_rank)
-        streams = ((Std.OUT, 1, "stdout"), (Std.ERR, 2, "stderr"))
-        return {number: self._path(local_rank, kind) for std, number, kind in streams if redirects & std}
+        specs = self._config.logs_specs
+        to_files = specs.redirects_of(local_rank) | specs.tee_of(local_rank)
+        found = {number: self._path(local_rank, kind) for std, number, kind in _STREAMS if to_files & std}
+        if not specs.is_shown(local_rank):
+            found = {number: found.get(number, os.devnull) for _, number, _ in _STREAMS}
+        for path in found.values():
+            if path != os.devnull:
+                # What another job has left there is not shown.
+                open(path, "wb").close()
+        return found
+
+    def _show(self, local_rank: int) -> None:
+        """Follow the files of a rank that are shown, too."""
+        specs = self._config.logs_specs
+        if not specs.is_shown(local_rank):
+            return
+        template, role = self._config.log_line_prefix_template, self._config.role
+        before = prefix(template, role, self._rank(local_rank), local_rank)
+        for std, number, kind in _STREAMS:
+            if specs.tee_of(local_rank) & std:
+                stream = sys.stdout if number == 1 else sys.stderr
+                self._console.follow(self._path(local_rank, kind), before, stream)
 
     def _start_function(self, local_rank: int, entrypoint: Any, args: list[Any]) -> Any:
         env, result = self._environment(local_rank), self._path(local_rank, "pickle")

@@ -39,7 +39,7 @@ class LaunchConfig:
         nproc_per_node: processes on this machine.
         logs_specs: where the output of ranks goes; to this process's by default.
         run_id: a name of the job, drawn where there is none.
-        role: accepted; ranks are not told.
+        role: what the ranks are to be called, the same on all machines: ``ROLE_NAME`` in their environment.
         rdzv_endpoint: with ``rdzv_backend="static"`` the ``host:port`` on which rank 0 listens, a free port of this
             machine otherwise.
         rdzv_backend: ``"static"`` for jobs of several machines; on one machine nobody has to be found.
@@ -48,6 +48,9 @@ class LaunchConfig:
         max_restarts: how often all ranks start anew after a failure.
         monitor_interval: seconds between two looks at the processes.
         start_method: ``"spawn"``, ``"fork"`` or ``"forkserver"``, for functions.
+        log_line_prefix_template: what stands before each line that ``logs_specs`` has shown (``tee``): text with
+            ``${role_name}``, ``${rank}``, ``${local_rank}`` and ``${hostname}``; by default
+            ``[${role_name}${local_rank}]:``.
         local_addr: the address that ranks of one machine meet at, loopback by default.
         signals_to_handle: signals to this process that end the ranks and raise ``SignalException``.
         shutdown_timeout: seconds that a rank has to end after SIGTERM; 30 by default.
@@ -215,6 +218,7 @@ def _job(config: LaunchConfig, folder: str) -> argparse.Namespace:
         nnodes=config.max_nodes,
         node_rank=rank,
         nproc_per_node=config.nproc_per_node,
+        role=config.role,
         master_addr=address,
         master_port=port or launch._free_port(address),
         max_restarts=config.max_restarts,

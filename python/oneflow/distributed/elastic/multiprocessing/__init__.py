@@ -76,7 +76,10 @@ class LogsSpecs:
         log_dir: a folder for files, which is made if need be; a new one in the system's temporary folder where streams
             are redirected and there is none. Files are ``rank<rank>.<restart>.stdout`` and ``.stderr``.
         redirects: the streams that go there, of all ranks or by local rank.
-        tee, local_ranks_filter: not supported.
+        tee: the streams that go there and are shown by the launcher as well, each line with the prefix that
+            ``LaunchConfig.log_line_prefix_template`` says.
+        local_ranks_filter: the ranks whose output is shown, all by default. What others write goes to their files
+            alone.
 
     Raises:
         NotADirectoryError: ``log_dir`` is a file.
@@ -95,9 +98,7 @@ class LogsSpecs:
         tee: Std | Mapping[int, Std] = Std.NONE,
         local_ranks_filter: Iterable[int] | None = None,
     ) -> None:
-        if tee or local_ranks_filter:
-            raise NotImplementedError("LogsSpecs: tee and local_ranks_filter are not supported; use redirects")
-        if log_dir == os.devnull or (not log_dir and not redirects):
+        if log_dir == os.devnull or not (log_dir or redirects or tee):
             log_dir = None
         elif not log_dir:
             log_dir = tempfile.mkdtemp(prefix="oneflow-logs-")
@@ -105,7 +106,8 @@ class LogsSpecs:
             raise NotADirectoryError(f"log_dir: {log_dir} is a file")
         else:
             os.makedirs(log_dir, exist_ok=True)
-        self._root_log_dir, self._redirects = log_dir, redirects
+        self._root_log_dir, self._redirects, self._tee = log_dir, redirects, tee
+        self._shown = frozenset(local_ranks_filter or ())
 
     @property
     def root_log_dir(self) -> str:
@@ -115,6 +117,14 @@ class LogsSpecs:
     def redirects_of(self, local_rank: int) -> Std:
         """The streams of one rank that go to files."""
         return self._redirects if isinstance(self._redirects, Std) else self._redirects.get(local_rank, Std.NONE)
+
+    def tee_of(self, local_rank: int) -> Std:
+        """The streams of one rank that go to files and are shown."""
+        return self._tee if isinstance(self._tee, Std) else self._tee.get(local_rank, Std.NONE)
+
+    def is_shown(self, local_rank: int) -> bool:
+        """Whether anything that a rank writes is shown."""
+        return not self._shown or local_rank in self._shown
 
 
 class DefaultLogsSpecs(LogsSpecs):
