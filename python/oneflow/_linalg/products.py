@@ -174,16 +174,20 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
                 f"{list(tensors[at + 1].shape)} cannot be multiplied"
             )
     split = _best_splits([t.shape[0] for t in tensors] + [tensors[-1].shape[1]])
-
-    def product(i: int, j: int) -> Tensor:
-        return tensors[i] if i == j else product(i, split[i, j]) @ product(split[i, j] + 1, j)
-
-    result = product(0, len(tensors) - 1)
+    result = _product(tensors, split, 0, len(tensors) - 1)
     if first == 1:
         result = result.squeeze(0)
     if last == 1:
         result = result.squeeze(-1)
     return given(result, out)
+
+
+def _product(tensors: list[Tensor], split: dict[tuple[int, int], int], i: int, j: int) -> Tensor:
+    """The product of a run of matrices."""
+    if i == j:
+        return tensors[i]
+    at = split[i, j]
+    return _product(tensors, split, i, at) @ _product(tensors, split, at + 1, j)
 
 
 def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:

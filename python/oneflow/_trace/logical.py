@@ -341,21 +341,21 @@ def _with_steps(
 def _multiples(graph: Logical) -> Iterator[Guard]:
     """A guard for each argument of a node that is whole at some sizes alone."""
     seen: set[Size] = set()
-
-    def sizes_in(item: Any) -> Iterator[Size]:
-        if isinstance(item, Size):
-            yield item
-        elif isinstance(item, (list, tuple, dict)):
-            for part in item.values() if isinstance(item, dict) else item:
-                yield from sizes_in(part)
-
     for node in graph.nodes:
-        for size in sizes_in(node.args):
+        for size in _sizes_in(node.args):
             by = size.denominator()
             if by > 1 and size not in seen:
                 seen.add(size)
                 whole = Size({term: factor * by for term, factor in size.terms.items()})
                 yield Guard("mod", whole, by, 0, node.place or f"{node.op}()")
+
+
+def _sizes_in(item: Any) -> Iterator[Size]:
+    if isinstance(item, Size):
+        yield item
+    elif isinstance(item, (list, tuple, dict)):
+        for part in item.values() if isinstance(item, dict) else item:
+            yield from _sizes_in(part)
 
 
 # Sizes at which a program that Python decides on unseen would be another one.
@@ -422,25 +422,26 @@ def _complaint(graph: Logical, part: dict[str, Any], sizes: dict[str, int]) -> s
 
     What no result depends on is not compared.
     """
-
-    def evaluated(item: Any) -> Any:
-        if isinstance(item, Size):
-            found = item.at(sizes)
-            return int(found) if found.denominator == 1 else found
-        if isinstance(item, (list, tuple)):
-            return [evaluated(part) for part in item]
-        return {k: evaluated(v) for k, v in item.items()} if isinstance(item, dict) else item
-
     needed = _needed(part)
     for node, other in itertools.zip_longest(graph.nodes, part["nodes"]):
         if node is None or other is None or (node.op, node.inputs, node.outputs) != (other[0], other[1], other[3]):
             return (node and node.place) or _place(other or (node.op, *[None] * 5))
-        if needed.intersection(node.outputs) and evaluated(node.args) != evaluated(other[2]):
+        if needed.intersection(node.outputs) and _at(node.args, sizes) != _at(other[2], sizes):
             return _place(other)
     for i, (value, (_, found, *_)) in enumerate(zip(graph.values, part["values"], strict=False)):
-        if i in needed and evaluated(value.sizes) != list(found):
+        if i in needed and _at(value.sizes, sizes) != list(found):
             return f"value {i}"
     return None
+
+
+def _at(item: Any, sizes: dict[str, int]) -> Any:
+    """A value of arguments with its sizes as numbers, tuples as lists."""
+    if isinstance(item, Size):
+        found = item.at(sizes)
+        return int(found) if found.denominator == 1 else found
+    if isinstance(item, (list, tuple)):
+        return [_at(part, sizes) for part in item]
+    return {k: _at(v, sizes) for k, v in item.items()} if isinstance(item, dict) else item
 
 
 def _run_at(

@@ -277,12 +277,12 @@ def recorded(place: Callable[[], str | None]) -> Iterator[list[Decision]]:
 
     def note(asked: str, a: int, b: int, answer: int) -> None:
         # The line may be looked for by code that compares sizes itself.
-        _local.note = None
+        this, _local.note = _local.note, None
         try:
             where = _local.place or place() or "an unknown line"
             found.append((asked, a, b, answer, where, _local.place or _asking()))
         finally:
-            _local.note = note
+            _local.note = this
 
     before, _local.note = _local.note, note
     _oneflow._record_sizes(TracedSize)

@@ -90,24 +90,23 @@ def blocks_of(graph: Any) -> list[str]:
 def units_of(graph: Any) -> dict[int, str]:
     """The modules that pipeline stages are made of, by id: members of outermost lists, and the modules beside those."""
     found: dict[int, str] = {}
-
-    def visit(name: str, module: Any) -> None:
-        lists = any(isinstance(m, (ModuleList, Sequential)) for m in module.modules())
-        if isinstance(module, (ModuleList, Sequential)):
-            for child_name, child in module.named_children():
-                if isinstance(child, (ModuleList, Sequential)):
-                    visit(f"{name}.{child_name}", child)
-                else:
-                    found.setdefault(id(child), f"{name}.{child_name}")
-        elif lists:
-            for child_name, child in module.named_children():
-                visit(f"{name}.{child_name}", child)
-        else:
-            found.setdefault(id(module), name)
-
     for name, top in graph._modules.items():
-        visit(name, top)
+        for unit_name, module in _units(name, top):
+            found.setdefault(id(module), unit_name)
     return found
+
+
+def _units(name: str, module: Any) -> Iterator[tuple[str, Any]]:
+    """The units at a module and below it."""
+    is_list = isinstance(module, (ModuleList, Sequential))
+    if not is_list and not any(isinstance(m, (ModuleList, Sequential)) for m in module.modules()):
+        yield name, module
+        return
+    for child_name, child in module.named_children():
+        if is_list and not isinstance(child, (ModuleList, Sequential)):
+            yield f"{name}.{child_name}", child
+        else:
+            yield from _units(f"{name}.{child_name}", child)
 
 
 class Problem:

@@ -140,15 +140,16 @@ def tensors_of(value: Any) -> list[Any]:
 
 
 def _describe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    def text(value: Any) -> str:
-        if isinstance(value, oneflow.Tensor):
-            return "T"
-        if isinstance(value, (list, tuple)):
-            return "[" + ", ".join(text(item) for item in value) + "]"
-        return str(value)
-
-    parts = [text(value) for value in args] + [f"{key}={text(value)}" for key, value in kwargs.items()]
+    parts = [_text(value) for value in args] + [f"{key}={_text(value)}" for key, value in kwargs.items()]
     return ", ".join(parts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, oneflow.Tensor):
+        return "T"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    return str(value)
 
 
 class _Recorder(TorchFunctionMode):

@@ -36,17 +36,16 @@ class _State:
         """Parameters below the module that nobody else takes care of."""
         skipped = {id(p) for other in self._ignored for p in other.parameters()}
         found: dict[int, Tensor] = {}
-
-        def visit(inner: Module) -> None:
+        # A function that calls itself would be a cycle, which keeps the parameters until a collection.
+        left = [module]
+        while left:
+            inner = left.pop()
             if inner in self._ignored or state_of(inner) is not None:
-                return
+                continue
             for param in inner._parameters.values():
                 if param is not None and id(param) not in skipped:
                     found.setdefault(id(param), param)
-            for child in inner.children():
-                visit(child)
-
-        visit(module)
+            left += reversed(list(inner.children()))
         return list(found.values())
 
     def before(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:

@@ -187,19 +187,15 @@ def _without_handlers(model: Model) -> Model:
     import copy
 
     kept: list[tuple[Any, Any]] = []
-
-    def strip(graph: Graph) -> None:
-        for node in graph.nodes:
+    graphs = [model.graph, *(function.graph for function in model.functions.values())]
+    while graphs:
+        for node in graphs.pop().nodes:
             kept.append((node, node.run))
             node.run = None
             for value in node.attributes.values():
-                for inner in value if isinstance(value, list) else [value]:
-                    if isinstance(inner, Graph):
-                        strip(inner)
-
-    strip(model.graph)
-    for function in model.functions.values():
-        strip(function.graph)
+                graphs += [
+                    inner for inner in (value if isinstance(value, list) else [value]) if isinstance(inner, Graph)
+                ]
     try:
         return copy.deepcopy(model)
     finally:
