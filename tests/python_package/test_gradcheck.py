@@ -248,3 +248,35 @@ def test_sparse_inputs_by_what_they_store(layout):
     assert oneflow.autograd.gradcheck(lambda x, w: x.to_dense() @ w, (x, weight), masked=True)
     # What the check has written while it measured is as it was.
     assert x.detach().to_dense().tolist() == before
+
+
+THROUGH_VALUES = {
+    "layouts": lambda m, x: x.to_sparse() * 2,
+    "dense": lambda m, x: x.to_dense() ** 2,
+    "a wrong one": lambda m, x: x.to_dense().detach() * x.to_dense(),
+    "products": lambda m, x: m.mm(x.to_sparse(), m.ones(4, 3, dtype=x.dtype)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_as_sparse_gradcheck(layout, masked):
+    """Functions that take and return sparse tensors, by the values of these."""
+
+    def verdicts(m):
+        check = m.sparse.as_sparse_gradcheck(m.autograd.gradcheck)
+        for name, f in THROUGH_VALUES.items():
+            try:
+                found = check(lambda x, f=f: f(m, x), (_sparse(m, layout),), masked=masked)
+            except RuntimeError as error:
+                found = next((r for r in REASONS if r in str(error)), str(error))
+            yield name, found
+
+    ours = list(verdicts(oneflow))
+    assert ours == list(verdicts(torch))
+    assert [name for name, found in ours if found is not True] == ["a wrong one"]
+    # PyTorch adds no two gradients of some layouts.
+    check = oneflow.sparse.as_sparse_gradcheck(oneflow.autograd.gradcheck)
+    weight = oneflow.ones(4, dtype=oneflow.float64, requires_grad=True)
+    assert check(lambda x, w: [x, x.to_dense() * w], (_sparse(oneflow, layout), weight), masked=masked)

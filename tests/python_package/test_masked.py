@@ -64,6 +64,42 @@ def test_sparse_input_and_mask(name, dtype):
                     close(got.to_dense().cpu()[oneflow.tensor(places.tolist())], want[places])
 
 
+def _in(m, layout, rows, dtype):
+    x = m.tensor(rows).to(getattr(m, dtype))
+    return x if layout == "strided" else x.to_sparse(layout=getattr(m, f"sparse_{layout}"))
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr", "csc", "bsr"])
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean", "softmax", "std"])
+def test_layouts_of_inputs_and_masks(name, layout):
+    """A mask may have any layout beside any input; what has no form for the layout of an input says which it has."""
+    rows = [[1.0, 0.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 5.0]]
+    kept = [[True, False, True, False], [False, True, False, False], [True, False, True, False], [False] * 4]
+    x, reduction = oneflow.tensor(rows), getattr(oneflow.masked, name)
+    x = _in(x, layout)
+    if layout not in ("strided", *(() if name in ("softmax", "std") else ("coo", "csr"))):
+        with pytest.raises(ValueError, match=f"masked {name} expects a strided.* tensor, got oneflow.sparse_{layout}"):
+            reduction(x, dim=0)
+        return
+    for dim in (0, 1) if name == "softmax" else (None, 0, 1):
+        options = {"dim": dim, **({} if name == "softmax" else {"keepdim": True})}
+        right = getattr(torch.masked, name)(torch.tensor(rows), mask=torch.tensor(kept), **options).numpy()
+        counts = np.array(kept) if name == "softmax" else np.array(kept).any(dim, keepdims=True)
+        for mask_layout in ("strided", "coo", "csr", "csc"):
+            found = reduction(x, mask=_in(oneflow.tensor(kept), mask_layout), **options)
+            assert found.layout == x.layout
+            found = found if layout == "strided" else found.to_dense()
+            np.testing.assert_allclose(found.numpy()[counts], right[counts], rtol=1e-6)
+    if layout == "csr":
+        with pytest.raises(RuntimeError, match="keepdim=False"):
+            reduction(x, 0, mask=oneflow.tensor(kept))
+
+
+def _in(x, layout):
+    blocks = {"blocksize": (2, 2)} if layout == "bsr" else {}
+    return x if layout == "strided" else x.to_sparse(layout=getattr(oneflow, f"sparse_{layout}"), **blocks)
+
+
 def test_sparse_sum_without_a_mask_and_products_that_need_one():
     x = oneflow.tensor([[0.0, 2.0], [0.0, 3.0]], requires_grad=True)
     total = oneflow.masked.sum(x.to_sparse(), 0)

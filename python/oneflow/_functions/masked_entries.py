@@ -1,4 +1,4 @@
-"""Reductions over the entries of sparse COO tensors that a mask keeps. Only a mask that broadcasts is made dense."""
+"""Reductions over the entries of sparse COO and CSR tensors that a mask keeps. Only a mask that broadcasts is dense."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ def reduced(
     """Reduce ``dims`` of a sparse ``input``; an element of the result is an entry where the mask keeps some element.
 
     Raises:
+        RuntimeError: ``input`` has compressed rows, and its dimensions are not kept.
         ValueError: no mask, and the elements that are not entries would count, as in a product.
     """
     if mask is None and name != "sum":
-        raise ValueError(f"masked {name} expects explicit mask for sparse_coo tensor input")
+        raise ValueError(f"masked {name} expects explicit mask for {input.layout} tensor input")
+    if input.layout is oneflow.sparse_csr:
+        if not keepdim:
+            raise RuntimeError(f"masked {name}: reductions of CSR tensors with keepdim=False are not supported")
+        return reduced(name, input.to_sparse(), dims, keepdim, dtype, mask, neutral).to_sparse_csr()
     places, values = _entries(input) if mask is None else _kept(input, mask)
     if dtype is not None:
         values = values.to(dtype)
@@ -46,6 +51,10 @@ def _grouped(name: str, values: Tensor, group: Tensor, n_groups: int, neutral: f
     narrow = values.dtype
     if narrow == oneflow.bool:
         values = values.to(oneflow.uint8)
+    if name == "mean":
+        start = values.new_zeros(n_groups)
+        counts = start.index_add(0, group, values.new_ones(values.shape))
+        return start.index_add(0, group, values) / counts
     start = values.new_full((n_groups,), neutral if narrow != oneflow.bool else 0)
     if name == "sum":
         return start.index_add(0, group, values).to(narrow)

@@ -3,7 +3,8 @@
 A mask is a boolean tensor, true where an element counts. The functions here (:func:`sum`, :func:`softmax` and so on)
 take a tensor and ``mask=``, which broadcasts to it, and return an ordinary tensor; ``None`` keeps all elements.
 Excluded elements become the operation's neutral element, so a reduction over nothing gives that, or NaN if there is
-none. ``sum``, ``prod``, ``amax`` and ``amin`` take sparse COO tensors too, and give such.
+none. ``sum``, ``prod``, ``amax``, ``amin`` and ``mean`` take sparse tensors too (COO, CSR), and give such;
+masks may have any layout.
 
 A :class:`MaskedTensor` carries its mask along. Elementwise functions keep the mask, views apply to data and mask
 alike, and reductions leave out what the mask excludes; an element of their results counts if any of those that it is

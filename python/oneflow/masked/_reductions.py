@@ -11,21 +11,31 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, sparse_coo, sparse_csr, strided
 from oneflow._base.global_layouts import replicate_like
 from oneflow._functions import masked_entries
 from oneflow.masked._tensor import MaskedTensor
 
 F = TypeVar("F", bound=Callable[..., Tensor])
 
+# What has a form for sparse tensors.
+_OF_ENTRIES = ("sum", "prod", "amax", "amin", "mean")
+
 
 def _takes_masked(function: F) -> F:
-    """Let the first argument be a masked tensor, whose mask counts then."""
+    """Let the first argument be a masked tensor, whose mask counts then, and the mask be sparse."""
+    name = function.__name__
 
     @functools.wraps(function)
     def taking(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if isinstance(input, MaskedTensor):
             kwargs["mask"], input = input.get_mask(), input.get_data()
+        if input.layout not in ((strided, sparse_coo, sparse_csr) if name in _OF_ENTRIES else (strided,)):
+            expected = "strided, sparse_coo or sparse_csr" if name in _OF_ENTRIES else "strided"
+            raise ValueError(f"masked {name} expects a {expected} tensor, got {input.layout}")
+        mask = kwargs.get("mask")
+        if mask is not None and mask.layout not in (strided, sparse_coo):
+            kwargs["mask"] = mask.to_sparse()
         return function(input, *args, **kwargs)
 
     return taking  # type: ignore[return-value]
@@ -93,7 +103,7 @@ def sum(
         tensor(5.)
     """
     dims = _dims(input, dim)
-    if input.is_sparse:
+    if input.layout is not strided:
         return masked_entries.reduced("sum", input, dims, keepdim, dtype, mask, 0)
     kept = _filled(input, mask, 0)
     return kept.sum(dims, keepdim, dtype=dtype) if dims else kept.sum(dtype=dtype)
@@ -115,7 +125,7 @@ def prod(
         >>> oneflow.masked.prod(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(4.)
     """
-    if input.is_sparse:
+    if input.layout is not strided:
         dims = () if dim == [] else _dims(input, tuple(dim) if isinstance(dim, list) else dim)
         return masked_entries.reduced("prod", input, dims, keepdim, dtype, mask, 1)
     kept = _filled(input, mask, 1)
@@ -174,7 +184,7 @@ def amax(
         >>> oneflow.masked.amax(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(4.)
     """
-    if input.is_sparse:
+    if input.layout is not strided:
         return masked_entries.reduced("amax", input, _dims(input, dim), keepdim, dtype, mask, _least(input.dtype))
     return _cast(_filled(input, mask, _least(input.dtype)).amax(_dims(input, dim), keepdim), dtype)
 
@@ -195,7 +205,7 @@ def amin(
         >>> oneflow.masked.amin(oneflow.tensor([1.0, 2.0, 4.0]), mask=oneflow.tensor([True, False, True]))
         tensor(1.)
     """
-    if input.is_sparse:
+    if input.layout is not strided:
         return masked_entries.reduced("amin", input, _dims(input, dim), keepdim, dtype, mask, _greatest(input.dtype))
     return _cast(_filled(input, mask, _greatest(input.dtype)).amin(_dims(input, dim), keepdim), dtype)
 
@@ -264,6 +274,8 @@ def mean(
     dims = _dims(input, dim)
     if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
         dtype = oneflow.get_default_dtype()
+    if input.layout is not strided:
+        return masked_entries.reduced("mean", input, dims, keepdim, dtype, mask, float("nan"))
     total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)
     return total / _count(input, dims, keepdim, mask)
 
