@@ -63,6 +63,19 @@ class Folder:
         """Where to write a file that :meth:`settle` then makes part of the folder."""
         return self.path / name
 
+    def scratch(self, name: str) -> Path:
+        """Where to write a file that :meth:`publish` then puts in the place of one of this name."""
+        return self.path / f".{name}.tmp"
+
+    def settle_scratch(self, name: str) -> None:
+        """Wait until the disk has what was written there."""
+        with open(self.scratch(name), "rb") as file:
+            os.fsync(file.fileno())
+
+    def publish(self, name: str) -> None:
+        """Make the scratch of this name part of the folder, whole."""
+        os.replace(self.scratch(name), self.path / name)
+
     def settle(self, name: str, sync: bool) -> int:
         """Make what was written part of the folder; with ``sync`` wait for the disk. Returns the size in bytes."""
         with open(self.path / name, "rb") as file:
@@ -158,6 +171,14 @@ class RemoteFolder(Folder):
 
     def make(self) -> None:
         self._files.makedirs(self._root, exist_ok=True)
+
+    def settle_scratch(self, name: str) -> None:
+        # It is uploaded from there.
+        pass
+
+    def publish(self, name: str) -> None:
+        os.replace(self.scratch(name), self.path / name)
+        self.settle(name, False)
 
     def settle(self, name: str, sync: bool) -> int:
         path = self.path / name

@@ -6,13 +6,15 @@ What a header or an index says is checked before it is used.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import oneflow
 from oneflow import Tensor, distributed
+from oneflow.distributed.checkpoint._agreement import gathered
 from oneflow.distributed.checkpoint._folders import Folder, folder_at, is_url
 from oneflow.distributed.checkpoint._load import Reader
 from oneflow.distributed.checkpoint._manifest import (
@@ -100,9 +102,9 @@ def _add(tensors: dict[str, TensorEntry], name: str, dtype: str, chunk: Chunk) -
 
 
 def write(
-    state_dict: Mapping[str, Any], writer: HuggingFaceStorageWriter, group: Any, no_dist: bool, planner: Any
+    entries: Callable[[], dict[str, Any]], writer: HuggingFaceStorageWriter, group: Any, no_dist: bool, planner: Any
 ) -> Manifest:
-    """Write a state dictionary of tensors.
+    """Write a state dictionary of tensors. Files of an earlier one are replaced when all ranks have written theirs.
 
     Raises:
         CheckpointException: a rank could not write; all raise.
@@ -118,37 +120,51 @@ def write(
     folder = writer.folder()
     if writer.enable_consolidation:
         folder = folder_at(f"{writer.path}/{SHARDED}" if is_url(writer.path) else Path(writer.path) / SHARDED)
-    done = plan(state_dict, folder, writer.sync_files, writer.overwrite, group, no_dist, False, planner=planner)
+    done = plan(entries, folder, writer.sync_files, writer.overwrite, group, no_dist, False, planner=planner)
     if done.manifest.objects:
         raise TypeError(
             f"save: Hugging Face's files hold tensors alone, and {next(iter(done.manifest.objects))!r} is none"
         )
-    numbers = _numbers(done.manifest, writer.fqn_to_index_mapping)
-    prefix = f"shard-{done.rank + 1:05}-" if writer.save_distributed else ""
-    own = {name: (box[0], tensor) for (name, box), tensor in done.tensors.items()}
-    for name, entry in done.manifest.tensors.items():
-        # What has no elements is nobody's part.
-        if not entry.chunks and done.rank == 0:
-            own[name] = (0,) * len(entry.shape), oneflow.empty(entry.shape, dtype=dtype_of(entry.dtype))
+    sync, n_ranks = writer.sync_files, 1 if is_alone else distributed.get_world_size(group)
+    numbers: dict[str, tuple[int, int]] = {}
+    files: dict[str, str] = {}
     manifest: list[Any] = [None]
 
-    def write_own() -> None:
-        files = _write_files(folder, own, numbers, prefix, writer.sync_files, writer.save_distributed)
+    def choose() -> None:
+        numbers.update(_numbers(done.manifest, writer.fqn_to_index_mapping))
+
+    def draft() -> None:
+        prefix = f"shard-{done.rank + 1:05}-" if writer.save_distributed else ""
+        own = {name: (box[0], tensor) for (name, box), tensor in done.tensors.items()}
+        for name, entry in done.manifest.tensors.items():
+            # What has no elements is nobody's part.
+            if not entry.chunks and done.rank == 0:
+                own[name] = (0,) * len(entry.shape), oneflow.empty(entry.shape, dtype=dtype_of(entry.dtype))
+        files.update({name: _file(prefix, *numbers[name]) for name in own})
+        _draft(folder, own, files, sync, writer.save_distributed)
+
+    def publish() -> None:
+        _publish(folder, files, sync)
         if not writer.save_distributed:
-            _write_index(folder, files, done.manifest, writer.sync_files)
+            _write_index(folder, files, done.manifest, sync)
 
     def clean() -> None:
-        if done.rank == 0:
-            _remove_stale(folder, prefix, distributed.get_world_size(group) if not is_alone else 1, numbers)
+        if done.rank == 0 and writer.save_distributed:
+            _remove_stale(folder, n_ranks, numbers)
 
     def join() -> None:
         # After `clean` on all ranks: what an earlier save left is neither read nor removed meanwhile.
         manifest[0] = read(folder)
         if done.rank == 0 and writer.enable_consolidation:
-            _consolidate(Reader(folder, manifest[0]), writer.folder(), numbers, writer.sync_files)
+            _consolidate(Reader(folder, manifest[0]), writer.folder(), numbers, sync)
 
-    for step in (write_own, clean, join):
-        _together(step, folder, None if is_alone else group or distributed.group.WORLD)
+    what = f"save: the checkpoint in {folder} was not written"
+    gathered("save", choose, done.group)
+    try:
+        for step in (draft, publish, clean, join):
+            gathered(what, step, done.group, wraps=True)
+    finally:
+        _discard(folder, files)
     return manifest[0]
 
 
@@ -168,28 +184,38 @@ def _file(prefix: str, number: int, last: int) -> str:
     return f"{prefix}model-{number:05}-of-{last:05}{SUFFIX}"
 
 
-def _write_files(
+def _draft(
     folder: Folder,
     own: Mapping[str, tuple[tuple[int, ...], Tensor]],
-    numbers: Mapping[str, tuple[int, int]],
-    prefix: str,
+    files: Mapping[str, str],
     sync: bool,
     are_parts: bool,
-) -> dict[str, str]:
-    """Write tensors to their files; the file of each."""
+) -> None:
+    """Write tensors to the scratches of their files."""
     folder.make()
-    files = {name: _file(prefix, *numbers[name]) for name in own}
-    for file in sorted(set(files.values())):
+    for file in sorted({files[name] for name in own}):
         held = {name: tensor for name, (_, tensor) in own.items() if files[name] == file}
         said = {"format": "pt"}
         if are_parts:
             starts = {name: {"saved_offsets": list(own[name][0])} for name in held}
             said |= {"DCP_VERSION": "1.0", _PARTS: json.dumps(starts)}
-        save_file(held, folder.draft(file), said)
-        folder.settle(file, sync)
+        save_file(held, folder.scratch(file), said)
+        if sync:
+            folder.settle_scratch(file)
+
+
+def _publish(folder: Folder, files: Mapping[str, str], sync: bool) -> None:
+    for file in sorted(set(files.values())):
+        folder.publish(file)
     if sync:
         folder.settle_names()
-    return files
+
+
+def _discard(folder: Folder, files: Mapping[str, str]) -> None:
+    """Remove scratches that were not published."""
+    for file in set(files.values()):
+        with contextlib.suppress(OSError):
+            folder.scratch(file).unlink()
 
 
 def _write_index(folder: Folder, files: Mapping[str, str], manifest: Manifest, sync: bool) -> None:
@@ -203,10 +229,8 @@ def _write_index(folder: Folder, files: Mapping[str, str], manifest: Manifest, s
     folder.replace(INDEX, json.dumps(table, indent=2).encode(), sync)
 
 
-def _remove_stale(folder: Folder, prefix: str, n_ranks: int, numbers: Mapping[str, tuple[int, int]]) -> None:
+def _remove_stale(folder: Folder, n_ranks: int, numbers: Mapping[str, tuple[int, int]]) -> None:
     """Remove parts of an earlier save that this one has not replaced."""
-    if not prefix:
-        return
     places = set(numbers.values())
     kept = {_file(f"shard-{rank + 1:05}-", *place) for rank in range(n_ranks) for place in places}
     for name in folder.names():
@@ -216,26 +240,12 @@ def _remove_stale(folder: Folder, prefix: str, n_ranks: int, numbers: Mapping[st
 
 def _consolidate(reader: Reader, folder: Folder, numbers: Mapping[str, tuple[int, int]], sync: bool) -> None:
     """Write whole tensors, of which one file at a time is in memory."""
-    files: dict[str, str] = {}
-    for place in sorted(set(numbers.values())):
-        names = [name for name in reader.manifest.tensors if numbers[name] == place]
-        whole = {name: ((), reader.whole(name)) for name in names}
-        files |= _write_files(folder, whole, numbers, "", sync, False)
-    _write_index(folder, files, reader.manifest, sync)
-
-
-def _together(step: Any, folder: Folder, group: Any) -> None:
-    """Run a step; all ranks raise if one does."""
-    failure: Exception | None = None
+    files = {name: _file("", *numbers[name]) for name in reader.manifest.tensors}
     try:
-        step()
-    except Exception as error:  # All ranks learn of it.
-        failure = error
-    told: list[Any] = [None if failure is None else f"{type(failure).__name__}: {failure}"]
-    if group is not None:
-        own = told[0]
-        told = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(told, own, group)
-    bad = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(told) if text is not None)
-    if bad:
-        raise CheckpointException(f"save: the checkpoint in {folder} was not written: {bad}") from failure
+        for file in sorted(set(files.values())):
+            names = [name for name in files if files[name] == file]
+            _draft(folder, {name: ((), reader.whole(name)) for name in names}, files, sync, False)
+        _publish(folder, files, sync)
+    finally:
+        _discard(folder, files)
+    _write_index(folder, files, reader.manifest, sync)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import oneflow
-from oneflow import Tensor, distributed
+from oneflow import Tensor
 from oneflow.distributed.checkpoint import _distcp, _manifest
+from oneflow.distributed.checkpoint._agreement import gathered, ranks_of
 from oneflow.distributed.checkpoint._flatten import flatten, set_entry
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry
@@ -23,38 +24,33 @@ __all__ = ["Reader", "load_into", "read_manifest"]
 
 
 def load_into(
-    state_dict: dict[str, Any],
+    entries: Callable[[], dict[str, Any]],
     folder: Folder,
     partial: bool,
     group: Any,
     no_dist: bool,
     planner: LoadPlanner | None = None,
     manifest_of: Callable[[], Manifest] | None = None,
-) -> None:
-    """Fill a state dictionary from a folder, in place. All ranks raise if one does.
+) -> dict[str, Any]:
+    """Fill the state dictionary that ``entries`` returns from a folder, in place. All ranks raise if one does.
 
     ``manifest_of`` says what the folder holds where it has no manifest of this package.
     """
-    failure: Exception | None = None
-    try:
-        manifest = read_manifest(folder) if manifest_of is None else manifest_of()
+    found: list[dict[str, Any]] = []
+
+    def given() -> dict[str, Any]:
+        found.append(entries())
+        return found[0]
+
+    def fill() -> None:
+        read = manifest_of or (lambda: read_manifest(folder))
         if planner is None:
-            _fill(state_dict, folder, manifest, partial)
+            _fill(given(), folder, read(), partial)
         else:
-            _fill_as_planned(state_dict, folder, manifest, planner, group, no_dist)
-    except Exception as error:  # All ranks fail alike.
-        failure = error
-    if no_dist or distributed.get_world_size(group) == 1:
-        if failure is not None:
-            raise failure
-        return
-    told: list[Any] = [None] * distributed.get_world_size(group)
-    distributed.all_gather_object(told, None if failure is None else f"{type(failure).__name__}: {failure}", group)
-    if failure is not None:
-        raise failure
-    for rank, text in enumerate(told):
-        if text is not None:
-            raise CheckpointException(f"load: rank {rank} could not read {folder}: {text}")
+            _fill_as_planned(given, folder, read, planner, group, no_dist)
+
+    gathered(f"load: {folder} could not be read", fill, ranks_of(group, no_dist))
+    return found[0]
 
 
 def _fill(state_dict: dict[str, Any], folder: Folder, manifest: Manifest, partial: bool) -> None:
@@ -75,10 +71,21 @@ def _fill(state_dict: dict[str, Any], folder: Folder, manifest: Manifest, partia
 
 
 def _fill_as_planned(
-    state_dict: dict[str, Any], folder: Folder, manifest: Manifest, planner: LoadPlanner, group: Any, no_dist: bool
+    entries: Callable[[], dict[str, Any]],
+    folder: Folder,
+    read: Callable[[], Manifest],
+    planner: LoadPlanner,
+    group: Any,
+    no_dist: bool,
 ) -> None:
-    plan = plan_to_load(planner, state_dict, manifest.metadata(), group, no_dist)
-    reader = Reader(folder, manifest)
+    manifests: list[Manifest] = []
+
+    def metadata() -> Any:
+        manifests.append(read())
+        return manifests[0].metadata()
+
+    plan = plan_to_load(planner, entries, metadata, group, no_dist)
+    reader = Reader(folder, manifests[0])
     for item in plan.items:
         if item.type is LoadItemType.BYTE_IO:
             data = io.BytesIO()

@@ -11,9 +11,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Size, Tensor, distributed
+from oneflow.distributed.checkpoint._agreement import gathered, ranks_of, settled
 from oneflow.distributed.checkpoint._manifest import dtype_name, dtype_of
 from oneflow.distributed.checkpoint._parts import Box
-from oneflow.distributed.checkpoint.api import CheckpointException
 from oneflow.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
 from oneflow.distributed.checkpoint.planner import (
     LoadItemType,
@@ -31,13 +31,13 @@ __all__ = ["data_to_save", "plan_to_load"]
 
 
 def data_to_save(
-    planner: SavePlanner, state_dict: dict[str, Any], group: Any, no_dist: bool
+    planner: SavePlanner, entries: Callable[[], dict[str, Any]], group: Any, no_dist: bool
 ) -> tuple[dict[tuple[str, Box], Tensor], dict[tuple[str, Box], Any], dict[str, Any]]:
     """What a planner lets this rank write: parts of tensors, the sizes of the tensors, and other entries by name."""
     is_first = no_dist or distributed.get_rank(group) == 0
 
     def local() -> SavePlan:
-        planner.set_up_planner(state_dict, None, is_first)
+        planner.set_up_planner(entries(), None, is_first)
         return planner.create_local_plan()
 
     plan = _agreed("save", local, lambda plans: planner.create_global_plan(plans)[0], group, no_dist)
@@ -68,13 +68,17 @@ def _object(name: str, found: Any) -> Any:
 
 
 def plan_to_load(
-    planner: LoadPlanner, state_dict: dict[str, Any], metadata: Any, group: Any, no_dist: bool
+    planner: LoadPlanner,
+    entries: Callable[[], dict[str, Any]],
+    metadata: Callable[[], Any],
+    group: Any,
+    no_dist: bool,
 ) -> LoadPlan:
-    """What a planner lets this rank read."""
+    """What a planner lets this rank read. All ranks hear of a state dictionary or a checkpoint that one cannot read."""
     is_first = no_dist or distributed.get_rank(group) == 0
 
     def local() -> LoadPlan:
-        planner.set_up_planner(state_dict, metadata, is_first)
+        planner.set_up_planner(entries(), metadata(), is_first)
         return planner.create_local_plan()
 
     return planner.finish_plan(_agreed("load", local, planner.create_global_plan, group, no_dist))
@@ -84,30 +88,15 @@ def _agreed(
     what: str, local: Callable[[], Any], settle: Callable[[list[Any]], list[Any]], group: Any, no_dist: bool
 ) -> Any:
     """This rank's plan, once the first rank has seen those of all. All ranks raise if one does."""
-    n = 1 if no_dist else distributed.get_world_size(group)
-    if n == 1:
+    ranks = ranks_of(group, no_dist)
+    if ranks is None:
         return _checked(what, settle([local()]), 1)[0]
-    rank, failure, text, mine = distributed.get_rank(group), None, None, None
-    try:
-        mine = _plain(local())
-    except Exception as error:  # All ranks learn of it.
-        failure, text = error, f"rank {rank}: {type(error).__name__}: {error}"
-    told: list[Any] = [None] * n
-    distributed.all_gather_object(told, (mine, text), group)
-    settled: list[Any] = [None, next((bad for _, bad in told if bad), None)]
-    if rank == 0 and settled[1] is None:
-        try:
-            plans = _checked(what, settle([_plan(plan) for plan, _ in told]), n)
-            settled[0] = [_plain(plan) for plan in plans]
-        except Exception as error:
-            failure, settled[1] = error, f"rank 0: {type(error).__name__}: {error}"
-    world = None if group is None else distributed.get_global_rank(group, 0)
-    distributed.broadcast_object_list(settled, world or 0, group)
-    if settled[1] is not None:
-        if failure is not None:
-            raise failure
-        raise CheckpointException(f"{what}: the planner failed: {settled[1]}")
-    return _plan(settled[0][rank])
+    told = gathered(what, lambda: _plain(local()), ranks)
+
+    def plans() -> list[Any]:
+        return [_plain(plan) for plan in _checked(what, settle([_plan(plan) for plan in told]), len(told))]
+
+    return _plan(settled(what, plans, ranks)[distributed.get_rank(ranks)])
 
 
 def _checked(what: str, plans: Any, n: int) -> list[Any]:

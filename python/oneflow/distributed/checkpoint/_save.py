@@ -7,18 +7,21 @@ own; then files that no manifest names are removed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.checkpoint import _distcp, _manifest
+from oneflow.distributed.checkpoint._agreement import gathered, ranks_of, settled
 from oneflow.distributed.checkpoint._flatten import flatten
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
@@ -50,14 +53,12 @@ class SavePlan:
     is_distcp: bool
     # Copies of this rank's parts, of a save beside training.
     staged: StagedFile | None = None
-
-    def is_alone(self) -> bool:
-        """Whether no other rank takes part."""
-        return self.group is None
+    # Why this rank has nothing to write although others count on it.
+    failure: Exception | None = None
 
 
 def plan(
-    state_dict: Any,
+    entries: Callable[[], dict[str, Any]],
     folder: Folder,
     sync: bool,
     overwrite: bool,
@@ -71,53 +72,69 @@ def plan(
     """Agree with the other ranks on who writes what. With ``copies`` the parts are copied, so that training goes on.
 
     With ``later`` tensors are not copied yet, where the format has a ``StagedFile`` for them.
-    """
-    alone = no_dist or distributed.get_world_size(group) == 1
-    rank = 0 if alone else distributed.get_rank(group)
-    if planner is None:
-        parts, wholes, objects, paths = _held(state_dict, no_dist)
-    else:
-        parts, wholes, objects = data_to_save(planner, state_dict, group, no_dist)
-        paths = dict(getattr(planner, "mappings", {}))
-    mine = [(name, dtype_name(t.dtype), wholes[name, box], box) for (name, box), t in parts.items()]
-    # Every rank finds the same answer from what all of them hold.
-    is_there = any(folder.exists(name) for name in (_manifest.NAME, _distcp.NAME))
-    told: list[Any] = [(mine, list(objects), secrets.token_hex(4), is_there, paths)]
-    if not alone:
-        own = told[0]
-        told = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(told, own, group)
-    if not overwrite and any(there for *_, there, _ in told):
-        raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
-    manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2], is_distcp)
-    own_parts = {key: t for key, t in parts.items() if writers.get(key) == rank}
-    own_objects = {name: value for name, value in objects.items() if object_writers[name] == rank}
-    if copies:
-        import copy
 
-        own_objects = copy.deepcopy(own_objects)
-        if is_distcp:
-            own_parts = {key: t.clone(memory_format=oneflow.contiguous_format) for key, t in own_parts.items()}
-    done = SavePlan(
-        folder,
-        sync,
-        rank,
-        None if alone else group or distributed.group.WORLD,
-        own_parts,
-        own_objects,
-        manifest,
-        {name: path for *_, of in told for name, path in of.items()},
-        is_distcp,
-    )
-    if copies and own_parts and not is_distcp:
-        done.staged, done.tensors = StagedFile(_file_tensors(done, _token(manifest)), later), {}
+    Args:
+        entries: what is to be saved; an exception is known to all ranks.
+
+    Raises:
+        CheckpointException: another rank failed, the folder must not be written, or ranks contradict each other.
+    """
+    ranks = ranks_of(group, no_dist)
+    held: list[_Held] = []
+
+    def facts() -> Any:
+        found = _held(entries(), no_dist) if planner is None else _planned(planner, entries, group, no_dist)
+        held.append(found)
+        if not overwrite and any(folder.exists(name) for name in (_manifest.NAME, _distcp.NAME)):
+            raise CheckpointException(f"save: {folder} holds a checkpoint, and overwrite is false")
+        mine = [(name, dtype_name(t.dtype), found.wholes[name, box], box) for (name, box), t in found.parts.items()]
+        return mine, list(found.objects), secrets.token_hex(4), found.paths
+
+    # Every rank finds the same answer from what all of them hold.
+    told = gathered("save", facts, ranks)
+    rank = 0 if ranks is None else distributed.get_rank(ranks)
+    manifest, writers, object_writers = _who_writes([t[0] for t in told], [t[1] for t in told], told[0][2], is_distcp)
+    own_parts = {key: t for key, t in held[0].parts.items() if writers.get(key) == rank}
+    own_objects = {name: value for name, value in held[0].objects.items() if object_writers[name] == rank}
+    paths = {name: path for *_, of in told for name, path in of.items()}
+    done = SavePlan(folder, sync, rank, ranks, own_parts, own_objects, manifest, paths, is_distcp)
+    if copies:
+        try:
+            _copy(done, later)
+        except Exception as error:
+            if ranks is None:
+                raise
+            # The others write already, or will: they hear of it there.
+            done.failure = error
     return done
 
 
-def _held(
-    state_dict: Any, no_dist: bool
-) -> tuple[dict[tuple[str, Box], Tensor], dict[tuple[str, Box], Any], dict[str, Any], dict[str, Any]]:
-    """The parts of tensors that this rank holds, the sizes of the tensors, other entries, and the path of each name."""
+def _copy(done: SavePlan, later: bool) -> None:
+    """Let a plan hold copies of what its rank writes."""
+    import copy
+
+    done.objects = copy.deepcopy(done.objects)
+    if done.is_distcp:
+        done.tensors = {key: t.clone(memory_format=oneflow.contiguous_format) for key, t in done.tensors.items()}
+    elif done.tensors:
+        done.staged, done.tensors = StagedFile(_file_tensors(done, _token(done.manifest)), later), {}
+
+
+class _Held(NamedTuple):
+    """What a rank has to save: parts of tensors, the sizes of the tensors, other entries, and the path of each name."""
+
+    parts: dict[tuple[str, Box], Tensor]
+    wholes: dict[tuple[str, Box], Any]
+    objects: dict[str, Any]
+    paths: dict[str, Any]
+
+
+def _planned(planner: SavePlanner, entries: Callable[[], dict[str, Any]], group: Any, no_dist: bool) -> _Held:
+    parts, wholes, objects = data_to_save(planner, entries, group, no_dist)
+    return _Held(parts, wholes, objects, dict(getattr(planner, "mappings", {})))
+
+
+def _held(state_dict: Any, no_dist: bool) -> _Held:
     entries, paths = flatten(state_dict)
     parts: dict[tuple[str, Box], Tensor] = {}
     wholes: dict[tuple[str, Box], Any] = {}
@@ -132,7 +149,7 @@ def _held(
         if found is not None:
             part, box = found
             parts[name, box], wholes[name, box] = part, tuple(value.shape)
-    return parts, wholes, objects, paths
+    return _Held(parts, wholes, objects, paths)
 
 
 def _who_writes(
@@ -198,60 +215,55 @@ def write(plan: SavePlan) -> None:
     Raises:
         CheckpointException: a rank could not write. The folder holds what it held before.
     """
-    failure: Exception | None = None
-    sizes: dict[str, int] = {}
-    slices: dict[Any, _distcp.Slice] = {}
+    what = f"save: the checkpoint in {plan.folder} was not written"
     try:
-        sizes, slices = _write_own(plan)
-    except Exception as error:  # All ranks learn of it.
-        failure = error
-    told: list[Any] = [(sizes, _plain(slices), None if failure is None else f"{type(failure).__name__}: {failure}")]
-    if not plan.is_alone():
-        own = told[0]
-        told = [None] * distributed.get_world_size(plan.group)
-        distributed.all_gather_object(told, own, plan.group)
-    bad = {rank: text for rank, (*_, text) in enumerate(told) if text is not None}
-    done: list[Any] = [None]
-    if not bad and plan.rank == 0:
-        for files, *_ in told:
-            plan.manifest.files.update(files)
-        try:
-            _write_manifest(plan, [row for _, rows, _ in told for row in rows])
-        except Exception as error:
-            failure, done = error, [f"{type(error).__name__}: {error}"]
-    if not plan.is_alone() and not bad:
-        first = distributed.get_global_rank(plan.group, 0)
-        distributed.broadcast_object_list(done, first, plan.group)
-    if done[0] is not None:
-        bad = {0: done[0]}
-    if bad:
-        for name in sizes:
-            plan.folder.remove(name)
-        text = "; ".join(f"rank {rank}: {text}" for rank, text in bad.items())
-        raise CheckpointException(f"save: the checkpoint in {plan.folder} was not written: {text}") from failure
+        told = gathered(what, lambda: _write_own(plan), plan.group, wraps=True)
+        settled(what, lambda: _write_manifest(plan, told), plan.group, wraps=True)
+    except CheckpointException:
+        # Not where a rank is gone: it may have written the manifest before.
+        with contextlib.suppress(Exception):
+            _remove_own(plan)
+        raise
     if plan.rank == 0:
-        _remove_others(plan.folder, set(plan.manifest.files))
+        try:
+            _remove_others(plan.folder, set(plan.manifest.files))
+        except Exception as error:
+            warnings.warn(
+                f"save: the checkpoint in {plan.folder} is written, but files of an earlier one are left: {error}",
+                stacklevel=3,
+            )
 
 
-def _plain(slices: dict[Any, _distcp.Slice]) -> list[Any]:
-    """Slices as messages hold them: plain values."""
-    return [(*key, at.file, at.offset, at.length) for key, at in slices.items()]
+def _write_manifest(plan: SavePlan, told: list[Any]) -> None:
+    """Write the manifest of the plan's format; then one of the other format, whose files will go, is none any more.
 
-
-def _write_manifest(plan: SavePlan, rows: list[Any]) -> None:
-    """Write the manifest of the plan's format; then one of the other format, whose files will go, is none any more."""
+    After a failure the folder has the manifest that it had.
+    """
+    for files, _ in told:
+        plan.manifest.files.update(files)
     name, other, data = _manifest.NAME, _distcp.NAME, b""
     if plan.is_distcp:
         name, other = other, name
-        slices = {(name, offsets): _distcp.Slice(*at) for name, offsets, *at in rows}
+        slices = {(key, offsets): _distcp.Slice(*at) for _, rows in told for key, offsets, *at in rows}
         data = _distcp.dumps(plan.manifest, slices, plan.paths)
     else:
         data = plan.manifest.dumps()
-    plan.folder.replace(name, data, plan.sync)
-    plan.folder.remove(other)
+    before = plan.folder.read(name, _manifest.MAX_BYTES) if plan.folder.exists(name) else None
+    try:
+        plan.folder.replace(name, data, plan.sync)
+        plan.folder.remove(other)
+    except Exception:
+        if before is None:
+            plan.folder.remove(name)
+        else:
+            plan.folder.replace(name, before, plan.sync)
+        raise
 
 
-def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]]:
+def _write_own(plan: SavePlan) -> tuple[dict[str, int], list[Any]]:
+    """Write this rank's files; return their sizes, and the slices of PyTorch's format as plain values."""
+    if plan.failure is not None:
+        raise plan.failure
     plan.folder.make()
     token = _token(plan.manifest)
     sizes = {}
@@ -264,7 +276,7 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
             sizes[name] = plan.folder.settle(name, plan.sync)
         if plan.sync:
             plan.folder.settle_names()
-        return sizes, slices
+        return sizes, [(*key, at.file, at.offset, at.length) for key, at in slices.items()]
     if plan.tensors or plan.staged is not None:
         name = _tensor_file(plan.rank, token)
         if plan.staged is not None:
@@ -278,7 +290,14 @@ def _write_own(plan: SavePlan) -> tuple[dict[str, int], dict[Any, _distcp.Slice]
         sizes[name] = plan.folder.settle(name, plan.sync)
     if plan.sync:
         plan.folder.settle_names()
-    return sizes, {}
+    return sizes, []
+
+
+def _remove_own(plan: SavePlan) -> None:
+    """Remove what this rank may have written."""
+    token = _token(plan.manifest)
+    for name in (_tensor_file(plan.rank, token), _object_file(plan.rank, token), _distcp.file_name(plan.rank, token)):
+        plan.folder.remove(name)
 
 
 def _token(manifest: Manifest) -> str:
@@ -311,10 +330,10 @@ def start_writing(made: Callable[[], SavePlan]) -> Future[None]:
     future: Future[None] = Future()
 
     def run() -> None:
-        if sys.platform == "linux":
-            # Of this thread alone: those that train come first.
-            os.setpriority(os.PRIO_PROCESS, 0, 19)
         try:
+            if sys.platform == "linux":
+                # Of this thread alone: those that train come first.
+                os.setpriority(os.PRIO_PROCESS, 0, 19)
             write(made())
         except BaseException as error:
             future.set_exception(error)

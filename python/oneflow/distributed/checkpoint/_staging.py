@@ -139,12 +139,15 @@ class StagingFuture(Future[None]):
 
     Args:
         copies: nobody makes them yet.
+        failure: why there will be none.
     """
 
-    def __init__(self, copies: Copies | None) -> None:
+    def __init__(self, copies: Copies | None, failure: BaseException | None = None) -> None:
         super().__init__()
         self._copies = copies
-        if copies is None or copies.are_done():
+        if failure is not None:
+            self.set_exception(failure)
+        elif copies is None or copies.are_done():
             self.set_result(None)
         else:
             copies.then = self._end

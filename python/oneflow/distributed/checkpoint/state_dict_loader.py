@@ -65,10 +65,9 @@ def load(
     # What the default planner would say is known without asking it.
     is_default = type(planner) is DefaultLoadPlanner
     partial = isinstance(planner, DefaultLoadPlanner) and planner.allow_partial_load
-    entries = stated(state_dict)
     chosen = None if is_default else planner
     folder, manifest_of = storage_reader.folder(), storage_reader.read_metadata
-    load_into(entries, folder, partial, process_group, no_dist, chosen, manifest_of)
+    entries = load_into(lambda: stated(state_dict), folder, partial, process_group, no_dist, chosen, manifest_of)
     for key, value in state_dict.items():
         if isinstance(value, Stateful):
             value.load_state_dict(entries[key])

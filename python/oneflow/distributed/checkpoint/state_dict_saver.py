@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +15,7 @@ from typing import Any
 import oneflow
 from oneflow import distributed
 from oneflow.distributed.checkpoint import _hf
+from oneflow.distributed.checkpoint._folders import is_url
 from oneflow.distributed.checkpoint._manifest import Manifest
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint._staging import StagingFuture
@@ -67,8 +70,8 @@ def save(
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
     if isinstance(writer, HuggingFaceStorageWriter):
-        return _hf.write(stated(state_dict), writer, process_group, no_dist, _asked(planner))
-    done = _plan(state_dict, writer, process_group, no_dist, False, planner)
+        return _hf.write(lambda: stated(state_dict), writer, process_group, no_dist, _asked(planner))
+    done = _plan(lambda: stated(state_dict), writer, process_group, no_dist, False, planner)
     write(done)
     return done.manifest
 
@@ -174,34 +177,44 @@ def async_save(
     if async_stager is not None and not isinstance(async_stager, AsyncStager):
         raise TypeError(f"async_save: async_stager must be an AsyncStager, got {type(async_stager).__name__}")
     writer = _writer(checkpoint_id, storage_writer)
-    before = _LAST.future
-    if before is not None:
-        try:
-            before.result()
-        except Exception as error:  # The caller of that save holds its future.
-            warnings.warn(f"async_save: the save before this one failed: {error}", stacklevel=2)
+    _finish_last("async_save")
     group = process_group
     if not no_dist and distributed.get_world_size(process_group) > 1:
         group = _background_group(process_group)
     staging: Future[Any] | None = None
     if async_stager is None or isinstance(async_stager, DefaultStager):
         later = async_stager is not None and async_stager.options.use_async_staging
-        planned = _plan(state_dict, writer, group, no_dist, True, planner, later)
+        planned = _plan(lambda: stated(state_dict), writer, group, no_dist, True, planner, later)
         if later:
-            staging = StagingFuture(None if planned.staged is None else planned.staged.copies)
+            staging = StagingFuture(None if planned.staged is None else planned.staged.copies, planned.failure)
         future = start_writing(lambda: planned)
     else:
-        staged = async_stager.stage(stated(state_dict))
-        if isinstance(staged, Future):
-            staging = staged
-            future = start_writing(lambda: _plan(staged.result(), writer, group, no_dist, False, planner))
-        else:
-            planned = _plan(staged, writer, group, no_dist, False, planner)
-            future = start_writing(lambda: planned)
-            if async_stager.should_synchronize_after_execute:
-                async_stager.synchronize_staging()
-    _LAST.future = future
+        future, staging = _by_stager(state_dict, async_stager, writer, group, no_dist, planner)
+    _LAST.future, _LAST.folder = future, _place(writer)
     return future if staging is None else AsyncSaveResponse(staging, future)
+
+
+def _by_stager(
+    state_dict: dict[str, Any], stager: AsyncStager, writer: FileSystemWriter, group: Any, no_dist: bool, planner: Any
+) -> tuple[Future[None], Future[Any] | None]:
+    """Write what a stager of the program makes of a state dictionary; it may say that its copies come later."""
+    try:
+        staged = stager.stage(stated(state_dict))
+    except Exception as error:
+        # The other ranks wait for this one's part.
+        _plan(functools.partial(_raise, error), writer, group, no_dist, False, planner)
+        raise
+    if isinstance(staged, Future):
+        return start_writing(lambda: _plan(staged.result, writer, group, no_dist, False, planner)), staged
+    planned = _plan(lambda: staged, writer, group, no_dist, False, planner)
+    future = start_writing(lambda: planned)
+    if stager.should_synchronize_after_execute:
+        stager.synchronize_staging()
+    return future, None
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 class _Last(threading.local):
@@ -209,10 +222,25 @@ class _Last(threading.local):
 
     def __init__(self) -> None:
         self.future: Future[None] | None = None
+        self.folder = ""
         self.groups: list[tuple[Any, Any]] = []
 
 
 _LAST = _Last()
+
+
+def _place(writer: FileSystemWriter) -> str:
+    return str(writer.path) if is_url(writer.path) else os.path.abspath(writer.path)
+
+
+def _finish_last(name: str, folder: str | None = None) -> None:
+    """Wait for the save that may still run in the background, if it writes to this folder."""
+    if _LAST.future is None or folder not in (None, _LAST.folder):
+        return
+    try:
+        _LAST.future.result()
+    except Exception as error:  # The caller of that save holds its future.
+        warnings.warn(f"{name}: the save before this one failed: {error}", stacklevel=3)
 
 
 def _background_group(group: Any) -> Any:
@@ -240,7 +268,7 @@ def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWr
 
 
 def _plan(
-    state_dict: dict[str, Any],
+    entries: Callable[[], dict[str, Any]],
     writer: FileSystemWriter,
     group: Any,
     no_dist: bool,
@@ -252,7 +280,6 @@ def _plan(
         raise NotImplementedError("async_save: Hugging Face's files are written by save")
     chosen = _asked(planner)
     is_distcp = writer.serialization_format is SerializationFormat.TORCH_SAVE
-    entries = stated(state_dict)
     return plan(
         entries, writer.folder(), writer.sync_files, writer.overwrite, group, no_dist, copies, is_distcp, chosen, later
     )
