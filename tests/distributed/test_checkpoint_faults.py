@@ -372,6 +372,20 @@ def test_a_manifest_is_put_back_where_that_of_the_other_format_stays(
     assert found["w"].tolist() == [3.0, 3.0]
 
 
+def test_saves_of_a_group_leave_others_in_step(tmp_path: Path) -> None:
+    """The group of its own that a save in the background has is made by its ranks alone."""
+
+    def rank() -> float:
+        pair = dist.new_group([0, 1])
+        if dist.get_rank() < 2:
+            dcp.async_save({"w": oneflow.ones(2)}, checkpoint_id=tmp_path, process_group=pair).result()
+        x = oneflow.ones(1)
+        dist.all_reduce(x, group=dist.new_group([0, 1, 2], timeout=20))
+        return x.item()
+
+    assert run_ranks(3, rank) == [3.0] * 3
+
+
 def test_copies_beside_training_that_fail_are_known_to_all(tmp_path: Path) -> None:
     def rank() -> tuple[str, str]:
         made = dcp.async_save(

@@ -250,7 +250,10 @@ def _background_group(group: Any) -> Any:
     for of, made in _LAST.groups:
         if of == group:
             return made
-    made = distributed.new_group(distributed.get_process_group_ranks(group), sort_ranks=False)
+    # Ranks outside take no part, and do not count the groups that others make.
+    made = distributed.new_group(
+        distributed.get_process_group_ranks(group), use_local_synchronization=group != world, sort_ranks=False
+    )
     _LAST.groups.append((group, made))
     return made
 
