@@ -372,6 +372,22 @@ def test_a_manifest_is_put_back_where_that_of_the_other_format_stays(
     assert found["w"].tolist() == [3.0, 3.0]
 
 
+@pytest.mark.parametrize("form", ["plain", "dcp"])
+def test_a_save_waits_for_the_one_in_the_background_of_its_folder(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the first would remove the files of the second as stale ones."""
+    in_folder(monkeypatch, "replace", is_slow, lambda name: True)
+
+    def rank() -> list[float]:
+        future = dcp.async_save({"part": Part(1.0)}, storage_writer=FORMATS[form][0](tmp_path))
+        save(tmp_path, form, 2.0)
+        assert future.done()
+        return load(tmp_path, form)
+
+    assert run_ranks(N, rank) == [[2.0] * 2 * N] * N
+
+
 def test_saves_of_a_group_leave_others_in_step(tmp_path: Path) -> None:
     """The group of its own that a save in the background has is made by its ranks alone."""
 

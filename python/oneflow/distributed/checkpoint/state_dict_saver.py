@@ -69,6 +69,8 @@ def save(
     if not use_collectives:
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
     writer = _writer(checkpoint_id, storage_writer)
+    # It would take this checkpoint's files for those of an earlier one.
+    _finish_last("save", _place(writer))
     if isinstance(writer, HuggingFaceStorageWriter):
         return _hf.write(lambda: stated(state_dict), writer, process_group, no_dist, _asked(planner))
     done = _plan(lambda: stated(state_dict), writer, process_group, no_dist, False, planner)
