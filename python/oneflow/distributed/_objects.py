@@ -365,13 +365,21 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
         [None, None]
     """
     pg = _group(group)
-    here, ranks = pg.rank(), list(pg.ranks())
     seconds = oneflow.distributed._seconds(timeout)
     if seconds is not None and not seconds > 0:
         raise ValueError(f"monitored_barrier: timeout must be positive, got {timeout}")
-    if seconds is None:
-        pg._wait_barrier()
-        return
+    try:
+        if seconds is None:
+            pg._wait_barrier()
+        else:
+            _wait_for_all(pg, seconds)
+    except RuntimeError as error:
+        raise RuntimeError(f"monitored_barrier: {error}") from None
+
+
+def _wait_for_all(pg: Any, seconds: float) -> None:
+    """Wait for a message of each rank at the first one, and for its answer at the others."""
+    here, ranks = pg.rank(), list(pg.ranks())
     word = oneflow.empty(0)
     others = [peer for peer in range(len(ranks)) if peer != here]
     if here:
@@ -384,9 +392,9 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     while missing := [peer for peer, work in arrivals.items() if not work.is_completed()]:
         if time.monotonic() >= deadline:
             named = ", ".join(str(ranks[peer]) for peer in missing)
-            text = f"monitored_barrier: rank(s) {named} of {len(ranks)} did not arrive within {seconds:g} s"
-            pg.abort(text)
-            raise RuntimeError(text)
+            text = f"rank(s) {named} of {len(ranks)} did not arrive within {seconds:g} s"
+            pg.abort(f"monitored_barrier: {text}")
+            raise RuntimeError(f"on rank {here} of group '{pg.name()}': {text}")
         time.sleep(0.002)
     for work in arrivals.values():
         work.wait()
