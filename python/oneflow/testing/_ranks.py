@@ -14,7 +14,8 @@ def run_ranks(n: int, fn: Callable[..., Any], *args: Any, timeout: float = 300.0
 
     Inside, ``oneflow.distributed.get_rank()`` is the thread's rank, the world has ``n`` ranks, and every rank has a
     default generator of its own, all in the same state. When a rank raises, the others stop, and the exception of
-    the first one that failed is raised here.
+    the first one that failed is raised here. A rank that returns has left the world: one that waits for it there gets
+    an error.
 
     Args:
         n: number of ranks.
@@ -36,6 +37,8 @@ def run_ranks(n: int, fn: Callable[..., Any], *args: Any, timeout: float = 300.0
         groups[i].enter_thread()
         try:
             results[i] = fn(*args)
+            # Who still waits for this rank hears that it is gone.
+            groups[i].close()
         except BaseException as e:
             failures.append(e)
             groups[i].give_up(f"{type(e).__name__}: {e}")
