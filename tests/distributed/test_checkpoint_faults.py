@@ -17,6 +17,7 @@ import pytest
 from oneflow.distributed.checkpoint import _folders
 from oneflow.distributed.checkpoint.filesystem import SerializationFormat
 from oneflow.distributed.checkpoint.staging import AsyncStager, DefaultStager, StagingOptions
+from oneflow.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from oneflow.distributed.tensor import Shard, distribute_tensor
 from oneflow.testing import run_ranks
 
@@ -414,3 +415,23 @@ def test_copies_beside_training_that_fail_are_known_to_all(tmp_path: Path) -> No
 
     (_, first), (staging, second) = run_ranks(2, rank)
     assert staging == "broken" and "rank 1: OSError: broken" in first and "rank 1: OSError: broken" in second
+
+
+def test_ranks_hear_of_a_first_rank_that_has_no_whole_tensors() -> None:
+    """The others wait for its broadcasts."""
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    errors: dict[int, BaseException] = {}
+
+    def rank() -> None:
+        model = oneflow.nn.Linear(N, N)
+        mesh = dist.init_device_mesh("cpu", (N,))
+        spread = {name: distribute_tensor(p, mesh, [Shard(0)]) for name, p in model.state_dict().items()}
+        try:
+            set_model_state_dict(model, spread, options=options)
+        except Exception as error:
+            errors[dist.get_rank()] = error
+        in_step()
+
+    run_ranks(N, rank)
+    words = "broadcast_from_rank0 takes whole tensors, got one of shape (3, 3)"
+    assert str(errors[0]).startswith(words) and f"rank 0: ValueError: {words}" in str(errors[1]), errors

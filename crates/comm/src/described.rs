@@ -100,7 +100,7 @@ impl ProcessGroup for Described {
                 _ => {}
             }
         }
-        let work = Work::of(request.kind().to_string(), Instant::now(), Box::new(|_| {}), None, None);
+        let work = Work::of(request.kind().to_string(), Instant::now(), Box::new(|_| {}));
         work.complete(Ok(()));
         Ok(work)
     }

@@ -175,14 +175,16 @@ impl<T: Transport> Group<T> {
             // The lane watches the deadline itself and knows better words; the work's is a backstop.
             let ticket = flight::issued(&self.0.ledger.members, stamp, None);
             let limit = deadline + Duration::from_secs(5);
-            let work = Work::of(stamp.to_string(), limit, self.abort_with(), Some(ticket), Some(self.0.key()));
+            let of = (stamp, self.0.ledger.members.clone());
+            let work = Work::of_group(of, limit, self.abort_with(), ticket, self.0.key());
             queue.jobs.push_back((request, stamp, deadline, work.clone(), ticket));
             self.0.changed.notify_all();
             return Ok(work);
         };
         drop(queue);
         let ticket = flight::issued(&self.0.ledger.members, stamp, Some(peer));
-        let work = Work::of_message((stamp, peer), deadline, self.abort_with(), ticket, self.0.transport.drive());
+        let of = (stamp, peer, self.0.ledger.members.clone());
+        let work = Work::of_message(of, deadline, self.abort_with(), ticket, self.0.transport.drive());
         if stamp.kind == Kind::Send {
             self.0.ledger.counters.add_bytes(Kind::Send, span.len);
         }

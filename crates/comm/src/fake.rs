@@ -426,8 +426,7 @@ impl Member {
     /// Completes works outside the lock: their owners may be anything.
     fn finish(&self, done: Vec<Outcome>) {
         for (p2p, result) in done {
-            let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
-            p2p.work.complete(result);
+            p2p.work.end(result);
         }
     }
 }

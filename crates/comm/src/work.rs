@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use oneflow_base::{Error, Result};
 
-use crate::flight::{self, Ticket};
+use crate::flight::{self, Members, Ticket};
 use crate::interrupt;
 use crate::request::{ANY_RANK, Kind, Stamp};
 use crate::waits::{self, Key};
@@ -51,17 +51,24 @@ type Driver = (Weak<dyn Drive>, usize);
 /// What an operation is called, which is put into words when somebody asks.
 enum What {
     Words(String),
-    Message(Stamp, usize),
+    /// The other rank, of a message.
+    Operation(Stamp, Option<usize>, Arc<Members>),
 }
 
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            What::Words(words) => f.write_str(words),
-            What::Message(stamp, peer) if stamp.kind == Kind::Send => write!(f, "{stamp} to rank {peer}"),
-            What::Message(stamp, ANY_RANK) => write!(f, "{stamp} from any rank"),
-            What::Message(stamp, peer) => write!(f, "{stamp} from rank {peer}"),
+        let (stamp, peer, members) = match self {
+            What::Words(words) => return f.write_str(words),
+            What::Operation(stamp, peer, members) => (stamp, peer, members),
+        };
+        write!(f, "{stamp}")?;
+        match peer {
+            None => {}
+            Some(peer) if stamp.kind == Kind::Send => write!(f, " to rank {peer}")?,
+            Some(ANY_RANK) => f.write_str(" from any rank")?,
+            Some(peer) => write!(f, " from rank {peer}")?,
         }
+        write!(f, " on rank {} of group '{}'", members.rank, members.name)
     }
 }
 
@@ -97,25 +104,35 @@ struct State {
 impl Work {
     #[cfg(test)]
     pub(crate) fn new(what: String, deadline: Instant, abort: Abort) -> Work {
-        Work::of(what, deadline, abort, None, None)
+        Work::of(what, deadline, abort)
     }
 
-    /// An operation that is recorded. `key` is that of the group whose operations wait for other ranks as one; a message
-    /// between two has none.
-    pub(crate) fn of(what: String, deadline: Instant, abort: Abort, ticket: Option<Ticket>, key: Option<Key>) -> Work {
-        Work::made(What::Words(what), deadline, abort, ticket, key, None, None)
+    /// An operation that is recorded nowhere and of which nobody hears.
+    pub(crate) fn of(what: String, deadline: Instant, abort: Abort) -> Work {
+        Work::made(What::Words(what), deadline, abort, None, None, None, None)
+    }
+
+    /// An operation of all ranks. `key` is that of the group, whose operations wait for other ranks as one.
+    pub(crate) fn of_group(
+        (stamp, members): (Stamp, Arc<Members>),
+        deadline: Instant,
+        abort: Abort,
+        ticket: Ticket,
+        key: Key,
+    ) -> Work {
+        Work::made(What::Operation(stamp, None, members), deadline, abort, Some(ticket), Some(key), None, None)
     }
 
     /// A message to `peer` or from it.
     pub(crate) fn of_message(
-        (stamp, peer): (Stamp, usize),
+        (stamp, peer, members): (Stamp, usize, Arc<Members>),
         deadline: Instant,
         abort: Abort,
         ticket: Ticket,
         drive: Option<Weak<dyn Drive>>,
     ) -> Work {
         let driver = drive.map(|drive| (drive, peer));
-        Work::made(What::Message(stamp, peer), deadline, abort, Some(ticket), None, None, driver)
+        Work::made(What::Operation(stamp, Some(peer), members), deadline, abort, Some(ticket), None, None, driver)
     }
 
     /// An operation that a device runs.
@@ -318,6 +335,11 @@ impl Work {
         // Outside the lock: dropping an owner may run anything.
         drop(kept);
         then.into_iter().for_each(|f| f());
+    }
+
+    /// For whoever moves a message: its result, whose cause of a failure gets the words about the operation.
+    pub(crate) fn end(&self, result: Result<(), String>) {
+        self.complete(result.map_err(|cause| Error::runtime(format!("{}: {cause}", self.0.what))));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -368,8 +368,7 @@ impl Shared {
 /// Completes works, with no lock held: their owners may be anything.
 fn announce(done: Vec<Outcome>) {
     for (p2p, result) in done {
-        let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
-        p2p.work.complete(result);
+        p2p.work.end(result);
     }
 }
 

@@ -375,7 +375,7 @@ impl Transport for Mesh {
         if p2p.stamp.kind == Kind::Send
             && let Err(cause) = self.reach(p2p.peer)
         {
-            p2p.work.complete(Err(Error::runtime(format!("{}: {cause}", p2p.stamp))));
+            p2p.work.end(Err(cause));
             return;
         }
         // SAFETY: the same promise.

@@ -257,8 +257,7 @@ impl Monitor {
             return;
         }
         for (p2p, result) in done {
-            let result = result.map_err(|cause| Error::runtime(format!("{}: {cause}", p2p.stamp)));
-            p2p.work.complete(result);
+            p2p.work.end(result);
         }
         self.connections.links().filter_map(|(_, link)| link.p2p.shm.as_ref()).for_each(Shm::rouse);
     }

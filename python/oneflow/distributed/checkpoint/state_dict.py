@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import oneflow
 from oneflow import Tensor, distributed
+from oneflow.distributed.checkpoint._agreement import ranks_of, settled
 from oneflow.distributed.checkpoint._manifest import dtype_name, dtype_of
 from oneflow.distributed.tensor import _layouts
 from oneflow.nn import Module
@@ -178,8 +179,9 @@ def set_model_state_dict(
 def _from_first(state: Any) -> Any:
     """Whole tensors of the first rank, on all of them."""
     first = distributed.get_rank() == 0
-    flat: list[Any] = [oneflow.utils._pytree.tree_map(_shape_of, state) if first else None]
-    distributed.broadcast_object_list(flat, 0)
+    shapes = settled(
+        "broadcast_from_rank0", lambda: oneflow.utils._pytree.tree_map(_shape_of, state), ranks_of(None, False)
+    )
     leaves = iter([t for t in oneflow.utils._pytree.tree_leaves(state) if isinstance(t, Tensor)] if first else ())
 
     def receive(value: Any) -> Any:
@@ -192,7 +194,7 @@ def _from_first(state: Any) -> Any:
         distributed.broadcast(whole, 0)
         return whole
 
-    return oneflow.utils._pytree.tree_map(receive, flat[0])
+    return oneflow.utils._pytree.tree_map(receive, shapes)
 
 
 # In place of a tensor that follows: plain text, which every rank reads without trusting the first one.
@@ -202,6 +204,10 @@ _TENSOR = "\0tensor "
 def _shape_of(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
+    if value.is_global and value.placement.ranks.size > 1:
+        raise ValueError(
+            f"broadcast_from_rank0 takes whole tensors, got one of shape {tuple(value.shape)} on {value.placement}"
+        )
     return f"{_TENSOR}{dtype_name(value.dtype)} {' '.join(map(str, value.shape))}"
 
 
