@@ -105,6 +105,35 @@ if __name__ == "__main__":
     assert [one[4] for one in found] == [1, -9, 7]
 
 
+def test_the_rank_that_failed_first_is_named_also_where_it_ends_last(tmp_path: Path) -> None:
+    """Others hear of its failure, fail too, and end sooner; the folder still has what an earlier job left."""
+    body = """
+import glob
+from oneflow.distributed.elastic.multiprocessing import DefaultLogsSpecs
+logs = os.path.join(folder, "logs")
+
+def work(text):
+    if os.environ["RANK"] == "1":
+        atexit.register(time.sleep, 5)
+        raise ValueError(text)
+    while not glob.glob(os.path.join(logs, "error1.0.json")):
+        time.sleep(0.01)
+    raise RuntimeError("rank 1 is gone")
+
+if __name__ == "__main__":
+    said = []
+    for text in ("earlier", "later"):
+        try:
+            elastic_launch(config(logs_specs=DefaultLogsSpecs(logs), shutdown_timeout=0), work)(text)
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            said.append([rank, sorted(error.failures), failure.exitcode, failure.message["message"]])
+    print(json.dumps(said))
+"""
+    found = run("oneflow", "import atexit\n" + body, tmp_path)
+    assert found == [[1, [0, 1], 1, f"ValueError: {text}"] for text in ("earlier", "later")]
+
+
 def test_restarts_start_all_ranks_anew(tmp_path: Path) -> None:
     body = """
 def work():

@@ -48,6 +48,12 @@ def write(error: BaseException, where: TracebackType | None = None) -> None:
         sys.stderr.write(f"oneflow.distributed: cannot write {path}: {failure}\n")
 
 
+def forget(path: str) -> None:
+    """Remove what a rank of an earlier job has left there: the first exception is never replaced."""
+    if os.path.isfile(path):
+        os.unlink(path)
+
+
 def read(path: str) -> dict[str, Any] | None:
     """What a rank has left, with the keys ``message`` and ``timestamp``; ``None`` if it has left nothing."""
     try:

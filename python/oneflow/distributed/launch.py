@@ -183,6 +183,8 @@ def _run(args: argparse.Namespace, restart: int) -> int:
     command = [] if args.no_python else [sys.executable, "-u"]
     command += ["-m", args.script] if args.module else [args.script]
     command += args.arguments
+    for rank in range(args.node_rank * args.nproc_per_node, (args.node_rank + 1) * args.nproc_per_node):
+        _error_files.forget(os.path.join(args.records, f"error{rank}.{restart}.json"))
     processes = [_start(command, args, rank, restart) for rank in range(args.nproc_per_node)]
     code = 0
     try:

@@ -43,6 +43,8 @@ class Run:
         self, entrypoint: Callable[..., Any] | str, args: list[Any]
     ) -> tuple[dict[int, Any], dict[int, ProcessFailure]]:
         """Return the results of functions by rank, or the failures that ended the job."""
+        for local_rank in range(self._job.nproc_per_node):
+            _error_files.forget(self._error_file(local_rank))
         try:
             for local_rank in range(self._job.nproc_per_node):
                 self._processes.append(
@@ -131,14 +133,18 @@ class Run:
             codes = [_code(process) for process in self._processes]
             failed = {i: code for i, code in enumerate(codes) if code}
             if failed:
-                return {self._rank(i): self._failure(i, code) for i, code in failed.items()}
+                # Who failed first may be slower to end than those that heard of it. An exception ends a rank with 1.
+                left = {i: 1 for i, code in enumerate(codes) if code is None and os.path.exists(self._error_file(i))}
+                return {self._rank(i): self._failure(i, code) for i, code in (failed | left).items()}
             if None not in codes:
                 return {}
             time.sleep(self._config.monitor_interval)
 
     def _failure(self, local_rank: int, code: int) -> ProcessFailure:
-        path = os.path.join(self._folder, f"error{self._rank(local_rank)}.{self._restart}.json")
-        return ProcessFailure(local_rank, self._processes[local_rank].pid, code, path)
+        return ProcessFailure(local_rank, self._processes[local_rank].pid, code, self._error_file(local_rank))
+
+    def _error_file(self, local_rank: int) -> str:
+        return os.path.join(self._folder, f"error{self._rank(local_rank)}.{self._restart}.json")
 
     def _stop(self) -> None:
         """Leave no process behind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import math
 import os
 import signal
 import time
@@ -84,10 +85,13 @@ class ProcessFailure:
 
     def __post_init__(self) -> None:
         self.error_file_data, self.message, self.timestamp = {"message": "<NONE>"}, "", int(time.time())
+        # Of the file, which tells failures of one second apart.
+        self._written = math.inf
         found = _error_files.read(self.error_file)
         if found is None or not os.path.isfile(self.error_file):
             self.error_file = _NOT_AVAILABLE
         else:
+            self._written = os.stat(self.error_file).st_mtime_ns
             with open(self.error_file) as file:
                 self.error_file_data = json.load(file)
             self.message, self.timestamp = self.error_file_data["message"], found["timestamp"]
@@ -138,7 +142,7 @@ class ChildFailedError(Exception):
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """The rank that failed first, and how."""
-        rank = min(self.failures, key=lambda r: self.failures[r].timestamp)
+        rank = min(self.failures, key=lambda r: (self.failures[r].timestamp, self.failures[r]._written))
         return rank, self.failures[rank]
 
     def format_msg(self) -> str:
