@@ -11,7 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use oneflow_base::{Error, Result};
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -162,14 +161,7 @@ fn hmac_sha256(key: &[u8], said: &[u8]) -> [u8; TAG] {
 /// A number that nobody can foresee.
 pub(crate) fn nonce() -> Result<[u8; NONCE]> {
     let mut nonce = [0; NONCE];
-    let mut at = 0;
-    while at < NONCE {
-        match getrandom(&mut nonce[at..], GetRandomFlags::empty()) {
-            Ok(n) => at += n,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::runtime(format!("the system gives no random numbers: {e}"))),
-        }
-    }
+    getrandom::getrandom(&mut nonce).map_err(|e| Error::runtime(format!("the system gives no random numbers: {e}")))?;
     Ok(nonce)
 }
 
