@@ -156,6 +156,9 @@ pub struct Node {
     /// Not zero: part of a forward that runs again in backward (the number of that part). It computes what is there
     /// already, on purpose: only once what precedes it has run, and never merged with the first run.
     pub again: u32,
+    /// Whether it reads nothing but tensors from outside, of which none is a view of another one. All ranks agree on it: whether a
+    /// view has another layout than what it shows, and is copied before it is read, depends on the sizes of a rank's part.
+    pub reads_stored: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -188,6 +191,7 @@ impl Node {
             updates: smallvec![],
             stack: None,
             again: 0,
+            reads_stored: false,
         }
     }
     pub fn op(&self) -> Option<&'static OpDef> {

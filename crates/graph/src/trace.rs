@@ -483,6 +483,7 @@ impl Trace {
             updates: SmallVec::new(),
             stack,
             again: self.again,
+            reads_stored: false,
         });
     }
 
@@ -570,6 +571,7 @@ impl Trace {
         outs: &[Tensor],
     ) -> Result<()> {
         self.check_random(op, args)?;
+        let views = ins.iter().flatten().any(|t| t.base().is_some());
         let ins: SmallVec<[Option<ValueId>; 4]> =
             ins.iter().map(|t| t.map(|t| self.resolve(t)).transpose()).collect::<Result<_>>()?;
         let mut ids: SmallVec<[ValueId; 2]> = SmallVec::new();
@@ -579,7 +581,9 @@ impl Trace {
             self.hang(t, group);
             ids.push(v);
         }
+        let reads_stored = !views && ins.iter().flatten().all(|v| self.graph.is_external(self.graph.root(*v)));
         self.add_node(op, Attrs::new(args), &ins, &ids);
+        self.graph.nodes.last_mut().iter_mut().for_each(|n| n.reads_stored = reads_stored);
         Ok(())
     }
 

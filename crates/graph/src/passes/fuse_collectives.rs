@@ -2,14 +2,14 @@
 //! is gathered together. Collectives of other kinds may stand between the members of a bucket.
 //!
 //! A bucket stands where the last of its collectives stood, and what reads the others' results comes after it. Members are
-//! chosen by the order of collectives, by layouts and by whole sizes alone, which all ranks of the group have in common; so they
-//! make the same buckets. Ranks cannot deadlock by it: a collective that all its ranks leave out is waited for by nobody.
+//! chosen by the order of collectives, by layouts and by whole sizes alone, which all ranks of the group have in common, and not
+//! by copies that a rank makes of its part alone; so they make the same buckets. Ranks cannot deadlock by it: a collective that all its ranks leave out is waited for by nobody.
 //!
 //! Parameters of several modules are gathered together where they are not more than those of the largest module. Their bucket
 //! stands where the first of them stood, whatever else the group does in between: gathers that come a module ahead
 //! (`overlap.rs`) then hide behind about as much work as they take.
 
-use super::order::dependencies;
+use super::order::{dependencies, works};
 use crate::Config;
 use crate::ir::{Graph, Kind, Node, ValueId};
 use crate::lowering::call_of;
@@ -73,7 +73,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
         let waits_for = |o: &Open| before[at].iter().any(|j| o.after.contains(j));
         let Some((lane, m)) = &talks[at] else {
             for o in &mut open {
-                o.works |= !g.nodes[at].is_view();
+                o.works |= works(&g.nodes[at]);
                 if waits_for(o) {
                     o.after.insert(at);
                 }
@@ -113,7 +113,7 @@ pub fn run(g: &mut Graph, config: &Config) -> Result<bool> {
 
 /// Whether work needs a member's result.
 fn is_read(g: &Graph, o: &Open) -> bool {
-    o.after.iter().any(|i| !o.members.contains(i) && !g.nodes[*i].is_view())
+    o.after.iter().any(|i| !o.members.contains(i) && works(&g.nodes[*i]))
 }
 
 impl Open {
@@ -201,7 +201,7 @@ fn key_of(g: &Graph, at: usize, lane: usize, m: &AxisMove) -> Key {
     let n = &g.nodes[at];
     let micro_batch = g.micro_batches.iter().filter(|b| **b <= at).count();
     let section = g.sections.iter().filter(|s| s.at <= at).count();
-    let of_parameter = m.to == Sbp::B && n.ins.iter().flatten().all(|v| g.is_external(g.root(*v)));
+    let of_parameter = m.to == Sbp::B && n.reads_stored;
     let (placement, axis, from, to) = (m.placement_id.0, m.axis, m.from, m.to);
     Key {
         lane,
@@ -283,5 +283,6 @@ fn fused(g: &Graph, members: &[usize], place: usize) -> Result<Node> {
         updates: SmallVec::new(),
         stack: like.stack.clone(),
         again: like.again,
+        reads_stored: members.iter().all(|at| g.nodes[*at].reads_stored),
     })
 }

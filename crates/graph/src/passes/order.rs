@@ -7,6 +7,7 @@ use crate::Config;
 use crate::ir::{Graph, Node, ValueId};
 use oneflow_base::Result;
 use oneflow_core::Traits;
+use oneflow_ops::creation::contiguous::COPY_OP;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
@@ -194,6 +195,11 @@ pub(super) fn dependencies(g: &Graph) -> Vec<BTreeSet<usize>> {
         });
     }
     before
+}
+
+/// Whether a node computes something; a view does not, nor does the copy that a rank makes of one that is not contiguous.
+pub(super) fn works(n: &Node) -> bool {
+    !n.is_view() && n.op().is_none_or(|o| !std::ptr::eq(o, &COPY_OP))
 }
 
 fn facts(g: &Graph) -> Vec<Facts> {

@@ -64,7 +64,7 @@ fn prefetched(
             g.variables.of(root).is_some()
                 && (!updated.contains(&root) || !updates_between(g, root, last.get(&lane), i))
         };
-        if !(fetches(g, n) || gathers(g, n)?) || !n.ins.iter().flatten().all(steady) {
+        if !(fetches(g, n) || n.reads_stored && gathers(g, n)?) || !n.ins.iter().flatten().all(steady) {
             continue;
         }
         early.insert(i);

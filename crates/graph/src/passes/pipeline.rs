@@ -321,6 +321,7 @@ mod tests {
             updates: Default::default(),
             stack: None,
             again: 0,
+            reads_stored: false,
         });
         out
     }

@@ -191,5 +191,6 @@ fn emit(g: &Graph, c: Open, readers: &HashMap<ValueId, usize>, out: &mut Vec<Nod
         updates: SmallVec::new(),
         stack: c.members.last().and_then(|n| n.stack.clone()),
         again: c.members.iter().map(|n| n.again).max().unwrap_or(0),
+        reads_stored: false,
     });
 }

@@ -83,6 +83,7 @@ pub fn node(g: &mut Graph, op: &'static OpDef, ins: &[Option<ValueId>], args: &[
         updates: SmallVec::new(),
         stack: like.stack.clone(),
         again: like.again,
+        reads_stored: false,
     })
 }
 
