@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,8 +37,8 @@ class StateDictOptions:
         full_state_dict: whole tensors in place of DTensors.
         cpu_offload: with ``full_state_dict``, the first rank alone has them; the others get empty dictionaries.
         ignore_frozen_params: leave out parameters that require no gradient.
-        keep_submodule_prefixes: refused if false.
-        strict: loading raises for missing and unexpected names.
+        keep_submodule_prefixes: whether entries of chosen submodules keep the submodule's name before their own.
+        strict: loading raises for missing and unexpected names, and for parameters whose optimizer's state is missing.
         broadcast_from_rank0: loading takes whole tensors of the first rank.
         flatten_optimizer_state_dict: optimizers' entries under names such as ``state.weight.exp_avg``.
         dsd_fqn_modifiers: accepted; the name of a hook of PyTorch's own.
@@ -59,8 +59,6 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
     def __post_init__(self) -> None:
-        if not self.keep_submodule_prefixes:
-            raise NotImplementedError("StateDictOptions: keep_submodule_prefixes=False is not supported")
         if self.broadcast_from_rank0 and not self.full_state_dict:
             raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
 
@@ -117,8 +115,11 @@ def get_model_state_dict(
     """Return a model's state by the names that parameters have without wrappers. All ranks call it.
 
     Args:
-        submodules: not supported.
+        submodules: modules of it, whose entries alone are returned.
         options: see :class:`StateDictOptions`.
+
+    Raises:
+        ValueError: one of ``submodules`` is no part of the model.
 
     Example::
 
@@ -126,24 +127,38 @@ def get_model_state_dict(
         >>> list(get_model_state_dict(nn.Linear(1, 1)))
         ['weight', 'bias']
     """
-    _no_submodules(submodules)
     options = options or StateDictOptions()
     model = _inner(model)
+    chosen = [_prefix(model, module) for module in submodules or ()]
     with _as_dtensors(model):
         state = model.state_dict()
     frozen = {_clean(name) for name, p in model.named_parameters() if not p.requires_grad}
     found = {}
     for name, value in state.items():
         name = _clean(name)
-        if not (options.ignore_frozen_params and name in frozen):
-            found[name] = _given(value, options)
+        prefix = next((prefix for prefix in chosen if name.startswith(prefix)), None)
+        if (chosen and prefix is None) or (options.ignore_frozen_params and name in frozen):
+            continue
+        if prefix is not None and not options.keep_submodule_prefixes:
+            name = name.removeprefix(prefix)
+        found[name] = _given(value, options)
     return {} if _left_out(options) else found
+
+
+def _prefix(model: Module, module: Module) -> str:
+    """What the names of the entries of one of a model's modules begin with."""
+    for name, found in model.named_modules():
+        if found is module:
+            return _clean(f"{name}.") if name else ""
+    raise ValueError(f"a {type(module).__name__} is given that is no module of the {type(model).__name__}")
 
 
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
     """Load what :func:`get_model_state_dict` returned, on any number of ranks; return missing and unexpected names.
+
+    A module of the model may stand in place of a name, with a dictionary of its own entries.
 
     Example::
 
@@ -154,7 +169,7 @@ def set_model_state_dict(
     """
     options = options or StateDictOptions()
     model = _inner(model)
-    state = dict(model_state_dict)
+    state = _by_names(model, model_state_dict)
     if options.broadcast_from_rank0:
         state = _from_first(state)
     missing, unexpected = [], []
@@ -174,6 +189,17 @@ def set_model_state_dict(
                 renamed[name] = state[_clean(name)]
         model.load_state_dict(renamed, strict=False)
     return _Loaded(missing, unexpected)
+
+
+def _by_names(model: Module, state: dict[Any, Any]) -> dict[str, Any]:
+    """A state whose entries stand under names alone."""
+    flat: dict[str, Any] = {}
+    for key, value in state.items():
+        if isinstance(key, Module):
+            flat.update({_prefix(model, key) + name: entry for name, entry in value.items()})
+        else:
+            flat[key] = value
+    return flat
 
 
 def _from_first(state: Any) -> Any:
@@ -258,6 +284,9 @@ def get_optimizer_state_dict(
 
     An optimizer that has made no step gets its states, so that a checkpoint can be loaded into them.
 
+    Args:
+        submodules: refused; it chooses entries of models.
+
     Example::
 
         >>> from oneflow.distributed.checkpoint.state_dict import get_optimizer_state_dict
@@ -265,7 +294,10 @@ def get_optimizer_state_dict(
         >>> sorted(get_optimizer_state_dict(model, oneflow.optim.AdamW(model.parameters()))["state"])
         ['bias', 'weight']
     """
-    _no_submodules(submodules)
+    if submodules and _several(optimizers):
+        raise NotImplementedError(
+            "get_optimizer_state_dict: submodules chooses entries of a model; take those of optimizers by their names"
+        )
     options = options or StateDictOptions()
     names = _names(model)
     state: dict[str, Any] = {}
@@ -276,7 +308,7 @@ def get_optimizer_state_dict(
             if isinstance(param, Tensor):
                 state[_name(names, param)] = {key: _given(value, options) for key, value in values.items()}
         for group in optim.param_groups:
-            own = {key: value for key, value in group.items() if key not in ("params", "param_names")}
+            own = {key: value for key, value in group.items() if key != "params"}
             groups.append({**own, "params": [_name(names, p) for p in group["params"]]})
     if _left_out(options):
         return {}
@@ -298,9 +330,11 @@ def _name(names: dict[int, str], param: Tensor) -> str:
     return names[id(param)]
 
 
-def _numbered(model: Module, optim: Optimizer, given: dict[str, Any]) -> dict[str, Any]:
+def _numbered(model: Module, optim: Optimizer, given: dict[str, Any], strict: bool) -> dict[str, Any]:
     """The state of one optimizer with numbers in place of names."""
     names = _names(model)
+    # As in PyTorch, groups without any state are those of an optimizer that keeps none.
+    strict = strict and (not given or "state" not in given or bool(given["state"]))
     if "param_groups" not in given or not isinstance(given["param_groups"], list):
         given = _nested(names, optim, given)
     by_name = given["state"]
@@ -313,6 +347,11 @@ def _numbered(model: Module, optim: Optimizer, given: dict[str, Any]) -> dict[st
             name = _name(names, param)
             if name in by_name:
                 state[number] = by_name[name]
+            elif strict and param.requires_grad and _has_state(optim, param):
+                raise RuntimeError(
+                    f"set_optimizer_state_dict: the state of the {type(optim).__name__} for parameter {name!r} is "
+                    "missing; StateDictOptions(strict=False) loads the others"
+                )
             saved = group_of.get(name, saved)
             numbers.append(number)
             number += 1
@@ -321,6 +360,12 @@ def _numbered(model: Module, optim: Optimizer, given: dict[str, Any]) -> dict[st
         own.update({key: saved[key] for key in own if key in saved})
         groups.append({**own, "params": numbers})
     return {"state": state, "param_groups": groups}
+
+
+def _has_state(optim: Optimizer, param: Tensor) -> bool:
+    """Whether an optimizer keeps something for a parameter."""
+    _make_states(optim)
+    return any(value is not None for value in optim.state.get(param, {}).values())
 
 
 def _nested(names: dict[int, str], optim: Optimizer, flat: dict[str, Any]) -> dict[str, Any]:
@@ -346,6 +391,9 @@ def set_optimizer_state_dict(
 ) -> None:
     """Load what :func:`get_optimizer_state_dict` returned, on any number of ranks.
 
+    Raises:
+        RuntimeError: the state of a parameter that is trained is missing, unless ``options.strict`` is false.
+
     Example::
 
         >>> from oneflow.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
@@ -357,7 +405,7 @@ def set_optimizer_state_dict(
     if options.broadcast_from_rank0:
         optim_state_dict = _from_first(optim_state_dict)
     for optim in _several(optimizers):
-        optim.load_state_dict(_numbered(model, optim, optim_state_dict))
+        optim.load_state_dict(_numbered(model, optim, optim_state_dict, options.strict))
 
 
 def get_state_dict(
@@ -404,8 +452,3 @@ def set_state_dict(
     if optim_state_dict:
         set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return found
-
-
-def _no_submodules(submodules: Iterable[Module] | None) -> None:
-    if submodules:
-        raise NotImplementedError("submodules is not supported: take the entries of their names from the whole state")

@@ -315,7 +315,7 @@ class FullyShardedDataParallel(Module):
         """Return what ``optim.load_state_dict`` takes, from what :meth:`optim_state_dict` returned."""
         from oneflow.distributed.checkpoint.state_dict import _numbered
 
-        numbered = _numbered(model, optim, optim_state_dict)
+        numbered = _numbered(model, optim, optim_state_dict, strict=False)
         if load_directly:
             optim.load_state_dict(numbered)
         return numbered
