@@ -111,6 +111,25 @@ def test_exceptions_of_stores() -> None:
     assert outcomes(dist) == ["DistStoreError"] * 2 + ["DistNetworkError", "DistStoreError", "DistNetworkError"]
 
 
+@pytest.mark.parametrize("prefixed", [False, True])
+@pytest.mark.parametrize("value", [1, True, 1.5, None, [1, 2], ("a",)])
+def test_values_of_stores_are_texts_or_bytes(value: Any, prefixed: bool) -> None:
+    """A number is no value: ``bytes`` would make that many zeros of it."""
+    for package in (dist, torch_dist):
+        store: Any = package.HashStore()
+        store = package.PrefixStore("p", store) if prefixed else store
+        for call in (
+            lambda store=store: store.set("key", value),
+            lambda store=store: store.append("key", value),
+            lambda store=store: store.compare_set("key", "", value),
+            lambda store=store: store.compare_set("key", value, "new"),
+            lambda store=store: store.multi_set(["key"], [value]),
+        ):
+            with pytest.raises(TypeError):
+                call()
+        assert not store.check(["key"])
+
+
 @pytest.mark.parametrize("text", ["gloo", "cpu:gloo", "cpu:gloo,cuda:gloo", "cpu:gloo,cpu:gloo", "cpu:gloo,x"])
 def test_backends_by_device(text: str) -> None:
     def said(package: Any) -> Any:

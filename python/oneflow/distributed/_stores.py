@@ -31,7 +31,10 @@ def _within(seconds: float, keys: list[str]) -> Iterator[None]:
         raise DistStoreError(f"wait timeout after {int(1000 * seconds)}ms, keys: {named}: {error}") from None
 
 
-def _bytes(value: str | bytes) -> bytes:
+def _bytes(name: str, value: str | bytes) -> bytes:
+    if not isinstance(value, (str, bytes, bytearray)):
+        # bytes() of a number is so many zeros.
+        raise TypeError(f"{name}: a value must be str or bytes, got {type(value).__name__}")
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
@@ -134,7 +137,7 @@ class Store:
 
     def set(self, key: str, value: str | bytes) -> None:
         """Set a value, whether there was one or not."""
-        self._store.set(key, _bytes(value))
+        self._store.set(key, _bytes("set", value))
 
     def get(self, key: str) -> bytes:
         """Wait for the key and return its value.
@@ -151,14 +154,15 @@ class Store:
 
     def append(self, key: str, value: str | bytes) -> None:
         """Put bytes behind those of the key."""
-        self._store.append(key, _bytes(value))
+        self._store.append(key, _bytes("append", value))
 
     def compare_set(self, key: str, expected: str | bytes, desired: str | bytes) -> bytes:
         """Set ``desired`` if the value is ``expected``, or if there is none and ``expected`` is empty.
 
         Return the value that is there then, or ``expected`` where there is none.
         """
-        return self._store.compare_set(key, _bytes(expected), _bytes(desired))
+        name = "compare_set"
+        return self._store.compare_set(key, _bytes(name, expected), _bytes(name, desired))
 
     def check(self, keys: list[str]) -> bool:
         """Whether all keys exist."""
@@ -193,7 +197,7 @@ class Store:
         if len(keys) != len(values):
             raise ValueError(f"multi_set: {len(keys)} keys and {len(values)} values")
         if isinstance(self._store, _OfPython) and (self._store.has("multi_set") or not self._store.has("set")):
-            self._store.multi_set(keys, [_bytes(value) for value in values])
+            self._store.multi_set(keys, [_bytes("multi_set", value) for value in values])
             return
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
