@@ -10,12 +10,15 @@ import oneflow as torch
 import oneflow.distributed.checkpoint as dcp
 import pytest
 from oneflow import distributed as dist
+from oneflow.distributed.checkpoint import _load
+from oneflow.distributed.checkpoint._folders import folder_at
 from oneflow.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
 from oneflow.distributed.device_mesh import init_device_mesh
 from oneflow.distributed.tensor import Replicate, Shard, distribute_tensor
 from oneflow.testing import run_ranks
 
 fsspec: Any = importlib.import_module("fsspec")
+importlib.import_module("fsspec.implementations.memory")
 TORCH_SAVE = dcp.filesystem.SerializationFormat.TORCH_SAVE
 
 
@@ -142,3 +145,43 @@ def test_what_is_wrong_is_named_by_its_url(url: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_folders.importlib, "import_module", missing)
     with pytest.raises(ImportError, match="remote checkpoints need the package fsspec"):
         dcp.load({"w": torch.zeros(2)}, checkpoint_id=url)
+
+
+class Kept(fsspec.implementations.memory.MemoryFileSystem):  # type: ignore[misc]
+    """Keeps listings, and answers from them until it is told not to, as file systems of object stores do."""
+
+    protocol = "kept"
+    cachable = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.kept: set[str] | None = None
+
+    def exists(self, path: str, **options: Any) -> bool:
+        if self.kept is None:
+            self.kept = set(self.store)
+        return self._strip_protocol(path) in self.kept
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.kept = None
+
+
+@pytest.mark.parametrize("kind", [dcp.filesystem.SerializationFormat.SAFETENSORS, TORCH_SAVE], ids=lambda k: k.name)
+def test_what_others_have_written_is_seen_where_listings_are_kept(kind: Any, tmp_path: Path) -> None:
+    fsspec.register_implementation("kept", Kept, clobber=True)
+    url = f"kept://{tmp_path.name}/run"
+    reader = dcp.FileSystemReader(url)
+    folder, other = (
+        reader.folder(),
+        TORCH_SAVE if kind is not TORCH_SAVE else dcp.filesystem.SerializationFormat.SAFETENSORS,
+    )
+    writer = folder_at(url)
+    assert not folder.exists(".metadata") and not writer.exists(".metadata.json")
+    dcp.save({"step": 1}, storage_writer=dcp.FileSystemWriter(url, serialization_format=kind))
+    assert _load.read_manifest(folder).objects.keys() == {"step"}
+    # One that is about to be replaced is seen by its writer, too.
+    dcp.save({"step": 2}, storage_writer=dcp.FileSystemWriter(url, serialization_format=other))
+    found = {"step": 0}
+    dcp.load(found, checkpoint_id=url)
+    assert found == {"step": 2} and writer.exists(".metadata") == (other is TORCH_SAVE)
+    fsspec.filesystem("memory").store.clear()

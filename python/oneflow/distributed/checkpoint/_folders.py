@@ -146,6 +146,8 @@ class RemoteFolder(Folder):
         return f"{self._root}/{name}"
 
     def exists(self, name: str) -> bool:
+        # Another process may have written since a listing was kept.
+        self._files.invalidate_cache()
         return bool(self._files.exists(self._key(name)))
 
     def size(self, name: str) -> int:
