@@ -1,5 +1,5 @@
-"""A rank that raises, returns or is slow in each collective: all others wait, or get an error that names the operation,
-their own rank, the group and the rank that is missing."""
+"""A rank that raises, returns or is slow in each collective and message: all others wait, or get an error that names
+the operation, their own rank, the group and the rank that is missing."""
 
 from __future__ import annotations
 
@@ -58,6 +58,16 @@ COLLECTIVES: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
+# A send to a rank that is still there is complete at once where ranks are threads.
+MESSAGES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "recv": ("recv", lambda: dist.recv(ones(), ROOT)),
+    "irecv": ("recv", lambda: dist.irecv(ones(), ROOT).wait()),
+    "recv_object_list": ("recv", lambda: dist.recv_object_list([None], ROOT)),
+    "batch": ("recv", lambda: dist.batch_isend_irecv([dist.P2POp(dist.irecv, ones(), ROOT)])[0].wait()),
+}
+ALL = COLLECTIVES | MESSAGES
+
+
 def check(kind: str, call: Callable[[], Any], bad: int, ending: Callable[[], None], words: str) -> None:
     """``ending`` ends the rank ``bad``; each of the others must hear of it."""
     said: dict[int, str] = {}
@@ -88,14 +98,14 @@ def raises() -> None:
     raise KeyError("boom")
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_rank_that_raises_is_named_by_all_others(name: str) -> None:
-    check(*COLLECTIVES[name], ROOT, raises, f"rank {ROOT} aborted: KeyError: 'boom'")
+    check(*ALL[name], ROOT, raises, f"rank {ROOT} aborted: KeyError: 'boom'")
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_rank_that_returns_is_named_by_all_others(name: str) -> None:
-    check(*COLLECTIVES[name], ROOT, lambda: None, f"rank {ROOT} has left the group")
+    check(*ALL[name], ROOT, lambda: None, f"rank {ROOT} has left the group")
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

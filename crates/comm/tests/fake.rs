@@ -73,7 +73,7 @@ fn a_rank_that_left_is_named() {
             _ => group.recv(&mut [0; 4], DType::F32, 0, 0),
         });
         let text = results[1].as_ref().unwrap_err().to_string();
-        assert!(text.contains("rank 0 has left the group"), "{text}");
+        assert!(text.contains(" on rank 1 of group 'world': rank 0 has left the group"), "{text}");
     }
 }
 
@@ -176,7 +176,10 @@ fn deadlines_end_every_kind_of_wait() {
         result
     });
     let text = results[0].as_ref().unwrap_err().to_string();
-    assert!(text.contains("recv(float32, 1 elements, tag 3) from rank 1 timed out"), "{text}");
+    assert!(
+        text.contains("#0 recv(float32, 1 elements, tag 3) from rank 1 on rank 0 of group 'world' timed out"),
+        "{text}"
+    );
 
     let results = run_ranks(2, LONG, |group| {
         let mut data = [0; 4];

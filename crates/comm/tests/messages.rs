@@ -393,6 +393,9 @@ fn child() {
             };
             let words = if role == "dies" { "rank 1 died" } else { "rank 1 does not answer" };
             assert!(error.text().contains(words), "{error}");
+            // A message says who had it, as a collective does.
+            let place = format!(" on rank {} of group 'world'", group.rank());
+            assert!(error.text().contains(&place), "{error}");
         }
         other => panic!("no role '{other}'"),
     }

@@ -103,7 +103,8 @@ fn deadlines_aborts_and_goodbyes() {
         hold.wait();
         result
     });
-    assert!(results[0].as_ref().unwrap_err().text().contains("from rank 1 timed out"));
+    let text = results[0].as_ref().unwrap_err().to_string();
+    assert!(text.contains("from rank 1 on rank 0 of group 'world' timed out"), "{text}");
 
     // Nobody leaves before all have heard: rank 0's goodbye could reach rank 2 ahead of rank 1's abort.
     let all = std::sync::Barrier::new(3);
@@ -131,7 +132,7 @@ fn deadlines_aborts_and_goodbyes() {
         _ => group.barrier(),
     });
     let text = results[1].as_ref().unwrap_err().to_string();
-    assert!(text.contains("rank 0 has left the group"), "{text}");
+    assert!(text.contains("tag 0) from rank 0 on rank 1 of group 'world': rank 0 has left the group"), "{text}");
     assert!(results[2].is_err());
 
     // Closing says the same while handles live on.
