@@ -11,6 +11,7 @@ import oneflow.nn.functional as F
 import pytest
 import torch
 from oneflow import nn
+from oneflow._base import float32_precision
 
 
 def rounds():
@@ -24,12 +25,13 @@ def rounds():
 
 @pytest.fixture(autouse=True)
 def restored():
+    tables = (float32_precision._given, float32_precision._defaults)
+    kept = [dict(table) for table in tables]
     yield
     oneflow.set_float32_matmul_precision("highest")
-    for backend in ("generic", "mkldnn", "cuda"):
-        for op in ("all",) if backend == "generic" else ("all", "conv", "rnn", "matmul"):
-            default = "tf32" if backend == "cuda" and op in ("conv", "rnn") else "none"
-            oneflow._base.float32_precision.set_precision(backend, op, default)
+    for table, before in zip(tables, kept, strict=True):
+        table.update(before)
+    float32_precision._tell_kernels()
 
 
 def operand(*sizes):
@@ -198,9 +200,19 @@ ASSIGNMENTS = [
     ("fp32_precision", "none"),
     ("mkldnn.matmul.fp32_precision", "tf32"),
     ("mkldnn.rnn.fp32_precision", "ieee"),
+    ("fp32_precision", "ieee"),
+    ("cudnn.fp32_precision", "tf32"),
+    ("cudnn.conv.fp32_precision", "ieee"),
+    ("cudnn.fp32_precision", "none"),
+    ("fp32_precision", "none"),
+    ("cudnn.allow_tf32", False),
+    ("cudnn.conv.fp32_precision", "none"),
+    ("cudnn.rnn.fp32_precision", "tf32"),
+    ("cudnn.allow_tf32", True),
 ]
 READ = ["fp32_precision", "mkldnn.fp32_precision", "cuda.matmul.fp32_precision"]
 READ += [f"mkldnn.{op}.fp32_precision" for op in ("matmul", "conv", "rnn")]
+READ += ["cudnn.fp32_precision", "cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision"]
 
 
 def reach(package, path):
@@ -231,6 +243,24 @@ def test_switches_read_as_in_pytorch():
             setattr(*reach(torch, path), value)
         for op in ("matmul", "conv", "rnn"):
             setattr(*reach(torch, f"mkldnn.{op}.fp32_precision"), "none")
+        torch.backends.cudnn.fp32_precision, torch.backends.cudnn.allow_tf32 = "none", True
+
+
+def test_convolutions_of_cudnn_round_where_the_switches_say_so(monkeypatch):
+    told = []
+    monkeypatch.setattr(float32_precision._oneflow, "_cuda_cudnn_settings", lambda *given: told.append(given))
+    cudnn = oneflow.backends.cudnn
+    with oneflow.backends.flags(fp32_precision="ieee"):
+        assert told[-1] == (True, False)
+    assert told[-1] == (True, True) and cudnn.allow_tf32
+    with cudnn.flags(enabled=True, allow_tf32=False):
+        assert told[-1] == (True, False) and cudnn.rnn.fp32_precision == "none"
+    with cudnn.flags(enabled=False, fp32_precision="ieee"):
+        assert told[-1] == (False, True) and cudnn.fp32_precision == "ieee"
+    assert told[-1] == (True, True) and cudnn.fp32_precision == "none"
+    cudnn.conv.fp32_precision = "ieee"
+    assert told[-1] == (True, False) and not cudnn.allow_tf32
+    assert cudnn.set_flags(_allow_tf32=True)[4:] == (False, "none") and told[-1] == (True, True)
 
 
 def test_switches_have_the_effect():

@@ -1,7 +1,7 @@
 """How exactly float32 is multiplied, by backend and op, under PyTorch's names: one table behind every switch.
 
-Only one entry reaches a kernel: with "bf16" for ``matmul`` of ``mkldnn`` products on the host may round their operands
-to bfloat16. The others are kept and read back.
+Two entries reach kernels: with "bf16" for ``matmul`` of ``mkldnn`` products on the host may round their operands to
+bfloat16, with "tf32" for ``conv`` of ``cuda`` cuDNN's convolutions theirs to TF32. The others are kept and read back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _given: dict[tuple[str, str], str] = {
     (backend, op): "none" for backend in ("cuda", "mkldnn") for op in ("all", "conv", "rnn", "matmul")
 }
 _given["generic", "all"] = "none"
-_given["cuda", "conv"] = _given["cuda", "rnn"] = "tf32"
+# What counts where nobody has set an op, its backend or all backends: not even "none".
+_defaults = {("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32"}
+_cudnn_enabled = True
 
 
 def precision(backend: str, op: str) -> str:
@@ -34,7 +36,7 @@ def precision(backend: str, op: str) -> str:
         'tf32'
     """
     levels = (_given[backend, op], _given[backend, "all"], _given["generic", "all"])
-    found = next((p for p in levels if p != "none"), "none")
+    found = next((p for p in levels if p != "none"), _defaults.get((backend, op), "none"))
     return found if found in _ALLOWED[backend] else "none"
 
 
@@ -47,19 +49,35 @@ def set_precision(backend: str, op: str, value: str) -> None:
     if value not in _ALLOWED[backend]:
         raise RuntimeError(f"fp32_precision of {backend} is one of {list(_ALLOWED[backend])}, not {value!r}")
     _given[backend, op] = value
+    _defaults.pop((backend, op), None)
+    _tell_kernels()
+
+
+def enable_cudnn(enabled: bool) -> None:
+    """Choose whether convolutions on a GPU may use cuDNN."""
+    global _cudnn_enabled
+    _cudnn_enabled = bool(enabled)
+    _tell_kernels()
+
+
+def _tell_kernels() -> None:
+    _oneflow._cuda_cudnn_settings(_cudnn_enabled, precision("cuda", "conv") == "tf32")
     _oneflow._round_float32_products(precision("mkldnn", "matmul") == "bf16")
 
 
 @contextlib.contextmanager
 def within(backend: str, op: str, value: str | None) -> Iterator[None]:
     """Set a precision, unless it is None; put back at the end what was set before, not what followed from others."""
-    before = _given[backend, op]
+    before, default = _given[backend, op], _defaults.get((backend, op))
     if value is not None:
         set_precision(backend, op, value)
     try:
         yield
     finally:
         set_precision(backend, op, before)
+        if default is not None:
+            _defaults[backend, op] = default
+            _tell_kernels()
 
 
 class Switch:

@@ -1,29 +1,47 @@
 """cuDNN 9: convolutions on a GPU use it where it is installed, and this package's own kernels elsewhere.
 
-``enabled`` says whether they may, ``allow_tf32`` whether float32 operands may be rounded to TF32 there, which is faster
-on an Ampere GPU or a newer one and on by default, as in PyTorch: results are exact to about three digits then.
+``enabled`` says whether they may, ``conv.fp32_precision`` whether float32 operands may be rounded to TF32 there
+("tf32", the default, as in PyTorch), which is faster on an Ampere GPU or a newer one: results are exact to about three
+digits then. ``fp32_precision`` is that of all ops of a GPU that have none of their own; ``allow_tf32`` is an older name
+for ``conv`` and ``rnn``. Recurrent layers are computed in full precision whatever ``rnn`` allows.
 Engines whose numbers differ from run to run are never taken, so ``deterministic`` changes nothing; the library's
 heuristic chooses engines, and ``benchmark`` and ``benchmark_limit`` are stored alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import Any
 
 from oneflow import _oneflow
+from oneflow._base import float32_precision
 from oneflow.backends._flags import changed
 
-__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_available", "version"]
+__all__ = [
+    "allow_tf32",
+    "benchmark",
+    "benchmark_limit",
+    "conv",
+    "deterministic",
+    "enabled",
+    "flags",
+    "fp32_precision",
+    "is_available",
+    "rnn",
+    "version",
+]
 
 enabled = True
 benchmark = False
 benchmark_limit = 10
 deterministic = False
-allow_tf32 = True
-fp32_precision = "none"
+allow_tf32: bool
+fp32_precision: str
+conv = float32_precision.Switch("cuda", "conv")
+rnn = float32_precision.Switch("cuda", "rnn")
 
 
 class _Settings(types.ModuleType):
@@ -31,8 +49,24 @@ class _Settings(types.ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name in ("enabled", "allow_tf32"):
-            _oneflow._cuda_cudnn_settings(bool(self.enabled), bool(self.allow_tf32))
+        if name == "enabled":
+            float32_precision.enable_cudnn(value)
+
+    @property
+    def allow_tf32(self) -> bool:
+        return conv.fp32_precision == "tf32"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        conv.fp32_precision = rnn.fp32_precision = "tf32" if allowed else "none"
+
+    @property
+    def fp32_precision(self) -> str:
+        return float32_precision.precision("cuda", "all")
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        float32_precision.set_precision("cuda", "all", value)
 
 
 sys.modules[__name__].__class__ = _Settings
@@ -77,24 +111,28 @@ def set_flags(
     _benchmark_limit: int | None = None,
     _deterministic: bool | None = None,
     _allow_tf32: bool | None = None,
-) -> tuple[bool, bool, int, bool, bool]:
+    _fp32_precision: str | None = None,
+) -> tuple[bool, bool, int, bool, bool, str]:
     """Set the given switches and return their previous values."""
-    before = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
-    names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
-    given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)
+    names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
+    given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision)
+    module: Any = sys.modules[__name__]
+    before = tuple(getattr(module, name) for name in names)
     for name, value in zip(names, given, strict=True):
         if value is not None:
-            setattr(sys.modules[__name__], name, value)
+            setattr(module, name, value)
     return before
 
 
+@contextlib.contextmanager
 def flags(
     enabled: bool = False,
     benchmark: bool = False,
     benchmark_limit: int = 10,
     deterministic: bool = False,
     allow_tf32: bool = True,
-) -> AbstractContextManager[None]:
+    fp32_precision: str = "none",
+) -> Iterator[None]:
     """Set the switches inside a ``with``; the defaults are PyTorch's.
 
     Example::
@@ -103,11 +141,12 @@ def flags(
         ...     oneflow.backends.cudnn.deterministic
         True
     """
-    return changed(
-        __name__,
-        enabled=enabled,
-        benchmark=benchmark,
-        benchmark_limit=benchmark_limit,
-        deterministic=deterministic,
-        allow_tf32=allow_tf32,
-    )
+    switches = {"enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit}
+    precision = "tf32" if allow_tf32 else "none"
+    with (
+        changed(__name__, **switches, deterministic=deterministic),
+        float32_precision.within("cuda", "all", fp32_precision),
+        float32_precision.within("cuda", "conv", precision),
+        float32_precision.within("cuda", "rnn", precision),
+    ):
+        yield
