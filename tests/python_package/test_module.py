@@ -342,6 +342,20 @@ def test_buffer_class():
     assert list(m.state_dict()) == ["b"]
 
 
+def test_results_of_modules_with_backward_hooks_are_not_written_in_place():
+    """The error names the function that guards them as PyTorch does, but for an ending."""
+    said = []
+    for fw in (oneflow, torch):
+        layer = fw.nn.Linear(2, 2)
+        layer.register_full_backward_hook(lambda *_: None)
+        y = layer(fw.ones(1, 2))
+        assert y.grad_fn.name() == "BackwardHookFunctionBackward"
+        with pytest.raises(RuntimeError, match="being modified inplace") as error:
+            y.add_(1)
+        said.append(str(error.value).replace("FunctionBackward", "Function"))
+    assert said[0] == said[1]
+
+
 def test_older_and_full_backward_hooks_do_not_mix():
     layer = oneflow.nn.Linear(1, 1)
     layer.register_full_backward_hook(lambda *_: None)

@@ -97,8 +97,8 @@ class BackwardHooks:
         return grad_input
 
 
-class _Gate(Function):
-    """Identity on tensors; backward passes the gradients through ``report``."""
+class BackwardHookFunction(Function):
+    """Identity on tensors; backward passes the gradients through ``report``. Errors of writes in place name it."""
 
     @staticmethod
     def forward(ctx: Any, report: Callable[[Gradients], Gradients], *tensors: Tensor) -> Any:
@@ -115,7 +115,7 @@ def _gate(report: Callable[[Gradients], Gradients], values: tuple[Any, ...]) -> 
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
     if not places:
         return places, values
-    passed = _Gate.apply(report, *(values[i] for i in places))
+    passed = BackwardHookFunction.apply(report, *(values[i] for i in places))
     gated = list(values)
     for i, tensor in zip(places, passed, strict=True):
         gated[i] = tensor
