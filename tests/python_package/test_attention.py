@@ -194,3 +194,53 @@ def test_errors(case):
             ERRORS[case](fw, fw.nn.functional, fw.ones(1, 2, 2, 4))
         caught.append(type(info.value))
     assert caught[0] is caught[1]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_multi_head_attention_of_nested_tensors(layout):
+    """The same as part by part, with gradients, in training too; weights as PyTorch's, which has no gradients of it."""
+    torch.manual_seed(0)
+    theirs = torch.nn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64).eval()
+    mha = oneflow.nn.MultiheadAttention(4, 2, batch_first=True, dtype=oneflow.float64)
+    mha.load_state_dict({name: ours(p) for name, p in theirs.state_dict().items()})
+    parts = [torch.randn(n, 4, dtype=torch.float64) for n in (2, 3, 1)]
+    nested = oneflow.nested.nested_tensor([ours(p) for p in parts], layout=getattr(oneflow, layout), requires_grad=True)
+    for average in (True, False):
+        with torch.no_grad():
+            want = theirs(*[torch.nested.nested_tensor(parts)] * 3, average_attn_weights=average)
+        output, weights = mha(nested, nested, nested, average_attn_weights=average)
+        close(weights.detach(), want[1])
+        assert output.layout == nested.layout
+        for part, right in zip(output.unbind(), want[0].unbind(), strict=True):
+            close(part.detach(), right)
+    leaves = [p.clone().requires_grad_() for p in parts]
+    sum((theirs(p, p, p)[0].sin().sum() for p in leaves), torch.zeros(())).backward()
+    output, weights = mha(nested, nested, nested, need_weights=False)
+    assert weights is None
+    sum(part.sin().sum() for part in output.unbind()).backward()
+    for part, leaf in zip(nested.grad.unbind(), leaves, strict=True):
+        close(part, leaf.grad)
+    for p, right in zip(mha.parameters(), theirs.parameters(), strict=True):
+        close(p.grad, right.grad)
+    # Other lengths of keys and values, and layers around it.
+    keys = oneflow.nested.nested_tensor([ours(p[:1]) for p in parts], layout=getattr(oneflow, layout))
+    assert [len(p) for p in mha(nested, keys, keys)[0].unbind()] == [2, 3, 1]
+    layer = oneflow.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True, dtype=oneflow.float64)
+    encoder = oneflow.nn.TransformerEncoder(layer, 2, oneflow.nn.LayerNorm(4, dtype=oneflow.float64))
+    for part, given in zip(encoder(nested).unbind(), parts, strict=True):
+        close(part.detach(), torch.tensor(encoder(ours(given).unsqueeze(0))[0].tolist(), dtype=torch.float64))
+
+
+def test_multi_head_attention_refuses_nested_tensors_with_masks():
+    mha = oneflow.nn.MultiheadAttention(4, 2, batch_first=True)
+    x = oneflow.nested.nested_tensor([oneflow.ones(2, 4), oneflow.ones(3, 4)])
+    with pytest.raises(AssertionError, match="take no key_padding_mask"):
+        mha(x, x, x, attn_mask=oneflow.zeros(3, 3))
+    with pytest.raises(AssertionError, match="batch_first"):
+        oneflow.nn.MultiheadAttention(4, 2)(x, x, x)
+    with pytest.raises(AssertionError, match="must all be nested"):
+        mha(x, oneflow.ones(2, 3, 4), oneflow.ones(2, 3, 4))
+    other = oneflow.nested.nested_tensor([oneflow.ones(1, 4), oneflow.ones(1, 4)])
+    with pytest.raises(AssertionError, match=r"lengths \[2, 3\], \[1, 1\] and \[2, 3\]"):
+        mha(x, other, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import oneflow
@@ -120,7 +121,17 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend; see :func:`oneflow.nn.functional.multi_head_attention_forward` for masks and results."""
+        """Attend; see :func:`oneflow.nn.functional.multi_head_attention_forward` for masks and results.
+
+        Nested tensors (N, *, E) need ``batch_first`` and take no masks; the output is nested as ``query`` is, and the
+        weights are those of padded parts, zeros where a part has ended.
+        """
+        if query.is_nested or key.is_nested or value.is_nested:
+            if key_padding_mask is not None or attn_mask is not None or not self.batch_first:
+                raise AssertionError(
+                    "MultiheadAttention: nested tensors need batch_first=True and take no key_padding_mask or attn_mask"
+                )
+            return self._of_nested(query, key, value, need_weights, average_attn_weights, is_causal)
         other = None if attn_mask is None else attn_mask.dtype
         key_padding_mask = _attention.canonical_mask(
             key_padding_mask, "key_padding_mask", other, "attn_mask", query.dtype
@@ -158,6 +169,31 @@ class MultiheadAttention(Module):
         )
         return (output.transpose(1, 0), weights) if turned else (output, weights)
 
+    def _of_nested(
+        self, query: Tensor, key: Tensor, value: Tensor, need_weights: bool, average: bool, is_causal: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention of padded parts."""
+        if not (query.is_nested and key.is_nested and value.is_nested):
+            raise AssertionError("MultiheadAttention: query, key and value must all be nested tensors, or none")
+        nested: Any = oneflow.nested
+        padded = {id(x): nested.to_padded_tensor(x, 0.0) for x in (query, key, value)}
+        lengths, of_keys, of_values = ([len(part) for part in x.unbind()] for x in (query, key, value))
+        if of_keys != of_values or len(of_keys) != len(lengths):
+            raise AssertionError(
+                f"MultiheadAttention: nested query, key and value have parts of lengths {lengths}, {of_keys} and "
+                f"{of_values}: as many of each, and those of key and value equal"
+            )
+        q, k, v = (padded[id(x)] for x in (query, key, value))
+        output, weights = self.forward(q, k, v, _ended(of_keys, k), need_weights, None, average, is_causal)
+        parts = [row[:n] for row, n in zip(output, lengths, strict=True)]
+        if weights is not None:
+            rows = _ended(lengths, q).unsqueeze(-1)
+            weights = weights.masked_fill(rows if average else rows.unsqueeze(1), 0.0)
+        if query.layout is oneflow.strided:
+            return nested.as_nested_tensor(parts), weights
+        starts = oneflow.tensor([0, *itertools.accumulate(lengths)], device=output.device)
+        return nested.nested_tensor_from_jagged(oneflow.cat(parts), starts), weights
+
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:
@@ -172,3 +208,9 @@ class MultiheadAttention(Module):
         if key_padding_mask is not None:
             merged = merged + key_padding_mask.reshape(batch, 1, 1, n).expand(batch, self.num_heads, 1, n)
         return merged, 2
+
+
+def _ended(lengths: list[int], padded: Tensor) -> Tensor:
+    """The positions (N, L) behind the ends of the parts."""
+    ends = oneflow.tensor(lengths, device=padded.device).unsqueeze(-1)
+    return oneflow.arange(padded.shape[1], device=padded.device) >= ends

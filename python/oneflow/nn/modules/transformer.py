@@ -145,6 +145,9 @@ def _get_clones(module: Module, n: int) -> ModuleList:
 
 
 def _length(x: Tensor, batch_first: bool) -> int:
+    if x.is_nested:
+        # Parts have lengths of their own, and no mask.
+        return 0
     return x.shape[1 if x.dim() == 3 and batch_first else 0]
 
 
