@@ -152,6 +152,8 @@ OPS = {
     "sum": lambda fw, x: x.sum(),
     "zeros_like": lambda fw, x: fw.zeros_like(x),
     "zeros_like in a dtype": lambda fw, x: fw.zeros_like(x, dtype=fw.float32),
+    "zeros_like in its layout": lambda fw, x: fw.zeros_like(x, layout=x.layout),
+    "zeros_like by coordinates": lambda fw, x: fw.zeros_like(x, layout=fw.sparse_coo)._values().shape[1:],
     "len": lambda fw, x: len(x),
 }
 

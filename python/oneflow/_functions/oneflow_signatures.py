@@ -40,26 +40,36 @@ def _find(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 _WITHOUT_ENTRIES = ("zeros", "empty", "zeros_like", "new_zeros", "new_empty")
+_BLOCK_LAYOUTS = (oneflow.sparse_bsr, oneflow.sparse_bsc)
 _SPARSE_LAYOUTS = (oneflow.sparse_coo, oneflow.sparse_csr, oneflow.sparse_csc)
 
 
 def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """A tensor of another layout than strided, without entries."""
     layout = kwargs["layout"]
-    if name not in _WITHOUT_ENTRIES or layout not in _SPARSE_LAYOUTS:
+    likes = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+    # `zeros_like` keeps the dense dimensions and the blocks of a sparse tensor.
+    like = likes[0] if likes and name.endswith("_like") and likes[0].layout is not oneflow.strided else None
+    blocks = None
+    if like is not None and like.layout in _BLOCK_LAYOUTS:
+        n_batch = like.dim() - like.dense_dim() - like.sparse_dim()
+        blocks = tuple(like.values().shape[n_batch + 1 : n_batch + 3])
+    if name not in _WITHOUT_ENTRIES or not (layout in _SPARSE_LAYOUTS or (layout in _BLOCK_LAYOUTS and blocks)):
         given = ", sparse_coo, sparse_csr or sparse_csc" if name in _WITHOUT_ENTRIES else ""
         raise NotImplementedError(f"{name}(): only layout=strided{given} is supported, got {layout}")
     rest = {key: value for key, value in kwargs.items() if key not in ("layout", "pin_memory", "requires_grad")}
     device = rest.pop("device", None)
-    likes = [a for a in (*args, *rest.values()) if isinstance(a, Tensor)]
     if device is None:
         device = likes[0].device if likes else oneflow.get_default_device()
     dense = getattr(Tensor if is_method else oneflow, name)(*args, **rest, device="meta")
-    at = oneflow.empty((dense.dim(), 0), dtype=oneflow.int64, device=device)
-    values = oneflow.empty((0,), dtype=dense.dtype, device=device)
+    n_inside = 0 if like is None else like.dense_dim()
+    n_outside = dense.dim() - n_inside
+    at = oneflow.empty((n_outside, 0), dtype=oneflow.int64, device=device)
+    values = oneflow.empty((0, *dense.shape[n_outside:]), dtype=dense.dtype, device=device)
     requires_grad = bool(kwargs.get("requires_grad"))
     if layout is not oneflow.sparse_coo:
-        made = oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), is_coalesced=True).to_sparse(layout=layout)
+        made = oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), is_coalesced=True)
+        made = made.to_sparse(layout=layout, blocksize=blocks if layout in _BLOCK_LAYOUTS else None)
         return made.requires_grad_(requires_grad)
     return oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), requires_grad=requires_grad, is_coalesced=True)
 
