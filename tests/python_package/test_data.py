@@ -2,6 +2,7 @@
 
 import collections
 import re
+import warnings
 
 import numpy as np
 import oneflow
@@ -71,6 +72,36 @@ def test_stream():
     assert plain(list(DataLoader(Stream(), batch_size=2))) == [[0, 1], [2, 3], [4]]
 
 
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}])
+def test_streams_longer_than_they_said(options):
+    """A warning for each sample beyond what a program has been told before the pass began."""
+
+    def warned(package):
+        data = package.utils.data
+
+        class Stream(data.IterableDataset):
+            def __iter__(self):
+                return iter(range(4))
+
+            def __len__(self):
+                return 2
+
+        loader = data.DataLoader(Stream(), **options)
+        said = []
+        for asks in (False, True, False):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                passes = iter(loader)
+                if asks:
+                    assert len(loader) == 2
+                next(passes)
+                n = 1 + sum(1 for _ in passes)
+            said.append((n, sum("was reported to be 2" in str(w.message) for w in caught)))
+        return said
+
+    assert warned(oneflow) == warned(torch) == [(4, 0), (4, 0), (4, 2)]
+
+
 def test_random_split():
     parts = oneflow.utils.data.random_split(Squares(10), [0.5, 0.3, 0.2])
     assert [len(p) for p in parts] == [5, 3, 2]
@@ -97,6 +128,8 @@ BAD = [
     (ValueError, {"batch_sampler": [[0]], "batch_size": 2}),
     (ValueError, {"batch_size": None, "drop_last": True}),
     (ValueError, {"prefetch_factor": 2}),
+    (TypeError, {"num_workers": 1, "multiprocessing_context": object()}),
+    (ValueError, {"num_workers": 1, "multiprocessing_context": "bad"}),
 ]
 
 

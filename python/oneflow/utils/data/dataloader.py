@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import multiprocessing
 import sys
@@ -82,6 +81,8 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self._pool: WorkerPool | None = None
         self._iterator: _Batches | None = None
+        # What `len` has said of an iterable: more batches are worth a warning then.
+        self._n_said: int | None = None
         self._iterable = isinstance(dataset, IterableDataset)
         if _is_pipe(dataset) and self._iterable and shuffle is not None:
             from oneflow.utils.data.graph_settings import apply_shuffle_settings
@@ -136,9 +137,10 @@ class DataLoader:
     def __len__(self) -> int:
         if self._iterable:
             n = len(self.dataset)
-            if self.batch_size is None:
-                return n
-            return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+            if self.batch_size is not None:
+                n = n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+            self._n_said = n
+            return n
         return len(self._index_sampler)
 
     @property
@@ -152,6 +154,7 @@ class DataLoader:
         if self._iterator is None:
             self._iterator = self._without_iterator()._get_iterator()
         else:
+            self._iterator._loader._n_said = self._n_said
             self._iterator._reset()
         return self._iterator
 
@@ -256,7 +259,7 @@ class _Batches:
 
     def _start(self) -> None:
         loader = self._loader
-        self._n_given = 0
+        self._n_given, self._n_expected = 0, loader._n_said
         self._batches = loader._load_all(self._base_seed, self._shared_seed)
         if loader.num_workers > 0 and next(self._batches) is not PRIMED:
             raise AssertionError("workers begin with their first tasks")
@@ -271,17 +274,12 @@ class _Batches:
                 raise batch.error
             batch = pin_memory(batch) if self._pins else batch
         self._n_given += 1
-        loader = self._loader
-        if not loader._iterable:
-            return batch
-        if self._n_given == 1:
-            with contextlib.suppress(TypeError, NotImplementedError):
-                self._n_expected = len(loader)
-        expected = self.__dict__.get("_n_expected")
-        if expected is not None and self._n_given == expected + 1:
+        if self._n_expected is not None and self._n_given > self._n_expected:
+            loader = self._loader
+            how = "For multiprocessing data-loading, each worker has to give its own part of the data set."
             warnings.warn(
-                f"Length of IterableDataset {loader.dataset} was reported to be {expected} (when accessing "
-                f"len(dataloader)), but {self._n_given} samples have been fetched. ",
+                f"Length of IterableDataset {loader.dataset} was reported to be {self._n_expected} (when accessing "
+                f"len(dataloader)), but {self._n_given} samples have been fetched. {how if loader.num_workers else ''}",
                 stacklevel=2,
             )
         return batch
@@ -387,4 +385,9 @@ def _check_workers(
             raise ValueError(
                 f"multiprocessing_context option should specify a valid start method in {methods!r}, "
                 f"but got multiprocessing_context={multiprocessing_context!r}"
+            )
+        if not isinstance(multiprocessing_context, (str, multiprocessing.context.BaseContext)):
+            raise TypeError(
+                "multiprocessing_context option should be a valid context object or a string specifying the start "
+                f"method, but got multiprocessing_context={multiprocessing_context}"
             )
