@@ -1,5 +1,8 @@
 """Layers that few programs use, compared with PyTorch's."""
 
+import itertools
+
+import numpy as np
 import oneflow
 import pytest
 import torch
@@ -113,6 +116,91 @@ def test_linear_and_cross_entropy_in_one():
     plain = oneflow.nn.functional.cross_entropy(layer.linear(x), target, label_smoothing=0.1)
     assert layer(x, target).item() == pytest.approx(plain.item(), rel=1e-5)
     assert list(layer.state_dict()) == list(torch.nn.LinearCrossEntropyLoss(5, 4, bias=True).state_dict())
+
+
+CASES_OF_CHUNKS = {
+    "mean": {},
+    "sum": {"reduction": "sum"},
+    "none": {"reduction": "none"},
+    "weights": {"weight": [0.1, 0.5, 1.0, 2.0, 0.3, 0.7, 1.5]},
+    "ignored": {"ignore_index": 2},
+    "weights and ignored": {"ignore_index": 0, "weight": [0.1, 0.5, 1.0, 2.0, 0.3, 0.7, 1.5]},
+    "smoothing": {"label_smoothing": 0.2},
+    "smoothing and weights": {"label_smoothing": 0.2, "weight": [0.1, 0.5, 1.0, 2.0, 0.3, 0.7, 1.5]},
+    "probabilities": {"probabilities": True},
+    "probabilities and weights": {"probabilities": True, "weight": [0.1, 0.5, 1.0, 2.0, 0.3, 0.7, 1.5]},
+}
+CHUNKS = [{}, {"batch_chunk_size": 2}, {"chunking_method": None}, {"chunking_method": "aspect_ratio:2"}]
+
+
+@pytest.mark.parametrize("case", CASES_OF_CHUNKS)
+def test_linear_and_cross_entropy_in_chunks(case):
+    """Losses and gradients of PyTorch's plain form, however rows are divided."""
+    given = dict(CASES_OF_CHUNKS[case])
+    has_probabilities = given.pop("probabilities", False)
+
+    def run(fw, options):
+        x, w, b = (tensor(fw, *sizes).double().requires_grad_() for sizes in ((5, 3), (7, 3), (7,)))
+        target = fw.tensor([0, 2, 6, -100 if "ignore_index" not in given else 2, 3])
+        if has_probabilities:
+            target = tensor(fw, 5, 7).double().softmax(1)
+        rest = {k: fw.tensor(v, dtype=fw.float64) if k == "weight" else v for k, v in given.items()}
+        y = fw.nn.functional.linear_cross_entropy(x, w, target, linear_bias=b, options=options, **rest)
+        y.sin().sum().backward()
+        return [t.detach().tolist() for t in (y, x.grad, w.grad, b.grad)]
+
+    want = run(torch, None)
+    for options in CHUNKS:
+        got = run(oneflow, oneflow.nn.LinearCrossEntropyOptions(**options))
+        for one, right in zip(got, want, strict=True):
+            assert np.allclose(one, right, rtol=1e-10, atol=1e-12), options
+
+
+def test_chunks_keep_no_logits():
+    rows, classes, kept = 64, 256, []
+    x, w = oneflow.ones(rows, 4, requires_grad=True), oneflow.ones(classes, 4, requires_grad=True)
+    target = oneflow.zeros(rows, dtype=oneflow.int64)
+    for options in (
+        None,
+        oneflow.nn.LinearCrossEntropyOptions(),
+        oneflow.nn.LinearCrossEntropyOptions(acc_dtype=x.dtype),
+    ):
+        sizes = []
+        with oneflow.autograd.graph.saved_tensors_hooks(lambda t, to=sizes: to.append(t.numel()) or t, lambda t: t):
+            oneflow.nn.functional.linear_cross_entropy(x, w, target, options=options)
+        kept.append(max(sizes, default=0))
+    assert kept[0] == rows * classes > max(kept[1:])
+
+
+def test_options_of_chunks():
+    kind = oneflow.nn.LinearCrossEntropyOptions
+    assert repr(kind()) == repr(torch.nn.LinearCrossEntropyOptions())
+    for fw in BOTH:
+        kind = fw.nn.LinearCrossEntropyOptions
+        for bad in (
+            {"batch_chunk_size": 0},
+            {"chunking_method": "x"},
+            {"chunking_method": "aspect_ratio:0"},
+            {"acc_policy": "y"},
+            {"acc_dtype": fw.int32},
+        ):
+            with pytest.raises(ValueError, match=next(iter(bad))):
+                kind(**bad)
+        x, w = fw.ones(6, 3), fw.ones(5, 3)
+        with pytest.raises(ValueError, match="pass only one"):
+            options = kind(batch_chunk_size=2, chunking_method="aspect_ratio")
+            fw.nn.functional.linear_cross_entropy(x, w, fw.tensor([0] * 6), options=options)
+        layer = fw.nn.LinearCrossEntropyLoss(3, 5, options=kind(batch_chunk_size=4), dtype=fw.bfloat16)
+        assert layer(x.bfloat16(), fw.tensor([0] * 6)).dtype == fw.bfloat16
+    for n, features, classes in itertools.product((1, 5, 64, 1000), (1, 3, 64), (2, 64, 5000)):
+        for given in ({}, {"chunking_method": "aspect_ratio:4"}, {"batch_chunk_size": 7}):
+            theirs = torch.nn.LinearCrossEntropyOptions(**given)._adjust(n, features, classes, torch.float32)
+            rows = oneflow.nn.LinearCrossEntropyOptions(**given)._rows(n, features, classes, False)
+            assert rows == theirs.batch_chunk_size, (n, features, classes, given)
+    with pytest.raises(TypeError, match="LinearCrossEntropyOptions"):
+        oneflow.nn.functional.linear_cross_entropy(
+            oneflow.ones(2, 3), oneflow.ones(5, 3), oneflow.tensor([0, 1]), options=3
+        )
 
 
 def test_unflatten_of_bad_sizes():

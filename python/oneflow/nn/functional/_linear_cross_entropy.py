@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import oneflow
 from oneflow import Tensor
+from oneflow.nn.functional._chunked_cross_entropy import LinearCrossEntropyOptions, in_chunks
 from oneflow.nn.functional._losses import cross_entropy
 
 __all__ = ["linear_cross_entropy"]
@@ -21,7 +20,7 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options: Any = None,
+    options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
     """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
 
@@ -30,10 +29,13 @@ def linear_cross_entropy(
         linear_weight: (C, features), or (C, d1, ..., features) for a loss at each of several places.
         target: class indices (N, d1, ...) or probabilities (N, C, d1, ...).
         linear_bias: the weight's shape without its last dimension.
-        options: how PyTorch divides the work; changes no value and is not read.
+        options: a :class:`oneflow.nn.LinearCrossEntropyOptions`: rows are taken in chunks, whose logits are never in
+            memory together.
 
     Raises:
         RuntimeError: shapes that do not fit.
+        TypeError: ``options`` is something else.
+        ValueError: ``options`` contradict each other.
 
     Example::
 
@@ -59,15 +61,24 @@ def linear_cross_entropy(
         raise RuntimeError(f"expected linear_bias shape {(classes, *places)}, got {tuple(linear_bias.shape)}")
     if target.dtype.is_floating_point and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    logits = oneflow.nn.functional.linear(
-        input, linear_weight.reshape(-1, features), None if linear_bias is None else linear_bias.reshape(-1)
-    )
-    logits = logits.reshape(*input.shape[:-1], classes, *places)
-    return cross_entropy(
-        logits,
-        target,
-        weight,
-        ignore_index=-100 if ignore_index is None else ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    ignored = -100 if ignore_index is None else ignore_index
+
+    def loss(
+        rows: Tensor, linear_weight: Tensor, bias: Tensor | None, target: Tensor, weight: Tensor | None, reduction: str
+    ) -> Tensor:
+        flat = None if bias is None else bias.reshape(-1)
+        logits = oneflow.nn.functional.linear(rows, linear_weight.reshape(-1, features), flat)
+        logits = logits.reshape(*rows.shape[:-1], classes, *places)
+        return cross_entropy(
+            logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+        )
+
+    if options is None:
+        return loss(input, linear_weight, linear_bias, target, weight, reduction)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if input.dim() == 1:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+        one = in_chunks(options, loss, input, linear_weight, linear_bias, target, weight, reduction, ignored)
+        return one.squeeze(0) if reduction == "none" else one
+    return in_chunks(options, loss, input, linear_weight, linear_bias, target, weight, reduction, ignored)

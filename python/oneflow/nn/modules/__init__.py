@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from oneflow.nn.functional._chunked_cross_entropy import LinearCrossEntropyOptions
 from oneflow.nn.modules import utils
 from oneflow.nn.modules.activation import (
     CELU,
@@ -284,6 +285,7 @@ __all__ = [
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

@@ -141,6 +141,7 @@ class LinearCrossEntropyLoss(Module):
         out_features: further dimensions of the result.
         bias: a bias for the layer.
         reduction, weight, ignore_index, label_smoothing: as for :class:`CrossEntropyLoss`.
+        options: see :class:`LinearCrossEntropyOptions`.
 
     Example::
 
