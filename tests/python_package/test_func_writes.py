@@ -100,3 +100,55 @@ def test_an_input_of_an_outer_derivative_keeps_its_shape():
 
     with pytest.raises(RuntimeError, match="gave it another shape"):
         oneflow.func.jvp(inner, (x,), (x * 3,))
+
+
+def copied(x, y):
+    y.copy_(x)
+    return y
+
+
+def scaled(x, y):
+    y.mul_(x)
+    return y * 2
+
+
+OTHERS = {
+    "grad": lambda fw, f: fw.func.grad(lambda x, y: f(x, y).sum()),
+    "grad of a keyword": lambda fw, f: lambda x, y: fw.func.grad(lambda x, *, y: f(x, y).sum())(x, y=y),
+    "grad of a nest": lambda fw, f: lambda x, y: fw.func.grad(lambda x, ys: f(x, ys["y"]).sum())(x, {"y": y}),
+    "second": lambda fw, f: fw.func.grad(lambda x, y: fw.func.grad(lambda x, y: (f(x, y) * x).sum())(x, y).sum()),
+    "jacrev": lambda fw, f: fw.func.jacrev(f),
+    "jacfwd": lambda fw, f: fw.func.jacfwd(f),
+    "hessian": lambda fw, f: fw.func.hessian(lambda x, y: f(x, y).sum()),
+    "rows": lambda fw, f: lambda x, y: fw.vmap(fw.func.grad(lambda x, y: f(x, y).sum()))(x[:, None], y[:, None]),
+}
+
+
+@pytest.mark.parametrize("transform", OTHERS)
+@pytest.mark.parametrize("f", [copied, scaled], ids=lambda f: f.__name__)
+def test_arguments_that_a_derivative_is_not_by_may_be_written(f, transform):
+    found = []
+    for fw in (oneflow, torch):
+        x, y = fw.tensor([1.0, 2.0]), fw.tensor([3.0, 4.0])
+        result = OTHERS[transform](fw, f)(x, y)
+        # What is left in the argument has no history of the derivative.
+        assert not y.requires_grad
+        found.append((result.tolist(), x.tolist(), y.tolist()))
+    assert found[0] == found[1]
+
+
+def test_running_statistics_are_written_under_derivatives():
+    found = []
+    for fw in (oneflow, torch):
+        layer = fw.nn.BatchNorm1d(2)
+        params = {name: p.detach() for name, p in layer.named_parameters()}
+        buffers = {name: b.clone() for name, b in layer.named_buffers()}
+        x = fw.arange(8.0).reshape(4, 2)
+
+        def loss(params, buffers, x, fw=fw, layer=layer):
+            return fw.func.functional_call(layer, (params, buffers), (x,)).square().sum()
+
+        grads = fw.func.grad(loss)(params, buffers, x)
+        found.append([t.tolist() for t in (*grads.values(), *buffers.values())])
+    for ours, theirs in zip(*found, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-5)

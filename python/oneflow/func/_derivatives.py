@@ -1,7 +1,7 @@
 """Derivatives of functions of nests of tensors, by reverse mode. They nest, and see what the function closes over.
 
-The function may not write to a tensor that it only closes over: the write would outlast the derivative, and its history
-would be the derivative's own.
+The function may write its arguments, also those that the derivative is not by. It may not write to a tensor that it
+only closes over: the write would outlast the derivative, and its history would be the derivative's own.
 """
 
 from __future__ import annotations
@@ -53,6 +53,18 @@ class _Level:
             self._lent.append((x, given, given._version, given.stride()))
         self._inputs.append(given)
         return given
+
+    def shown(self, x: Any) -> Any:
+        """What the function gets for an argument that this derivative is not by: it may write that, too.
+
+        A write reaches the memory of the argument; its history belongs to this derivative and stays with the alias.
+        """
+        if not isinstance(x, Tensor):
+            return x
+        if not x.requires_grad and type(x) in (Tensor, oneflow.nn.Parameter):
+            x = x.detach()
+        self._inputs.append(x)
+        return x
 
     def write_back(self) -> None:
         """Let the owners of what was lent see what the function has written, with its history.
@@ -129,7 +141,7 @@ def _with_fresh(
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
     inputs = [level.fresh(x) for x in own]
     shown = [level.writable(source, x) for source, x in zip(inputs, own, strict=True)] if writable else inputs
-    given = list(args)
+    given = [arg if i in chosen else tree_map(level.shown, arg) for i, arg in enumerate(args)]
     for i, value in zip(chosen, tree_unflatten(shown, spec), strict=True):
         given[i] = value
     return given, inputs, spec
@@ -202,7 +214,9 @@ def grad_and_value(func: Function, argnums: Any = 0, has_aux: bool = False) -> F
         with oneflow.enable_grad():
             chosen = _selected(argnums, args, "grad")
             given, inputs, spec = _with_fresh(level, args, chosen)
-            output, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "grad_and_value(f)(*args)")
+            output, aux = _split_aux(
+                level.call(func, *given, **tree_map(level.shown, kwargs)), has_aux, "grad_and_value(f)(*args)"
+            )
             if not isinstance(output, Tensor):
                 raise RuntimeError(
                     f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
@@ -440,7 +454,9 @@ def jacrev(
             chosen = _selected(argnums, args, "jacrev")
             given, inputs, spec = _with_fresh(level, args, chosen)
             _check_real("jacrev", inputs, "inputs")
-            result, aux = _split_aux(level.call(func, *given, **kwargs), has_aux, "jacrev(f, *x)(*args)")
+            result, aux = _split_aux(
+                level.call(func, *given, **tree_map(level.shown, kwargs)), has_aux, "jacrev(f, *x)(*args)"
+            )
             outputs, out_spec = _checked_outputs(result, "vjp(f, *primals)")
             _check_real("jacrev", outputs, "outputs")
             blocks = []
@@ -488,7 +504,9 @@ def jacfwd(
             chosen = _selected(argnums, args, "jacfwd")
             given, inputs, spec = _with_fresh(level, args, chosen, writable=True)
             _check_real("jacfwd", inputs, "inputs")
-            result, aux = _split_aux(_forward(level, func, *given, **kwargs), has_aux, "jacfwd(f, *x)(*args)")
+            result, aux = _split_aux(
+                _forward(level, func, *given, **tree_map(level.shown, kwargs)), has_aux, "jacfwd(f, *x)(*args)"
+            )
             outputs, out_spec = _checked_outputs(result, "jvp(f, primals, tangents)")
             _check_real("jacfwd", outputs, "outputs")
             ones = [level.fresh(oneflow.zeros_like(y)) for y in outputs]
