@@ -455,6 +455,12 @@ def test_a_script_is_simulated_in_place_of_its_first_call(tmp_path: Path) -> Non
     assert bad.returncode == 2 and "flops must be a positive number" in bad.stderr
 
 
+def test_printed_reports_are_their_tables() -> None:
+    report = dry_run(data_parallel, cluster=cluster(2))
+    assert str(report) == report.table()
+    assert repr(report) == f"<Report of {report.table().splitlines()[0]}>"
+
+
 def test_bad_input_is_refused() -> None:
     with pytest.raises(TypeError, match="or a function that makes one"):
         dry_run(3, cluster=cluster(2))

@@ -98,6 +98,9 @@ class Plan:
     schedules: list[Any] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        return self.table()
+
     def table(self) -> str:
         """Return the plan as text: layouts with their reasons, calls, the costliest moves, what else was tried.
 

@@ -14,7 +14,7 @@ from oneflow.dryrun import _page
 __all__ = ["Report"]
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """What a step of a job takes on a described cluster.
 
@@ -59,7 +59,7 @@ class Report:
     ranks: list[dict[str, Any]]
     classes: list[dict[str, Any]]
     links: list[Any]
-    spans: list[Any] = field(repr=False)
+    spans: list[Any]
     out_of_memory: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     events: int = 0
@@ -143,6 +143,12 @@ class Report:
         return max((r[key] for r in self.ranks), default=0.0) / self.step_seconds if self.step_seconds > 0 else 0.0
 
     # ---- output
+
+    def __repr__(self) -> str:
+        return f"<Report of {self._head()}>"
+
+    def __str__(self) -> str:
+        return self.table()
 
     def table(self) -> str:
         """Return the report as text: the step, what each class of ranks does and holds, links, and what goes wrong."""

@@ -48,6 +48,9 @@ class Sweep:
         first = self.rows[0] if self.rows else {"report": None}
         return first["layout"] if first["report"] is not None and first["report"].fits else None
 
+    def __str__(self) -> str:
+        return self.table()
+
     def table(self) -> str:
         """Return the ranking as text."""
         rows: list[tuple[str, ...]] = []
