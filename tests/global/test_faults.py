@@ -11,7 +11,13 @@ import oneflow as flow
 import pytest
 from oneflow._trace import source_locations
 
-PREAMBLE = "import os, signal, sys, time\nimport oneflow as flow\ndist = flow.distributed\nSPLIT = flow.sbp.split(0)\n"
+# A shell that runs tests in the background lets them ignore SIGINT, which their children inherit.
+PREAMBLE = """import os, signal, sys, time
+import oneflow as flow
+dist = flow.distributed
+SPLIT = flow.sbp.split(0)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 
 
 def start(body, rank, n=2, port=None):
