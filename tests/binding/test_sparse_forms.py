@@ -241,3 +241,66 @@ def test_dimensions_of_sums_that_do_not_fit():
             x.sum(2)
         with pytest.raises(RuntimeError, match="appears multiple times"):
             x.sum((0, -2))
+
+
+LAYOUTS = ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "strided"]
+
+
+def in_layout(fw, layout):
+    x = fw.tensor([[1.0, 0, 2, 0], [0, 3, 0, 0]], dtype=fw.float64)
+    blocks = {"blocksize": (1, 2)} if layout == "sparse_bsr" else {}
+    return x if layout == "strided" else x.to_sparse(layout=getattr(fw, layout), **blocks)
+
+
+FILLED = {
+    "zeros_like": lambda fw, x, **o: fw.zeros_like(x, **o),
+    "ones_like": lambda fw, x, **o: fw.ones_like(x, **o),
+    "full_like": lambda fw, x, **o: fw.full_like(x, 2.5, **o),
+    "empty_like": lambda fw, x, **o: fw.empty_like(x, **o),
+    "randn_like": lambda fw, x, **o: fw.randn_like(x, **o),
+    "new_zeros": lambda fw, x, **o: x.new_zeros((3, 4), **o),
+    "new_empty": lambda fw, x, **o: x.new_empty((3, 4), **o),
+    "new_zeros of three": lambda fw, x, **o: x.new_zeros((2, 3, 4), **o),
+    "new_zeros of none": lambda fw, x, **o: x.new_zeros((), **o),
+    "fill_": lambda fw, x: x.fill_(7),
+    "fill": lambda fw, x: fw.fill(x, 7),
+    "normal_": lambda fw, x: x.normal_(),
+    "zero_": lambda fw, x: x.zero_(),
+}
+RANDOM = ("empty_like", "randn_like", "new_empty", "normal_")
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": "int32"}, {"layout": "strided"}, {"layout": "sparse_coo"}], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", FILLED)
+def test_makers_and_fills(name, layout, options):
+    """Layout, dtype, number of entries and, where it is defined, values. What PyTorch refuses may be given."""
+    if options and name.endswith(("_", "fill")) or (name == "randn_like" and "dtype" in options):
+        return
+
+    def run(fw):
+        made = FILLED[name](fw, in_layout(fw, layout), **{k: getattr(fw, v) for k, v in options.items()})
+        facts = [str(made.layout).rpartition(".")[2], str(made.dtype).rpartition(".")[2], tuple(made.shape)]
+        if made.layout is not fw.strided:
+            facts.append(made._nnz())
+        if name not in RANDOM:
+            facts.append(made.to_dense().tolist())
+        return facts
+
+    try:
+        wanted = run(torch)
+    except (RuntimeError, NotImplementedError):
+        return
+    assert run(flow) == wanted
+
+
+@pytest.mark.parametrize("name", ["ones_like", "full_like", "randn_like", "fill_", "normal_"])
+def test_fills_by_coordinates_are_refused(name):
+    with pytest.raises(NotImplementedError, match=r"has no form for sparse tensors|is not implemented"):
+        FILLED[name](flow, in_layout(flow, "sparse_coo"))
+
+
+def test_a_new_tensor_in_a_compressed_layout_has_rows_and_columns():
+    for layout, size in (("sparse_csr", (3,)), ("sparse_csc", ()), ("sparse_bsr", (2, 4))):
+        with pytest.raises(RuntimeError, match=f"new_zeros.*{layout} layout"):
+            in_layout(flow, layout).new_zeros(size)

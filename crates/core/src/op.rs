@@ -129,6 +129,12 @@ pub enum Sparse {
     Cast,
     /// A tensor without entries.
     Zeros,
+    /// A tensor of other sizes without entries.
+    New,
+    /// Runs on the values of a compressed tensor and keeps their places; has no form by coordinates.
+    Places,
+    /// As `Places`; by coordinates a tensor without entries.
+    Empty,
     Copy,
     Sum,
     MatrixProduct,

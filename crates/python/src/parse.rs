@@ -10,7 +10,7 @@ use crate::overload::{Form, MAX_PARAMS, Overload, P, is_key, is_key_text};
 use crate::overrides::answers;
 use crate::{classes, scalar, value};
 use oneflow_core::base::{Arg, DType, Error, Result, Scalar, intern};
-use oneflow_core::{Generator, Tensor, Traits, Ty, default_dtype, default_generator};
+use oneflow_core::{Generator, Tensor, Traits, Ty, bit, default_dtype, default_generator};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -73,6 +73,15 @@ pub struct Frame<'a> {
     pub passed_over: bool,
     /// Arguments whose classes handle the call themselves.
     pub answering: Vec<*mut PyObject>,
+}
+
+/// Whether an argument, which may be missing, is a sparse tensor.
+///
+/// # Safety
+/// Null or a live object; the interpreter is held.
+unsafe fn is_sparse(object: *mut PyObject) -> bool {
+    // SAFETY: the caller's promise.
+    !object.is_null() && unsafe { tensor_of(object) }.is_some_and(|t| t.has_key(bit::SPARSE))
 }
 
 impl<'a> Frame<'a> {
@@ -248,10 +257,12 @@ impl<'a> Frame<'a> {
                         }
                     }
                 }
-                // Other layouts are forms, which are looked for once no overload fits.
+                // Other layouts than the input's are forms, which are looked for once no overload fits.
                 "layout" if o.factory => {
                     let strided = classes::strided(py).pend(py)?;
-                    if object != ffi::Py_None() && object != strided.as_ptr() {
+                    let is_strided =
+                        object == strided.as_ptr() && !self.slots[..o.params.len()].iter().any(|o| is_sparse(*o));
+                    if object != ffi::Py_None() && !is_strided {
                         return Ok(Err(Misfit::Unexpected(name)));
                     }
                 }

@@ -1,7 +1,7 @@
 //! What forms ask of a call: its factor, its dtype, and the error of one that has no form.
 
 use oneflow_base::{Arg, Error, Result, Scalar};
-use oneflow_core::{Call, Tensor};
+use oneflow_core::{AnyArg, Call, Tensor};
 use oneflow_ops::TensorOps;
 
 #[cold]
@@ -15,6 +15,11 @@ pub(crate) fn in_dtype(c: &Call<'_>, values: Tensor) -> Result<Tensor> {
         Some(dtype) if dtype != values.dtype() => values.to_copy_with(Some(dtype), None),
         _ => Ok(values),
     }
+}
+
+/// No values of these sizes, in the dtype and on the device that a call like `new_zeros` asks for.
+pub(crate) fn new_values(c: &Call<'_>, like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    like.new_zeros_with(sizes, c.arg(AnyArg::nth(1)).dtype(), c.arg(AnyArg::nth(2)).device(), false)
 }
 
 /// The factor `alpha` of an addition, with a sign.

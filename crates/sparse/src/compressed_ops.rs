@@ -1,7 +1,7 @@
 //! Forms of ops for compressed sparse tensors. What keeps the places runs on the values; products of matrices sum rows of the dense
 //! one; the rest goes by coordinates and back.
 
-use crate::calls::{in_dtype, refused, scaled};
+use crate::calls::{in_dtype, new_values, refused, scaled};
 use crate::compressed::{Compressed, Layout, compressed, from_coo, in_any_order, to_coo, values_at};
 use crate::convert::to_dense;
 use crate::coo::{add_into, parts};
@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 pub(crate) fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     let x = c.t(In::nth(0))?;
     let made = match c.op.sparse {
-        Sparse::Values | Sparse::LinearValues | Sparse::Power => on_values(c)?,
+        Sparse::Values | Sparse::LinearValues | Sparse::Power | Sparse::Places | Sparse::Empty => on_values(c)?,
+        Sparse::New => without_entries(c, entries(c, x)?)?,
         Sparse::Add(sign) => sum_of(c, x, sign)?,
         Sparse::Product => product(c, x)?,
         Sparse::Quotient if c.ins.iter().skip(1).flatten().all(|t| t.ndim() == 0) => on_values(c)?,
@@ -101,6 +102,24 @@ fn on_values(c: &Call<'_>) -> Result<Tensor> {
     dispatch(&Call { ins: &ins, ..*c }, &mut made)?;
     let values = made.into_tensors().pop().ok_or_else(|| refused(c))?;
     p.with_values(&values, first.sizes())
+}
+
+/// A tensor of other sizes, with batches before the two dimensions that have indices.
+fn without_entries(c: &Call<'_>, like: &Compressed) -> Result<Tensor> {
+    let sizes = c.ints(At::nth(0))?;
+    if sizes.len() < 2 || like.layout.in_blocks() {
+        return Err(Error::runtime(format!(
+            "{}(): a tensor in {} layout without entries has two dimensions or more and no blocks, but got size {sizes:?}",
+            c.name(),
+            like.layout.name()
+        )));
+    }
+    let (batches, matrix) = sizes.split_at(sizes.len() - 2);
+    let of_batches = |n: i64| batches.iter().copied().chain([n]).collect::<Dims>();
+    let values = new_values(c, &like.values, &of_batches(0))?;
+    let indices = |n: i64| like.plain.new_zeros_with(&of_batches(n), None, Some(values.device()), false);
+    let n = matrix[usize::from(!like.layout.by_row())];
+    crate::make_compressed(like.layout, &indices(n + 1)?, &indices(0)?, &values, sizes)
 }
 
 /// A tensor by coordinates in the layout of `like`.

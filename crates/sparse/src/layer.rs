@@ -1,6 +1,6 @@
 //! The layer: the sparse forms of ops. The op table defines which one an op has (`OpDef::sparse`).
 
-use crate::calls::{in_dtype, refused, scaled};
+use crate::calls::{in_dtype, new_values, refused, scaled};
 use crate::compressed::{compressed, to_coo};
 use crate::convert::to_dense;
 use crate::coo::{Coo, add_into, coalesce, entries, gather, make, parts};
@@ -71,7 +71,14 @@ fn run(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             let indices = coo.indices.to_copy_with(None, device)?;
             make(&indices, &coo.values.to_copy_with(dtype, device)?, x.sizes(), coo.coalesced)?
         }
-        Sparse::Zeros => {
+        Sparse::Places => return Err(refused(c)),
+        Sparse::New => {
+            let (coo, sizes) = (entries(c, x)?, c.ints(At::nth(0))?);
+            let values = new_values(c, &coo.values, &[0])?;
+            let indices = coo.indices.new_zeros_with(&[sizes.len() as i64, 0], None, Some(values.device()), false)?;
+            make(&indices, &values, sizes, true)?
+        }
+        Sparse::Zeros | Sparse::Empty => {
             let coo = entries(c, x)?;
             let values = in_dtype(c, coo.values.narrow(0, 0, 0)?)?;
             make(&coo.indices.narrow(1, 0, 0)?, &values, x.sizes(), true)?

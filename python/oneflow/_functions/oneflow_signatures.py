@@ -39,7 +39,7 @@ def _find(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, A
         trying.discard(name)
 
 
-_WITHOUT_ENTRIES = ("zeros", "empty", "zeros_like", "new_zeros", "new_empty")
+_WITHOUT_ENTRIES = ("zeros", "empty", "zeros_like", "empty_like", "new_zeros", "new_empty")
 _BLOCK_LAYOUTS = (oneflow.sparse_bsr, oneflow.sparse_bsc)
 _SPARSE_LAYOUTS = (oneflow.sparse_coo, oneflow.sparse_csr, oneflow.sparse_csc)
 
@@ -61,7 +61,7 @@ def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[s
     device = rest.pop("device", None)
     if device is None:
         device = likes[0].device if likes else oneflow.get_default_device()
-    dense = getattr(Tensor if is_method else oneflow, name)(*args, **rest, device="meta")
+    dense = getattr(Tensor if is_method else oneflow, name)(*map(_strided, args), **rest, device="meta")
     n_inside = 0 if like is None else like.dense_dim()
     n_outside = dense.dim() - n_inside
     at = oneflow.empty((n_outside, 0), dtype=oneflow.int64, device=device)
@@ -74,9 +74,17 @@ def _in_layout(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[s
     return oneflow.sparse_coo_tensor(at, values, tuple(dense.shape), requires_grad=requires_grad, is_coalesced=True)
 
 
+def _strided(x: Any) -> Any:
+    """In the place of a sparse tensor a dense one of its shape, which nobody has written."""
+    is_sparse = isinstance(x, Tensor) and x.layout is not oneflow.strided
+    return oneflow.empty(x.shape, dtype=x.dtype, device=x.device) if is_sparse else x
+
+
 def _called(name: str, is_method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if kwargs.get("layout") not in (None, oneflow.strided):
         return _in_layout(name, is_method, args, kwargs)
+    if "layout" in kwargs and any(isinstance(a, Tensor) and a.layout is not oneflow.strided for a in args):
+        return getattr(Tensor if is_method else oneflow, name)(*map(_strided, args), **kwargs)
     if name in _FORMS:
         form, signature = _FORMS[name]
         named = {"input" if key == "x" and "input" in signature.parameters else key: v for key, v in kwargs.items()}

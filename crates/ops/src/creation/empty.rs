@@ -41,7 +41,7 @@ Example::
     >>> oneflow.empty_like(oneflow.zeros(2, 3)).shape
     oneflow.Size([2, 3])",
     kernel: Kernel::Host(allocate),
-    sparse: Sparse::Zeros,
+    sparse: Sparse::Empty,
     samples: Vec::new,
     ..super::full::LIKE
 };

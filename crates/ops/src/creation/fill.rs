@@ -51,6 +51,7 @@ Example::
         },
     },
     sbp: SbpRule::of(Rows::Elementwise { linear: &[] }),
+    sparse: Sparse::Places,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4]), SampleArg::Float(1.5)])],
     traits: super::copy::WRITE.traits.or(Traits::FILLS),
     ..super::copy::WRITE

@@ -92,5 +92,6 @@ Example::
         },
     },
     samples: || vec![Sample::new(vec![SampleArg::f32(&[2, 3]), SampleArg::Float(1.5)])],
+    sparse: Sparse::Places,
     ..LIKE
 };

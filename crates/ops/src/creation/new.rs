@@ -59,6 +59,7 @@ Example::
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_zeros((2,)).dtype
     oneflow.int64",
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(0)) },
+    sparse: Sparse::New,
     ..NEW
 };
 
@@ -87,6 +88,7 @@ Example::
     >>> oneflow.zeros(1, dtype=oneflow.int64).new_empty((2,)).dtype
     oneflow.int64",
     kernel: Kernel::Host(allocate),
+    sparse: Sparse::New,
     samples: Vec::new,
     ..NEW
 };

@@ -25,5 +25,6 @@ Example::
     >>> oneflow.ones_like(oneflow.zeros(2))
     tensor([1., 1.])",
     kernel: Kernel::Prim { prim: &FILL, lower: |_, _, l| super::lower_fill(l, Scalar::Int(1)) },
+    sparse: Sparse::Places,
     ..super::full::LIKE
 };

@@ -207,6 +207,7 @@ Example::
         outs.give(centred[0].add(c.float(normal::MEAN)?)?);
         Ok(())
     }),
+    sparse: Sparse::Places,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..super::draw::FILL_WITH
 };

@@ -54,6 +54,7 @@ Example::
         lower: |c, _, l| super::draw::draw(l, RandomKind::Normal, c.arg(randn_like::GENERATOR), 0.0, 1.0),
     },
     compose: Some(|c, outs| normal_parts(c, outs, c.arg(randn_like::GENERATOR))),
+    sparse: Sparse::Places,
     samples: || vec![Sample::new(vec![SampleArg::f32(&[3, 4])])],
     ..super::draw::DRAW
 };
