@@ -150,3 +150,9 @@ def test_strides_of_lists_and_matrices_of_indices():
     ):
         strides = [fw.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)[index(fw)].stride() for fw in (oneflow, torch)]
         assert strides[0] == strides[1], index(torch)
+
+
+@pytest.mark.parametrize("name", ["index_put", "index_put_"])
+def test_writes_without_an_index_are_refused(name):
+    with pytest.raises(IndexError, match="at least one index must be provided"):
+        getattr(oneflow.zeros(3), name)((), oneflow.ones(3))

@@ -39,6 +39,9 @@ impl Plan {
 
 pub(super) fn plan(c: &Call<'_>, indices: &[Option<&Tensor>]) -> Result<Plan> {
     let x = c.t(index::INPUT)?;
+    if indices.is_empty() {
+        return Err(Error::index(format!("{}(): at least one index must be provided", c.name())));
+    }
     if indices.len() > x.ndim() {
         return Err(Error::index(format!(
             "too many indices for tensor of dimension {} (got {})",
