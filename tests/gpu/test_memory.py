@@ -30,6 +30,9 @@ def test_tensors_in_pinned_memory(gpu):
         oneflow.cuda.synchronize()
         assert made.is_pinned(), made
     assert not oneflow.empty(3, pin_memory=False).is_pinned()
+    assert made.is_pinned("cuda") and made.is_pinned(device=oneflow.device("cuda:0")) and not made.is_pinned("cpu")
+    with pytest.raises(TypeError, match="is_pinned"):
+        made.is_pinned(1.5)
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         oneflow.ones(2, device=gpu).pin_memory()
     with pytest.raises(RuntimeError, match=r"zeros\(\): only dense CPU tensors can be pinned, not one on cuda:0"):

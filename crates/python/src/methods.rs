@@ -85,7 +85,7 @@ pub const METHODS: &[(&str, &str, HandFn)] = &[
     ),
     (
         "is_pinned",
-        "is_pinned($self)\n--\n\nWhether the tensor lies in pinned host memory, which a GPU copies by itself (see `pin_memory`).\n\nExample::\n\n    >>> oneflow.ones(1).is_pinned()\n    False",
+        "is_pinned($self, device=None)\n--\n\nWhether the tensor lies in pinned host memory, which a GPU copies by itself (see `pin_memory`). A `device` that is\nno GPU pins nothing.\n\nExample::\n\n    >>> oneflow.ones(1).is_pinned()\n    False",
         is_pinned,
     ),
     (
@@ -213,7 +213,6 @@ plain! {
     is_complex = |_py, _o, t| Ok(boolean(t.dtype().is_complex()));
     is_signed = |_py, _o, t| Ok(boolean(crate::classes::is_signed(t.dtype())));
     is_inference = |_py, _o, t| Ok(boolean(t.is_inference()));
-    is_pinned = |_py, _o, t| Ok(boolean(crate::cuda::is_pinned(t)));
     get_device = |_py, _o, t| checked(ffi::PyLong_FromLongLong(if t.device().is_cpu() { -1 } else { t.device().index as i64 }));
     item = |_py, _o, t| item_of(t);
     tolist = |_py, _o, t| list_of(t);
@@ -283,6 +282,18 @@ unsafe fn stride(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyOb
                 size::number_of(py, t, t.strides()[dim_index(t, i)?])
             }
         }
+    }
+}
+
+unsafe fn is_pinned(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut PyObject> {
+    // SAFETY: a method call.
+    unsafe {
+        let t = self_tensor(o)?;
+        let [device] = bind("is_pinned", ["device"], 1, 0, g)?;
+        let Some(device) = given(device) else { return Ok(boolean(crate::cuda::is_pinned(t))) };
+        let of = classes::device_of(&Bound::from_borrowed_ptr(py, device)).pend(py)?;
+        let of = of.ok_or_else(|| wrong(py, "is_pinned", "device", "device", device))?;
+        Ok(boolean(of.kind == oneflow_core::base::DeviceType::CUDA && crate::cuda::is_pinned(t)))
     }
 }
 
