@@ -38,6 +38,15 @@ _C = _oneflow._C
 _disabled_torch_function_impl = _C._disabled_torch_function_impl
 
 
+def _disabled_torch_dispatch_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The ``__torch_dispatch__`` of classes that answer no op: the op runs as it is."""
+    before = _C._enable_dispatch(False)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._enable_dispatch(before)
+
+
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether one of the arguments wants to answer the call it is part of.
 

@@ -275,7 +275,7 @@ RANDOM = ("empty_like", "randn_like", "new_empty", "normal_")
 @pytest.mark.parametrize("name", FILLED)
 def test_makers_and_fills(name, layout, options):
     """Layout, dtype, number of entries and, where it is defined, values. What PyTorch refuses may be given."""
-    if options and name.endswith(("_", "fill")) or (name == "randn_like" and "dtype" in options):
+    if (options and name.endswith(("_", "fill"))) or (name == "randn_like" and "dtype" in options):
         return
 
     def run(fw):

@@ -105,7 +105,7 @@ class PyTorch:
 
             oneflow.mock_torch.enable()
             placeholders.before_start.append(_forget_backends())
-            _provide_no_dispatch()
+            _provide_func_guard()
             _provide_fallback_switches()
         importlib.import_module("torch.testing")
         if side == "oracle":
@@ -151,12 +151,8 @@ def _skipping_empty(original: Any) -> Any:
     return parametrize
 
 
-def _provide_no_dispatch() -> None:
-    """What the tools put around a change of random state: it switches off layers that this package does not have."""
-    mode_utils: Any = ModuleType("torch.utils._mode_utils")
-    mode_utils.no_dispatch = contextlib.nullcontext
-    sys.modules[mode_utils.__name__] = mode_utils
-    importlib.import_module("torch.utils")._mode_utils = mode_utils  # type: ignore[attr-defined]
+def _provide_func_guard() -> None:
+    """What the tools put around a change of random state: it switches off a layer that this package does not have."""
     importlib.import_module("torch")._C._DisableFuncTorch = contextlib.nullcontext  # type: ignore[attr-defined]
 
 

@@ -40,7 +40,7 @@ pub use running::{backward_is_partial, backward_number, will_run};
 pub use saved::{Kept, Pack, Unpack, pop_saved_hooks, push_saved_hooks, refuse_saved_hooks};
 pub use slot::{
     accumulator, check_inference_write, detach, detach_, grad, is_leaf, output_nr, own_node, relinked, requires_grad,
-    retains_grad, set_data, set_grad, set_requires_grad,
+    retains_grad, set_data, set_grad, set_requires_grad, swap_data,
 };
 pub use tensor_hooks::{leave_out_leaf_hooks, register_hook, register_post_accumulate_hook, remove_hook, retain_grad};
 pub use view::{check_history, grad_fn, gradient_edge, mark_no_grad_view, set_view};

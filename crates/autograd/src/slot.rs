@@ -237,20 +237,35 @@ pub fn set_data(t: &Tensor, data: &Tensor) -> Result<()> {
             "data set to a tensor that requires gradients must be floating point or complex dtype",
         ));
     }
-    if t.has_key(bit::SPARSE) != data.has_key(bit::SPARSE) {
+    if t.has_key(bit::SPARSE) != data.has_key(bit::SPARSE) || t.is_only_a_subclass() != data.is_only_a_subclass() {
         return Err(Error::runtime(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.",
         ));
     }
+    take_data(t, &data.shallow());
+    Ok(())
+}
+
+/// Exchanges the data of two tensors, whatever they are; histories and gradients stay where they are.
+pub fn swap_data(a: &Tensor, b: &Tensor) -> Result<()> {
+    if [a, b].iter().any(|t| requires_grad(t)) {
+        return Err(Error::runtime("swap_tensors(): the tensors require gradients"));
+    }
+    let (of_a, of_b) = (a.shallow(), b.shallow());
+    take_data(a, &of_b);
+    take_data(b, &of_a);
+    Ok(())
+}
+
+fn take_data(t: &Tensor, data: &Tensor) {
     // SAFETY: the language's global lock is held by the caller (the binding), and ops keep no borrow across calls.
-    unsafe { t.set_body_from(&data.shallow()) };
+    unsafe { t.set_body_from(data) };
     // A new accumulator: the old one was made for the old meta.
     t.with_slot(|s| {
         if s.is_some() {
             state_mut(s).accumulator = Weak::new();
         }
     });
-    Ok(())
 }
 
 /// Refuses to write into what inference mode made, outside of it: a history that reads it would not notice.

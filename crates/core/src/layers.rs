@@ -15,20 +15,22 @@ pub mod bit {
     pub const SPARSE: u32 = 2;
     pub const GLOBAL: u32 = 3;
     pub const LAZY: u32 = 4;
+    /// Tensors of a class that answers ops itself, below autograd. No thread leaves it out: such tensors may have no memory.
+    pub const SUBCLASS: u32 = 5;
     /// Batches of `vmap`.
-    pub const BATCH: u32 = 5;
+    pub const BATCH: u32 = 6;
     /// Interceptors of this thread. On by `Tls::on`.
-    pub const INTERCEPT: u32 = 6;
-    pub const AUTOGRAD: u32 = 7;
-    pub const AUTOCAST: u32 = 8;
+    pub const INTERCEPT: u32 = 7;
+    pub const AUTOGRAD: u32 = 8;
+    pub const AUTOCAST: u32 = 9;
     /// The profiler. On by `set_watching`, for all threads.
-    pub const WATCH: u32 = 9;
+    pub const WATCH: u32 = 10;
 }
 
 /// A layer: does its part and calls `redispatch` with the bits below it.
 pub type LayerFn = fn(&Call<'_>, u32, &mut Outs) -> Result<()>;
 
-const N_LAYERS: usize = 10;
+const N_LAYERS: usize = 11;
 static LAYERS: [OnceLock<LayerFn>; N_LAYERS] = [const { OnceLock::new() }; N_LAYERS];
 
 /// Puts a layer into the stack. Once a layer, at start-up.
@@ -90,7 +92,7 @@ pub fn dispatch(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
             bits |= t.keys();
         }
     }
-    redispatch(c, bits & tls.allowed, outs)
+    redispatch(c, bits & (tls.allowed | 1 << bit::SUBCLASS), outs)
 }
 
 /// Runs the highest of `bits`.

@@ -549,6 +549,24 @@ impl Tensor {
         self.inner().keys.store(keep | 1 << world, Ordering::Relaxed);
     }
 
+    /// Hangs the payload of a class that answers ops on a tensor: its data, if it has any, stay in their world.
+    ///
+    /// # Safety
+    /// As for `set_ext`.
+    pub unsafe fn set_subclass(&self, ext: Arc<dyn Ext>, has_data: bool) {
+        let keys = self.own_keys();
+        // SAFETY: this function's contract.
+        unsafe { self.set_ext(ext, bit::SUBCLASS) };
+        if has_data {
+            self.inner().keys.fetch_or(keys, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the tensor has no data in any world: only a class that answers ops gives it a meaning.
+    pub fn is_only_a_subclass(&self) -> bool {
+        self.own_keys() & ((1 << (bit::SUBCLASS + 1)) - 1) == 1 << bit::SUBCLASS
+    }
+
     /// Runs `f` on the autograd slot, under the tensor's one-byte lock. `f` must not touch this tensor's slot again.
     #[inline]
     pub fn with_slot<R>(&self, f: impl FnOnce(&mut TensorSlot) -> R) -> R {

@@ -186,7 +186,7 @@ setters! {
         }
         ag::detach_(t)
     };
-    set_data = |py, _o, t, v| {
+    set_data = |py, o, t, v| {
         if v.is_null() {
             return Err(Error::runtime("data: a tensor's data can be replaced, but not deleted"));
         }
@@ -195,7 +195,10 @@ setters! {
             return Err(Error::type_(format!("Variable data has to be a tensor, but got {got}")));
         }
         match tensor_of(v) {
-            Some(d) => ag::set_data(t, d),
+            Some(d) => {
+                ag::set_data(t, d)?;
+                crate::subclass::took_data(py, o, t)
+            }
             None => Err(Error::runtime("Variable data: the tensor was never initialised")),
         }
     };

@@ -672,6 +672,7 @@ pub fn add_private(private: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::saved::add_private(private)?;
     crate::halves::add_private(private)?;
     crate::interceptors::add_private(private)?;
+    crate::subclass::add_private(private)?;
     private.setattr("_set_anomaly", wrap_pyfunction!(_set_anomaly, private)?)?;
     private.setattr("_anomaly", wrap_pyfunction!(_anomaly, private)?)?;
     private.setattr("_backward_number", wrap_pyfunction!(_backward_number, private)?)?;

@@ -20,6 +20,10 @@ use pyo3::prelude::*;
 pub struct PyGenerator(Option<Generator>, Device);
 
 impl PyGenerator {
+    /// The object of a generator.
+    pub fn over(g: Generator) -> PyGenerator {
+        PyGenerator(Some(g), Device::CPU)
+    }
     pub fn handle(&self) -> Generator {
         self.0.clone().unwrap_or_else(default_generator)
     }

@@ -242,6 +242,9 @@ pub fn copy_to_host(t: &Tensor) -> Result<Tensor> {
     if t.has_key(bit::SPARSE) {
         return Err(Error::type_("the elements of a sparse tensor cannot be read: call to_dense() first"));
     }
+    if t.is_only_a_subclass() {
+        return Err(crate::subclass::without_memory("the elements cannot be read", t));
+    }
     let global = t.has_key(bit::GLOBAL);
     if !global
         && t.has_key(bit::LAZY)

@@ -1,10 +1,12 @@
 //! Interceptors that are written in Python: they see an op's name and arguments, and run it or give its results.
 
+use crate::classes;
 use crate::gate::{self, OrPending, Shared, run};
+use crate::generator::PyGenerator;
 use crate::object::{bound, get};
 use crate::traced::argument;
 use oneflow_core::base::{Arg, Error, Result};
-use oneflow_core::{Call, Dest, Interceptor, Tensor, Ty, pop_interceptor, push_interceptor};
+use oneflow_core::{Call, Dest, Generator, Interceptor, Tensor, Ty, pop_interceptor, push_interceptor};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -20,22 +22,9 @@ struct PythonInterceptor {
 impl Interceptor for PythonInterceptor {
     fn around(&self, c: &Call<'_>, run: &mut Run<'_>) -> Result<Option<Vec<Tensor>>> {
         gate::attach(|py| {
-            let writes = matches!(c.dest, Dest::Into(_));
-            // SAFETY: only the lifetime changes, and `Ended` takes the pointer back before this borrow of `run` ends.
-            let run = unsafe { std::mem::transmute::<NonNull<Run<'_>>, NonNull<Run<'static>>>(NonNull::from(run)) };
-            let running = Bound::new(py, Running { run: Cell::new(Some(run)), writes }).pend(py)?;
-            let _ended = Ended(running.clone());
-            let ask = || {
-                let written = match c.dest {
-                    Dest::Into(dest) => {
-                        let objects = dest.iter().map(|t| bound(py, (*t).clone())).collect::<PyResult<Vec<_>>>()?;
-                        PyList::new(py, objects)?.into_any()
-                    }
-                    Dest::Fresh => py.None().into_bound(py),
-                };
-                self.around.bind(py).call1((c.op.name(), arguments(py, c)?, written, running.clone()))
-            };
-            let found = ask().pend(py)?;
+            let found = asked(py, c, run, |run| {
+                self.around.bind(py).call1((c.op.name(), arguments(py, c)?, written(py, c)?, run))
+            })?;
             if found.is_none() {
                 return Ok(None);
             }
@@ -45,11 +34,33 @@ impl Interceptor for PythonInterceptor {
     }
 }
 
-type Run<'a> = dyn FnMut() -> Result<Vec<Tensor>> + 'a;
+pub type Run<'a> = dyn FnMut() -> Result<Vec<Tensor>> + 'a;
+
+/// What `ask` returns, which may run the call while it is asked.
+pub fn asked<'py>(
+    py: Python<'py>,
+    c: &Call<'_>,
+    run: &mut Run<'_>,
+    ask: impl FnOnce(Bound<'py, Running>) -> PyResult<Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let writes = matches!(c.dest, Dest::Into(_));
+    // SAFETY: only the lifetime changes, and `Ended` takes the pointer back before this borrow of `run` ends.
+    let run = unsafe { std::mem::transmute::<NonNull<Run<'_>>, NonNull<Run<'static>>>(NonNull::from(run)) };
+    let running = Bound::new(py, Running { run: Cell::new(Some(run)), writes }).pend(py)?;
+    let _ended = Ended(running.clone());
+    ask(running).pend(py)
+}
+
+/// The tensors that a call writes, in a list, or None.
+pub fn written<'py>(py: Python<'py>, c: &Call<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let Dest::Into(dest) = c.dest else { return Ok(py.None().into_bound(py)) };
+    let objects = dest.iter().map(|t| bound(py, (*t).clone())).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyList::new(py, objects)?.into_any())
+}
 
 /// A call that an interceptor stands for, as a function without arguments that runs it and returns its results.
 #[pyclass(unsendable, module = "oneflow._oneflow")]
-struct Running {
+pub struct Running {
     run: Cell<Option<NonNull<Run<'static>>>>,
     writes: bool,
 }
@@ -83,7 +94,8 @@ fn tensor(py: Python<'_>, item: PyResult<Bound<'_, PyAny>>) -> Result<Tensor> {
     get(&item).map(Tensor::shallow).ok_or_else(|| Error::type_("an interceptor's results must be Tensors"))
 }
 
-fn arguments<'py>(py: Python<'py>, c: &Call<'_>) -> PyResult<Bound<'py, PyDict>> {
+/// The arguments of a call by name.
+pub fn arguments<'py>(py: Python<'py>, c: &Call<'_>) -> PyResult<Bound<'py, PyDict>> {
     let given = PyDict::new(py);
     let object = |t: Option<&Tensor>| t.map(|t| bound(py, t.clone())).transpose();
     let (mut i, mut a) = (0, 0);
@@ -105,12 +117,23 @@ fn arguments<'py>(py: Python<'py>, c: &Call<'_>) -> PyResult<Bound<'py, PyDict>>
         }
         let value = match value {
             Some(t) => t,
-            None if p.is_arg() => argument(py, arg)?,
+            None if p.is_arg() => as_given(py, p.ty, arg)?,
             None => py.None().into_bound(py),
         };
         given.set_item(p.name, value)?;
     }
     Ok(given)
+}
+
+/// An argument as a program gives it. A generator is one that starts where the call's numbers do.
+fn as_given<'py>(py: Python<'py>, ty: Ty, arg: Arg<'_>) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match arg {
+        Arg::DType(d) => classes::dtype_object(py, d)?.bind(py).clone().into_any(),
+        Arg::Device(d) => classes::device_object(py, d)?.into_bound(py).into_any(),
+        Arg::Rng { seed, offset } => Bound::new(py, PyGenerator::over(Generator::at(seed, offset)))?.into_any(),
+        Arg::Sym(_) if ty == Ty::MemoryFormat => py.import("oneflow")?.getattr(arg.str().unwrap_or_default())?,
+        _ => argument(py, arg)?,
+    })
 }
 
 /// Lets `around` stand for the calls of this thread, below autograd, before those that were pushed earlier.

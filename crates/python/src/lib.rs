@@ -58,6 +58,7 @@ mod size;
 mod sparse;
 mod storage;
 mod stores;
+mod subclass;
 mod table;
 mod traced;
 mod value;

@@ -216,7 +216,10 @@ plain! {
     get_device = |_py, _o, t| checked(ffi::PyLong_FromLongLong(if t.device().is_cpu() { -1 } else { t.device().index as i64 }));
     item = |_py, _o, t| item_of(t);
     tolist = |_py, _o, t| list_of(t);
-    detach = |py, _o, t| wrap(py, ag::detach(t));
+    detach = |py, _o, t| match crate::subclass::answered(py, "detach", t)? {
+        Some(answer) => Ok(answer),
+        None => wrap(py, ag::detach(t)),
+    };
     detach_ = |_py, o, t| {
         ag::detach_(t)?;
         Ok(again(o))
@@ -517,7 +520,7 @@ unsafe fn new_tensor(py: Python<'_>, o: *mut PyObject, g: Given) -> Result<*mut 
 unsafe fn item_of(t: &Tensor) -> Result<*mut PyObject> {
     // SAFETY: the caller's promise; the element of a host tensor lies at its pointer.
     unsafe {
-        if t.dtype() != DType::U64 || t.numel() != 1 {
+        if t.dtype() != DType::U64 || t.numel() != 1 || t.is_only_a_subclass() {
             return number(scalar::read(t)?);
         }
         let host = copy_to_host(t)?;

@@ -3,9 +3,9 @@
 //! An object owns one count of its tensor; while Rust holds further counts, the tensor owns one reference to the object
 //! (`oneflow_core::Tensor`). So there is one object a tensor for as long as either side holds it.
 
-use crate::gate;
+use crate::{gate, subclass};
 use oneflow_core::base::{Error, Result};
-use oneflow_core::{PyHooks, Tensor, set_py_hooks, set_release};
+use oneflow_core::{PyHooks, Tensor, bit, set_py_hooks, set_release};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -99,6 +99,9 @@ pub fn wrap(py: Python<'_>, t: Tensor) -> Result<*mut PyObject> {
         unsafe { ffi::Py_INCREF(bound) };
         return Ok(bound);
     }
+    if t.has_key(bit::SUBCLASS) {
+        return subclass::object_of(py, t);
+    }
     // SAFETY: the class has been made before any tensor reaches Python.
     let o = unsafe { ffi::PyObject_GC_New::<TensorObj>(tensor_type()) };
     if o.is_null() {
@@ -151,10 +154,16 @@ pub unsafe fn wrap_as(py: Python<'_>, class: *mut PyTypeObject, t: Tensor) -> Re
     }
     // SAFETY: allocation zeroes the object and tracks it; traverse accepts a null tensor.
     unsafe {
-        let o = ffi::PyType_GenericAlloc(class, 0);
-        gate::checked(o)?;
-        adopt(py, o, t);
-        Ok(o)
+        let attributes = subclass::mark(py, class, &t)?;
+        let o = gate::checked(ffi::PyType_GenericAlloc(class, 0));
+        match o {
+            Ok(o) => {
+                (*o.cast::<TensorObj>()).dict = attributes;
+                adopt(py, o, t);
+            }
+            Err(_) => ffi::Py_XDECREF(attributes),
+        }
+        o
     }
 }
 
@@ -233,7 +242,8 @@ pub unsafe extern "C" fn traverse(o: *mut PyObject, visit: ffi::visitproc, arg: 
         let t = Tensor::borrow_raw(&(*obj).tensor);
         // What the tensor holds is this object's own only while nobody else in Rust holds the tensor.
         if t.use_count() == 1 {
-            for p in crate::autograd::owned_objects(t) {
+            let attributes = subclass::owned_objects(t).into_iter().flatten();
+            for p in crate::autograd::owned_objects(t).into_iter().chain(attributes) {
                 let r = visit(p, arg);
                 if r != 0 {
                     return r;

@@ -1,8 +1,10 @@
 //! Single numbers out of and into tensor memory.
 
 use crate::global::copy_to_host;
+use crate::{gate, subclass};
 use oneflow_core::base::{DType, Device, Error, Result, Scalar, bf16, f16, f32_to_float8, float8_to_f32};
 use oneflow_core::{Tensor, narrow_operands};
+use pyo3::prelude::*;
 
 /// The one element of a tensor.
 pub fn read(t: &Tensor) -> Result<Scalar> {
@@ -14,9 +16,29 @@ pub fn read(t: &Tensor) -> Result<Scalar> {
         // SAFETY: a host tensor with one element.
         return unsafe { fitting(t.data_ptr(), t.dtype()) };
     }
+    if t.is_only_a_subclass() {
+        return answered(t);
+    }
     let host = copy_to_host(t)?;
     // SAFETY: as above.
     unsafe { fitting(host.data_ptr(), host.dtype()) }
+}
+
+/// The number that the class of a tensor without memory answers.
+#[cold]
+fn answered(t: &Tensor) -> Result<Scalar> {
+    gate::attach(|py| {
+        // SAFETY: the interpreter is held.
+        let answer = unsafe { subclass::answered(py, "_local_scalar_dense", t)? };
+        let answer = answer.ok_or_else(|| subclass::without_memory("item()", t))?;
+        // SAFETY: a new reference.
+        let answer = unsafe { Bound::from_owned_ptr(py, answer) };
+        // SAFETY: a live object, the interpreter is held.
+        let number = unsafe { crate::value::scalar(py, answer.as_ptr())? };
+        number.ok_or_else(|| {
+            Error::type_(format!("item(): __torch_dispatch__ must return a number, got {}", answer.get_type()))
+        })
+    })
 }
 
 /// # Safety

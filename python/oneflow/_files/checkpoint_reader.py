@@ -255,6 +255,19 @@ def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any = False
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def _rebuild_wrapper(
+    kind: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, device: Any, requires_grad: Any
+) -> Tensor:
+    """A tensor without memory, whose class answers its ops."""
+    kind = kind.call if isinstance(kind, Listed) else kind
+    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise pickle.UnpicklingError("a tensor in the file has a class that is no Tensor")
+    offset, size, stride = storage.check_view(2**62, offset, size, stride)
+    return Tensor._make_wrapper_subclass(
+        kind, size, stride, offset, dtype=dtype, layout=layout, device=device, requires_grad=bool(requires_grad)
+    )
+
+
 def _layout(name: Any) -> Any:
     found = getattr(oneflow, str(name).rpartition(".")[2], None)
     if not isinstance(found, oneflow.layout):
@@ -296,7 +309,8 @@ def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tenso
     if kind is not Tensor:
         if not (isinstance(kind, type) and issubclass(kind, Tensor)):
             raise pickle.UnpicklingError("a tensor in the file has a class that is no Tensor")
-        tensor = Tensor._make_subclass(kind, tensor, tensor.requires_grad)
+        if type(tensor) is not kind:
+            tensor = Tensor._make_subclass(kind, tensor, tensor.requires_grad)
     _set_attributes(tensor, state)
     return tensor
 
@@ -311,6 +325,7 @@ def names_in_files() -> dict[str, Any]:
         names[f"{utils}._rebuild_tensor"] = names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3
         names[f"{utils}._rebuild_meta_tensor_no_storage"] = _rebuild_meta
+        names[f"{utils}._rebuild_wrapper_subclass"] = _rebuild_wrapper
         names[f"{utils}._rebuild_sparse_tensor"] = _rebuild_sparse
         names[f"{module}.serialization._get_layout"] = _layout
         names[f"{module}._tensor._rebuild_from_type_v2"] = _rebuild_from_type

@@ -10,14 +10,14 @@ from collections import OrderedDict
 from typing import IO, Any, ClassVar
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import gather_full
 from oneflow._files import checkpoint_reader as reader
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import get_crc32_options, skips_data
 from oneflow._files.storage_places import location_tag
 from oneflow._functions.compressed import is_compressed, parts_by_name
-from oneflow._tensor.methods import _attributes
+from oneflow._tensor.methods import _attributes, wrapper_description
 from oneflow.overrides import DisableTorchFunctionSubclass
 from oneflow.storage import TypedStorage, UntypedStorage
 
@@ -108,6 +108,8 @@ class TensorPickler(_AnyPickler):
         if tensor.is_sparse:
             parts = (tensor._indices(), tensor._values(), tensor.shape, tensor.is_coalesced())
             return _SPARSE_TENSOR, (tensor.layout, parts)
+        if _oneflow._C._is_without_memory(tensor):
+            return _WRAPPER, wrapper_description(tensor)
         if tensor.is_meta:
             layout = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
             return _META_TENSOR, layout
@@ -210,6 +212,7 @@ _TENSOR = Global("torch._utils", "_rebuild_tensor_v2")
 _TENSOR_OF_BYTES = Global("torch._utils", "_rebuild_tensor_v3")
 _UNTYPED_STORAGE = Global("torch.storage", "UntypedStorage")
 _META_TENSOR = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_WRAPPER = Global("torch._utils", "_rebuild_wrapper_subclass")
 _LAYOUT = Global("torch.serialization", "_get_layout")
 _SPARSE_TENSOR = Global("torch._utils", "_rebuild_sparse_tensor")
 _NESTED_TENSOR = Global("oneflow._utils", "_rebuild_nested_tensor")

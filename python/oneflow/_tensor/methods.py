@@ -40,15 +40,18 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
     with no_grad(), overrides.DisableTorchFunctionSubclass():
         is_sparse = compressed.is_compressed(self) or self.is_sparse
-        plain = self.is_local and not (is_sparse or self.is_meta or self.is_lazy)
-        if plain:
+        without_memory = _oneflow._C._is_without_memory(self)
+        plain = self.is_local and not (is_sparse or self.is_meta or self.is_lazy or without_memory)
+        if without_memory:
+            result = self.clone()
+        elif plain:
             # Tensors that share memory share it after the copy too.
             storage = self.untyped_storage().__deepcopy__(memo)
             result = self.new_empty(())
             result.set_(storage, self.storage_offset(), self.size(), self.stride())
         else:
             result = self.detach().clone()
-        if type(self) is not Tensor:
+        if type(self) is not Tensor and type(result) is not type(self):
             result = Tensor._make_subclass(type(self), result, False)
         memo[id(self)] = result
         result.requires_grad_(self.requires_grad)
@@ -76,6 +79,8 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
         elif self.is_sparse:
             args: tuple[Any, ...] = (self._indices(), self._values(), tuple(self.shape), self.is_coalesced())
             rebuilt = (_rebuild_sparse, args)
+        elif _oneflow._C._is_without_memory(self):
+            rebuilt = (_rebuild_wrapper_subclass, wrapper_description(self))
         elif self.is_meta:
             rebuilt = (_rebuild_meta, (self.dtype, tuple(self.shape), tuple(self.stride()), self.requires_grad))
         elif not self.is_local:
@@ -144,6 +149,20 @@ def _rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Te
 
     tensor = oneflow.empty_strided(size, stride, dtype=dtype, device="meta")
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def wrapper_description(tensor: Tensor) -> tuple[Any, ...]:
+    """Of what pickles make a tensor without memory again; its attributes follow."""
+    layout = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), tensor.layout)
+    return (type(tensor), tensor.dtype, *layout, tensor.device, tensor.requires_grad)
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, device: Any, requires_grad: Any
+) -> Tensor:
+    return _make_wrapper_subclass(
+        cls, size, stride, offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
 def _rebuild_sparse(indices: Tensor, values: Tensor, size: Any, is_coalesced: bool) -> Tensor:
@@ -488,7 +507,84 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
     return self.reciprocal() * other
 
 
+def _make_wrapper_subclass(
+    cls: type,
+    size: Any,
+    strides: Any = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Any:
+    """A tensor without memory, of a class whose ``__torch_dispatch__`` answers every op on it.
+
+    Args:
+        cls: the class, a subclass of Tensor that defines ``__torch_dispatch__``.
+        size: the shape that the tensor shows.
+        strides, storage_offset: what it shows of a layout, in elements; contiguous by default.
+        memory_format: contiguous, channels_last or channels_last_3d in place of ``strides``.
+        dtype: what it shows; the default dtype by default.
+        layout: ``oneflow.strided``.
+        device: what it shows; the CPU by default.
+        requires_grad: whether backward fills ``.grad``.
+        pin_memory, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout: as by default, nothing else.
+
+    Raises:
+        TypeError: the class does not define ``__torch_dispatch__``.
+        NotImplementedError: another layout, pinned memory, or shapes or devices that the class computes.
+
+    Example::
+
+        >>> class Doubled(oneflow.Tensor):
+        ...     @staticmethod
+        ...     def __new__(cls, half):
+        ...         made = oneflow.Tensor._make_wrapper_subclass(cls, half.shape, dtype=half.dtype)
+        ...         made.half = half
+        ...         return made
+        ...     __torch_function__ = oneflow._C._disabled_torch_function_impl
+        ...     @classmethod
+        ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        ...         whole = [x.half * 2 if isinstance(x, Doubled) else x for x in args]
+        ...         return func(*whole, **(kwargs or {}))
+        >>> Doubled(oneflow.ones(2)) + 1
+        tensor([3., 3.])
+    """
+    import oneflow
+
+    if layout not in (None, oneflow.strided):
+        raise NotImplementedError(f"_make_wrapper_subclass(): only layout=strided is supported, got {layout}")
+    computed = {
+        "pin_memory": pin_memory,
+        "dispatch_sizes_strides_policy": dispatch_sizes_strides_policy,
+        "dispatch_device": dispatch_device,
+        "dispatch_layout": dispatch_layout,
+    }
+    for name, value in computed.items():
+        if value:
+            raise NotImplementedError(f"_make_wrapper_subclass(): {name}={value!r} is not supported")
+    size = [size] if isinstance(size, int) else [int(n) for n in size]
+    if strides is None and memory_format not in (None, oneflow.contiguous_format, oneflow.preserve_format):
+        strides = oneflow.empty(size, device="meta", memory_format=memory_format).stride()
+    return _oneflow._C._wrapper_subclass(
+        cls,
+        size,
+        None if strides is None else [int(n) for n in strides],
+        int(storage_offset or 0),
+        oneflow.get_default_dtype() if dtype is None else dtype,
+        "cpu" if device is None else device,
+        bool(requires_grad),
+    )
+
+
 METHODS: dict[str, Any] = {
+    "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
+    "__torch_dispatch__": overrides._disabled_torch_dispatch_impl,
     "__rdiv__": __rdiv__,
     "allclose": queries.allclose,
     "equal": queries.equal,

@@ -96,7 +96,8 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
     is_global = getattr(tensor, "is_global", False)
     if is_global:
         suffixes += [f"placement={tensor.placement}", f"sbp={tensor.sbp}"]
-    if device.type == "meta" or is_global or getattr(tensor, "is_lazy", False):
+    without_data = device.type == "meta" or is_global or _oneflow._C._is_without_memory(tensor)
+    if without_data or getattr(tensor, "is_lazy", False):
         # There is no data here, or it lies on several ranks: printing must not be a collective.
         suffixes.append(f"size={shape}")
         if dtype != default_dtype:

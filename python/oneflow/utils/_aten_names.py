@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ _NAMES = {
     "group_norm_with_statistics": "native_group_norm.default",
     "layer_norm": "native_layer_norm.default",
     "native_embedding_bag": "_embedding_bag.default",
+    "clone_contiguous": "clone.default",
     "softmax": "_softmax.default",
     "log_softmax": "_log_softmax.default",
     "to_copy": "_to_copy.default",
@@ -38,7 +40,7 @@ _NAMES = {
     "split": "split.Tensor",
     "transpose": "transpose.int",
     "where": "where.self",
-    **dict.fromkeys(("native_conv", "native_conv_activation"), "convolution.default"),
+    "native_conv": "convolution.default",
     **dict.fromkeys((f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)), "convolution.default"),
     **dict.fromkeys(("conv1d.padding", "conv2d.padding", "conv3d.padding"), "convolution.default"),
 }
@@ -52,9 +54,9 @@ def as_pytorch_calls(name: str, given: dict[str, Any]) -> OpOverload:
     """The overload by which PyTorch calls an op of the table with these arguments."""
     base, _, overload = name.partition(".")
     operands = list(given.values())
-    if base in ("linear", "fused_linear", "fused_linear_keep", "fused_linear_add"):
+    if base == "linear":
         return _overload("addmm" if given.get("bias") is not None else "mm", "default")
-    if base in ("matmul", "fused_matmul_add"):
+    if base == "matmul":
         return _overload(_product(*operands[:2]), "default")
     if base in ("scaled_dot_product_attention", "native_attention"):
         on_cpu = operands[0].device.type == "cpu"
@@ -108,6 +110,7 @@ class Spelled:
         args, kwargs: its arguments.
         shape: the shape of the first result, where PyTorch's op works on matrices and gives another one.
         gives_list: whether its result is a list.
+        again: the same op on other arguments in the places of these. None where PyTorch's op is called.
     """
 
     op: OpOverload
@@ -115,6 +118,12 @@ class Spelled:
     kwargs: dict[str, Any]
     shape: Sequence[int] | None = None
     gives_list: bool = False
+    again: Callable[[Sequence[Any], dict[str, Any]], Any] | None = None
+
+    def anew(self, op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The result of ``op`` on these arguments, if it is this call with others in their places."""
+        fits = op is self.op and len(args) == len(self.args) and kwargs.keys() == self.kwargs.keys()
+        return NotImplemented if self.again is None or not fits else self.again(args, kwargs)
 
     def result(self, made: list[Tensor]) -> Any:
         """What PyTorch's op returns, of a list of results."""
@@ -140,17 +149,47 @@ def spelled(name: str, given: dict[str, Any], written: list[Tensor] | None) -> S
     if written is None and (adapted := _adapted(name, op, given)) is not None:
         return adapted
     by_keyword, gives_list = _form(name)
-    args = [value for key, value in given.items() if key not in by_keyword]
+    positions = [key for key in given if key not in by_keyword]
+    args = [given[key] for key in positions]
     kwargs = {key: given[key] for key, default in by_keyword.items() if key in given and given[key] != default}
     while args and args[-1] is None:
         args.pop()
+    in_place = False
     if written:
         base = op.overloadpacket.__name__
         if args and args[0] is written[0]:
-            op = _overload(f"{base}_", op._overloadname)
+            op, in_place = _overload(f"{base}_", op._overloadname), True
         else:
             op, kwargs["out"] = _overload(base, "out"), written[0] if len(written) == 1 else tuple(written)
-    return Spelled(op, tuple(args), kwargs, None, gives_list)
+
+    def again(others: Sequence[Any], named: dict[str, Any]) -> Any:
+        operands = {**given, **dict(zip(positions[1:], others[1:], strict=False)), **named}
+        for first in positions[:1]:
+            operands.pop(first)
+        # What was not given may have no form of its own: a list of dimensions that is None, say.
+        operands = {key: value for key, value in operands.items() if value is not None or key in _required(name)}
+        return _callable(name, in_place)(*others[:1], **operands)
+
+    return Spelled(op, tuple(args), kwargs, None, gives_list, again)
+
+
+@functools.cache
+def _callable(name: str, in_place: bool) -> Callable[..., Any]:
+    """The compiled function or method of an op of the table."""
+    described = _ops()[name]
+    public, faces = described["public"], described["faces"]
+    if in_place and not public.endswith("_"):
+        place: Any = _oneflow._C._nn if "nn" in faces else _oneflow._C if "private" in faces else Tensor
+        return getattr(place, public + "_")
+    for face, place in (("function", _oneflow), ("nn", _oneflow._C._nn), ("private", _oneflow._C)):
+        if face in faces:
+            return getattr(place, public)
+    return getattr(Tensor, public)
+
+
+def spelled_alone(name: str, given: dict[str, Any]) -> Spelled:
+    """A function of PyTorch's that is no op of the table."""
+    return Spelled(_overload(name, "default"), tuple(given.values()), {})
 
 
 def _adapted(name: str, op: OpOverload, given: dict[str, Any]) -> Spelled | None:
@@ -163,7 +202,7 @@ def _adapted(name: str, op: OpOverload, given: dict[str, Any]) -> Spelled | None
         return Spelled(op, (*operands, *rest), {})
     if base in ("addmm", "mm") and "weight" in given:
         x, weight, bias = given["input"], given["weight"], given.get("bias")
-        matrices = (x.reshape(-1, x.shape[-1]), weight.t())
+        matrices = (_matrix(x), weight.t())
         shape = (*x.shape[:-1], weight.shape[0])
         return Spelled(op, matrices if bias is None else (bias, *matrices), {}, shape)
     if name.partition(".")[0] == "matmul" and base in ("mm", "bmm"):
@@ -172,20 +211,33 @@ def _adapted(name: str, op: OpOverload, given: dict[str, Any]) -> Spelled | None
             return None
         shape = (*x.shape[:-1], y.shape[-1])
         if base == "mm":
-            return Spelled(op, (x.reshape(-1, x.shape[-1]), y), {}, shape)
-        return Spelled(op, (x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])), {}, shape)
+            return Spelled(op, (_matrix(x), y), {}, shape)
+        n = math.prod(x.shape[:-2])
+        return Spelled(op, (x.reshape(n, *x.shape[-2:]), y.reshape(n, *y.shape[-2:])), {}, shape)
     return None
 
 
+def _matrix(x: Tensor) -> Tensor:
+    """The rows of all dimensions but the last, in one."""
+    return x if x.dim() == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
 @functools.cache
-def _forms() -> dict[str, str]:
-    return {op["name"]: op["signature"] for op in _oneflow._C._ops()}
+def _ops() -> dict[str, dict[str, Any]]:
+    return {op["name"]: op for op in _oneflow._C._ops()}
+
+
+@functools.cache
+def _required(name: str) -> frozenset[str]:
+    """The arguments of an op that have no default."""
+    parameters = _ops()[name]["signature"].partition("(")[2].rpartition(" -> ")[0].rpartition(")")[0].split(", ")
+    return frozenset(p.rpartition(" ")[2] for p in parameters if "=" not in p)
 
 
 @functools.cache
 def _form(name: str) -> tuple[dict[str, Any], bool]:
     """The arguments that an op takes by name alone, with their defaults, and whether it returns a list."""
-    text, _, returns = _forms()[name].rpartition(" -> ")
+    text, _, returns = _ops()[name]["signature"].rpartition(" -> ")
     _, _, named = text.rpartition(")")[0].partition("*, ")
     by_keyword = {}
     for parameter in named.split(", ") if named else []:

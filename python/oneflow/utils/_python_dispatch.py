@@ -1,7 +1,7 @@
-"""Modes that stand for ops below autograd, under the names by which PyTorch calls them.
+"""Modes and classes that stand for ops below autograd, under the names by which PyTorch calls them.
 
-Tensors that have no memory and answer ops themselves (``Tensor._make_wrapper_subclass``) are absent: a tensor here has
-memory, and a subclass answers above autograd (``__torch_function__``).
+A class of tensors that defines ``__torch_dispatch__`` is asked about every op that one of its tensors is part of.
+Tensors of ``Tensor._make_wrapper_subclass`` have no memory: their class alone gives them a meaning.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oneflow import Tensor, _oneflow, no_grad
-from oneflow.utils._aten_names import ops_module, spelled
+from oneflow.utils._aten_names import ops_module, spelled, spelled_alone
 
 if TYPE_CHECKING:
     from oneflow._ops import OpOverload
 
-__all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
+__all__ = [
+    "TorchDispatchMode",
+    "is_traceable_wrapper_subclass",
+    "is_traceable_wrapper_subclass_type",
+    "return_and_correct_aliasing",
+]
 
 _C = _oneflow._C
 
@@ -108,9 +113,116 @@ def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
             mode.__enter__()
 
 
+class _DisableTorchDispatch:
+    """While it lives, classes of this thread answer no op: a tensor of one that has memory is a tensor like others."""
+
+    def __init__(self) -> None:
+        self._before: bool | None = _C._enable_dispatch(False)
+
+    def end(self) -> None:
+        """Let classes answer again, as before."""
+        if self._before is not None:
+            _C._enable_dispatch(self._before)
+            self._before = None
+
+    __del__ = end
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()
+
+
+def is_traceable_wrapper_subclass_type(kind: type) -> bool:
+    """Return whether a class says of which tensors its own consist (``__tensor_flatten__``) and is made of them."""
+    made = (getattr(kind, name, None) for name in ("__tensor_flatten__", "__tensor_unflatten__"))
+    return kind is not Tensor and issubclass(kind, Tensor) and all(map(callable, made))
+
+
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """False: every tensor has memory of its own."""
-    return False
+    """Return whether ``t`` is a tensor of such a class, see :func:`is_traceable_wrapper_subclass_type`."""
+    return is_traceable_wrapper_subclass_type(type(t))
+
+
+def return_and_correct_aliasing(func: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
+    """What ``__torch_dispatch__`` of a class without memory should return for ``out``, the result that it computed.
+
+    Args:
+        func: the op.
+        args, kwargs: its arguments.
+        out: the result.
+
+    Returns:
+        the tensor that an op writes, in place or as ``out=``; for other ops ``out`` itself.
+    """
+    name = func.overloadpacket.__name__
+    if name.endswith("_") and not name.endswith("__"):
+        return args[0]
+    return kwargs["out"] if kwargs and kwargs.get("out") is not None else out
+
+
+def _ask_classes(
+    name: str,
+    given: dict[str, Any],
+    written: list[Tensor] | None,
+    run: Callable[[], list[Tensor]] | None,
+    classes: tuple[type, ...],
+) -> Any:
+    """The results of an op that the classes of its operands answer, or None for those that ``run()`` gave.
+
+    Without ``run`` the function is none of the table (``detach``, ``item``), and its result is returned as it is.
+    """
+    made: list[Tensor] | None = None
+
+    def heard(op: OpOverload, args: Any, kwargs: Any) -> Any:
+        nonlocal made
+        if op is not call.op or not _same(args, call.args) or not _same(kwargs, call.kwargs):
+            return call.anew(op, args, kwargs)
+        if run is None:
+            with _DisableTorchDispatch():
+                return op._op(*args, **kwargs)
+        if made is not None:
+            return call.anew(op, args, kwargs)
+        made = run()
+        return call.result(made)
+
+    with no_grad():
+        call = spelled(name, given, written) if run is not None else spelled_alone(name, given)
+        if run is not None and not _holds(classes, (call.args, call.kwargs)):
+            # The class made ordinary tensors of its own where the call was put into PyTorch's words (`weight.t()`).
+            return call.results(call.op(*call.args, **call.kwargs))
+        calls = ops_module().heard_calls()
+        calls.append(heard)
+        try:
+            result = _first_answer(call.op, classes, call.args, call.kwargs)
+        finally:
+            calls.pop()
+        if run is None:
+            return result
+        results = call.results(result)
+    if made is not None and len(results) == len(made) and all(map(operator.is_, results, made)):
+        return None
+    return results
+
+
+def _holds(classes: tuple[type, ...], nest: Any) -> bool:
+    """Whether a nest holds an object of one of the classes."""
+    if isinstance(nest, dict):
+        return any(_holds(classes, value) for value in nest.values())
+    return any(_holds(classes, v) for v in nest) if isinstance(nest, (tuple, list)) else isinstance(nest, classes)
+
+
+def _first_answer(op: OpOverload, classes: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for kind in classes:
+        ask: Any = getattr(kind, "__torch_dispatch__", None)
+        answer = NotImplemented if ask is None else ask(op, classes, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    raise TypeError(
+        f"Multiple dispatch failed for '{op}'; all __torch_dispatch__ handlers returned NotImplemented: "
+        + ", ".join(f"tensor subclass {kind}" for kind in classes)
+    )
 
 
 def _around(
@@ -129,7 +241,7 @@ def _around(
     def heard(op: OpOverload, args: Any, kwargs: Any) -> Any:
         nonlocal made
         if made is not None or op is not call.op or not _same(args, call.args) or not _same(kwargs, call.kwargs):
-            return NotImplemented
+            return call.anew(op, args, kwargs)
         made = run()
         return call.result(made)
 

@@ -20,8 +20,9 @@ from oneflow import (
 from oneflow._base.refusals import refuse_class
 from oneflow.autograd import _batching
 from oneflow.nn.modules.module import _parse_to
-from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_dispatch_impl
 from oneflow.overrides import _n_modes as _len_torch_function_stack
+from oneflow.utils._python_dispatch import _DisableTorchDispatch
 
 # Which libraries PyTorch was built with: decompositions are always there, the layout of oneDNN never is.
 has_lapack = True
