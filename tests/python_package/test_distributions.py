@@ -1,6 +1,7 @@
 """Distributions compared with PyTorch's: densities, moments, entropies, divergences; draws by their statistics."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -90,6 +91,12 @@ def outcome(f):
         return None, e
 
 
+def regions(distribution):
+    """The constraints of the parameters with the numbers that they depend on."""
+    texts = {name: repr(region) for name, region in distribution.arg_constraints.items()}
+    return {name: re.sub(r", (grad_fn|requires_grad|dtype)[^,)]*", "", text) for name, text in texts.items()}
+
+
 @pytest.mark.parametrize("name, args, at", CASES, ids=IDS)
 def test_what_is_computed(name, args, at):
     double = name != "GeneralizedPareto"  # Theirs compares with a float.
@@ -97,6 +104,7 @@ def test_what_is_computed(name, args, at):
     b, their_leaves = make(torch, theirs, name, args, double, True)
     assert tuple(a.batch_shape) == tuple(b.batch_shape) and tuple(a.event_shape) == tuple(b.event_shape)
     assert a.has_rsample == b.has_rsample and a.has_enumerate_support == b.has_enumerate_support
+    assert regions(a) == regions(b)
     for what in ("mean", "variance", "stddev", "mode", "entropy"):
         if (name, what) == ("Kumaraswamy", "mode"):
             continue  # Theirs takes the logarithm of negative numbers.

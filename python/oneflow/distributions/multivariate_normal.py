@@ -313,12 +313,6 @@ class Wishart(ExponentialFamily):
                 [0., 3.]])
     """
 
-    arg_constraints = {
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-        "df": constraints.greater_than(0),
-    }
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
@@ -363,6 +357,15 @@ class Wishart(ExponentialFamily):
             self._unbroadcasted_scale_tril = oneflow.linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self.event_shape[-1] - 1),
+        }
 
     @lazy_property
     def scale_tril(self) -> Tensor:
