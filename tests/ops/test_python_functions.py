@@ -115,6 +115,7 @@ ELSEWHERE = {
     "detach_copy": "a tensor without its history",
     "grouped_mm": "tests/python_package/test_rarely_used_names.py",
     "scaled_mm": "tests/ops/test_scaled_products.py",
+    "scaled_grouped_mm": "tests/ops/test_scaled_products.py",
     "adaptive_max_pool1d_with_indices": "the pooling of two dimensions",
     "adaptive_max_pool3d_with_indices": "the pooling of two dimensions",
     "max_pool2d_with_indices": "the pooling of one dimension",

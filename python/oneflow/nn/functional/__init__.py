@@ -139,7 +139,7 @@ from oneflow.nn.functional._norms import (
     local_response_norm,
     rms_norm,
 )
-from oneflow.nn.functional._products import ScalingType, SwizzleType, grouped_mm, scaled_mm
+from oneflow.nn.functional._products import ScalingType, SwizzleType, grouped_mm, scaled_grouped_mm, scaled_mm
 from oneflow.nn.functional._resample import (
     affine_grid,
     channel_shuffle,
@@ -272,6 +272,7 @@ __all__ = [
     "rrelu",
     "rrelu_",
     "scaled_dot_product_attention",
+    "scaled_grouped_mm",
     "scaled_mm",
     "selu",
     "selu_",

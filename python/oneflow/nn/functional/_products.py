@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import oneflow
@@ -35,25 +35,38 @@ def grouped_mm(
     """
     if bias is not None:
         raise RuntimeError("grouped_mm(): Bias is not supported yet")
-    if (offs is None) != (mat_a.dim() == mat_b.dim() == 3):
-        raise RuntimeError("grouped_mm(): Have to provide offsets if there is a 2d matrix, or no offset if both are 3d")
-    if offs is None:
+    if offs is None and mat_a.dim() == mat_b.dim() == 3:
         y = mat_a.matmul(mat_b)
     else:
-        if offs.dtype != oneflow.int32:
-            raise RuntimeError("grouped_mm(): Offsets have to be int32")
-        ends = offs.tolist()
-        runs = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-        # Rows after the last run belong to no group.
-        if mat_a.dim() == mat_b.dim() == 2:
-            y = oneflow.stack([mat_a[:, run].matmul(mat_b[run]) for run in runs])
-        elif mat_a.dim() == 2:
-            parts = [mat_a[run].matmul(b) for run, b in zip(runs, mat_b, strict=True)]
-            y = oneflow.cat([*parts, mat_a.new_zeros((mat_a.shape[0] - ends[-1], mat_b.shape[-1]))])
-        else:
-            parts = [a.matmul(mat_b[:, run]) for run, a in zip(runs, mat_a, strict=True)]
-            y = oneflow.cat([*parts, mat_a.new_zeros((mat_a.shape[-2], mat_b.shape[-1] - ends[-1]))], -1)
+        y = _by_groups("grouped_mm", mat_a, mat_b, offs, lambda a, b, group, run: a.matmul(b))
     return y if out_dtype is None else y.to(out_dtype)
+
+
+def _by_groups(
+    name: str,
+    mat_a: Tensor,
+    mat_b: Tensor,
+    offs: Tensor | None,
+    product: Callable[[Tensor, Tensor, int, slice], Tensor],
+) -> Tensor:
+    """The products of all groups in one tensor: ``product(a, b, group, run)``, with the run of rows or columns."""
+    if (offs is None) != (mat_a.dim() == mat_b.dim() == 3):
+        raise RuntimeError(f"{name}(): Have to provide offsets if there is a 2d matrix, or no offset if both are 3d")
+    if offs is None:
+        pairs = zip(mat_a, mat_b, strict=True)
+        return oneflow.stack([product(a, b, group, slice(None)) for group, (a, b) in enumerate(pairs)])
+    if offs.dtype != oneflow.int32:
+        raise RuntimeError(f"{name}(): Offsets have to be int32")
+    ends = offs.tolist()
+    runs = list(enumerate(slice(start, end) for start, end in zip([0, *ends], ends, strict=False)))
+    if mat_a.dim() == mat_b.dim() == 2:
+        return oneflow.stack([product(mat_a[:, run], mat_b[run], group, run) for group, run in runs])
+    # Rows or columns after the last run belong to no group.
+    if mat_a.dim() == 2:
+        parts = [product(mat_a[run], b, group, run) for (group, run), b in zip(runs, mat_b, strict=True)]
+        return oneflow.cat([*parts, parts[0].new_zeros((mat_a.shape[0] - ends[-1], mat_b.shape[-1]))])
+    parts = [product(a, mat_b[:, run], group, run) for (group, run), a in zip(runs, mat_a, strict=True)]
+    return oneflow.cat([*parts, parts[0].new_zeros((mat_a.shape[-2], mat_b.shape[-1] - ends[-1]))], -1)
 
 
 class ScalingType(enum.IntEnum):
@@ -141,6 +154,90 @@ def scaled_mm(
         if not fits:
             raise ValueError(f"scaled_mm(): {recipe!r} needs another factor than one of shape {tuple(factor.shape)}")
     return oneflow._scaled_mm(mat_a, mat_b, *factors, bias, None, output_dtype, use_fast_accum)
+
+
+def scaled_grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: ScalingType | list[ScalingType],
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: ScalingType | list[ScalingType],
+    swizzle_a: SwizzleType | list[SwizzleType] | None = None,
+    swizzle_b: SwizzleType | list[SwizzleType] | None = None,
+    bias: Tensor | None = None,
+    offs: Tensor | None = None,
+    output_dtype: oneflow.dtype | None = oneflow.bfloat16,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Products of groups of matrices of eight-bit floats, with a factor for each row and column, summed in float32.
+
+    Args:
+        mat_a, mat_b: as of :func:`grouped_mm`, of dtype float8_e4m3fn or float8_e5m2.
+        scale_a: float32, a factor for each row of the groups: (rows,) of a matrix that is cut by rows, (groups, rows)
+            of a batch, (groups * rows,) of one that is cut by inner indices.
+        scale_b: likewise for each column.
+        scale_recipe_a, scale_recipe_b: ``RowWise``.
+        swizzle_a, swizzle_b: None or ``NO_SWIZZLE``.
+        bias: not provided, as in PyTorch.
+        offs: as of :func:`grouped_mm`.
+        output_dtype: of the result; that of ``mat_a`` if None.
+        contraction_dim: empty.
+        use_fast_accum: sums on GPUs may be less precise; here they are float32 sums.
+
+    Raises:
+        RuntimeError: a bias, or offsets that do not fit the matrices.
+        ValueError: other dtypes, or as many factors as there are no rows or columns.
+
+    Example::
+
+        >>> from oneflow.nn.functional import ScalingType, scaled_grouped_mm
+        >>> a, b = (oneflow.ones(2, n, n).to(oneflow.float8_e4m3fn) for n in (4, 4))
+        >>> factors, rows = oneflow.full((2, 4), 0.5), ScalingType.RowWise
+        >>> scaled_grouped_mm(a, b, factors, rows, factors, rows, output_dtype=oneflow.float32)[0, 0]
+        tensor([1., 1., 1., 1.])
+    """
+    name = "scaled_grouped_mm"
+    if bias is not None:
+        raise RuntimeError(f"{name}(): Bias is not supported yet")
+    if tuple(contraction_dim):
+        raise NotImplementedError(f"{name}(): contraction_dim is empty, got {tuple(contraction_dim)}")
+    for swizzle in (swizzle_a, swizzle_b):
+        if _single("swizzle", swizzle) not in (None, SwizzleType.NO_SWIZZLE):
+            raise NotImplementedError(f"{name}(): factors that are swizzled are read by GPUs only")
+    recipes = _single("scale_recipe_a", scale_recipe_a), _single("scale_recipe_b", scale_recipe_b)
+    if recipes != (ScalingType.RowWise, ScalingType.RowWise):
+        raise NotImplementedError(f"{name}(): factors are of rows and of columns, got {recipes}")
+    for which, matrix in (("mat_a", mat_a), ("mat_b", mat_b)):
+        if matrix.dtype not in _EIGHT_BITS:
+            raise ValueError(f"{name}(): {which} is a matrix of float8, got {matrix.dtype}")
+    of_rows, of_columns = _single("scale_a", scale_a), _single("scale_b", scale_b)
+    both_flat = mat_a.dim() == mat_b.dim() == 2
+
+    def product(a: Tensor, b: Tensor, group: int, run: slice) -> Tensor:
+        # Both flat, inner indices are cut: each group has all rows and columns, one group after the other.
+        m, n = a.shape[0], b.shape[1]
+        of_a, of_b = (slice(group * size, (group + 1) * size) if both_flat else run for size in (m, n))
+        rows = _factors(name, "scale_a", of_rows, m, group if mat_a.dim() == 3 else of_a)
+        columns = _factors(name, "scale_b", of_columns, n, group if mat_b.dim() == 3 else of_b)
+        return (a.float() @ b.float()) * rows.reshape(-1, 1) * columns
+
+    return _by_groups(name, mat_a, mat_b, offs, product).to(mat_a.dtype if output_dtype is None else output_dtype)
+
+
+def _factors(name: str, which: str, factors: Tensor, n: int, place: int | slice) -> Tensor:
+    """The factors of a group's ``n`` rows or columns, at their place among all of them."""
+    if factors.dtype != oneflow.float32 or factors.dim() != (2 if isinstance(place, int) else 1):
+        own = None
+    else:
+        own = factors[place]
+    if own is None or own.shape != (n,):
+        raise ValueError(
+            f"{name}(): {which} has a float32 factor for each of the {n} rows or columns of a group, got "
+            f"{factors.dtype} of shape {tuple(factors.shape)}"
+        )
+    return own
 
 
 def _single(name: str, given: Any) -> Any:
