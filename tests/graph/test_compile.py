@@ -170,6 +170,24 @@ def test_second_derivatives_run_the_function_again(drop):
     assert flow.func.vmap(flow.func.grad(square))(flow.ones(2, 1)).tolist() == [[2], [2]]
 
 
+def test_pytorchs_sequence_of_numbers_is_put_back_by_second_derivatives():
+    before = flow.random.use("mt19937")
+    try:
+        layer = nn.Linear(3, 4)
+        compiled = flow.compile(lambda x: layer(x).tanh().sum())
+        found = []
+        for function in (lambda x: layer(x).tanh().sum(), compiled):
+            flow.manual_seed(1)
+            x = flow.ones(2, 3, requires_grad=True)
+            (first,) = flow.autograd.grad(function(x), x, create_graph=True)
+            drawn = flow.rand(2)
+            first.sum().backward()
+            found.append((first, x.grad, drawn, flow.rand(2)))
+        assert all(flow.allclose(a, b, atol=1e-6) for a, b in zip(*found, strict=True))
+    finally:
+        flow.random.use(before)
+
+
 def test_second_derivatives_of_what_writes_are_refused():
     norm, x = nn.BatchNorm1d(3), flow.randn(4, 3, requires_grad=True)
     with pytest.raises(NotImplementedError, match="writes to tensors"):

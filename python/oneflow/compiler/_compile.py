@@ -435,7 +435,7 @@ class _Run(Function):
 
     @staticmethod
     def forward(ctx: Any, programs: _Programs, tensors: list[Tensor], *_: Tensor) -> Any:
-        ctx.offset = oneflow.default_generator.get_offset()
+        ctx.position = _position()
         ctx.sizes = None if programs.fitting is None else programs.fitting.dims.sizes(tensors)
         results = programs.forward.run(tensors)
         ctx.programs, ctx.given = programs, [(t, _version(t)) for t in tensors]
@@ -460,6 +460,19 @@ def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
+def _position() -> int | Tensor:
+    """Where the default generator stands: an offset, or the state of an engine whose numbers come in one order."""
+    try:
+        return oneflow.default_generator.get_offset()
+    except RuntimeError:
+        return oneflow.default_generator.get_state()
+
+
+def _return_to(position: int | Tensor) -> None:
+    generator = oneflow.default_generator
+    generator.set_offset(position) if isinstance(position, int) else generator.set_state(position)
+
+
 def _differentiable_gradients(ctx: Any, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Gradients that can be differentiated again: those of the function, run eagerly with the random numbers it had."""
     programs, given = ctx.programs, [t for t, _ in ctx.given]
@@ -471,13 +484,12 @@ def _differentiable_gradients(ctx: Any, grads: tuple[Tensor, ...]) -> tuple[Tens
         raise RuntimeError(
             "compile: an input of a compiled function was modified by an inplace operation before its second derivative"
         )
-    generator = oneflow.default_generator
-    before = generator.get_offset()
-    generator.set_offset(ctx.offset)
+    before = _position()
+    _return_to(ctx.position)
     try:
         outputs = programs.again(given)
     finally:
-        generator.set_offset(before)
+        _return_to(before)
     starts = [outputs[i] for i in programs.differentiable]
     ends = [*[given[i] for i in programs.wanted], *programs.captured]
     seeds = [grads[i] for i in programs.differentiable]
