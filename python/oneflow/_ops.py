@@ -7,6 +7,7 @@ and have names of their own in graphs.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from typing import Any
 from oneflow import Tensor
 
 _OWN = ("aten", "prims")
+# Modules that define ops of a namespace, loaded with the first that is asked for.
+_DEFINED_BY = dict.fromkeys(("_c10d_functional", "c10d_functional", "c10d"), "oneflow.distributed._collective_ops")
 
 
 class OpOverload:
@@ -37,6 +40,11 @@ class OpOverload:
     @property
     def _schema(self) -> str | None:
         return self._op._schema
+
+    @property
+    def tags(self) -> tuple[Any, ...]:
+        """What was said of the op when it was defined: values of :class:`oneflow.library.Tag`."""
+        return self._op.tags
 
     @property
     def _qualname(self) -> str:
@@ -100,6 +108,8 @@ class Op:
         self._qualname = f"{namespace}::{name}"
         self.__name__, self.__module__ = name, f"oneflow.ops.{namespace}"
         self._schema = schema
+        # What :class:`oneflow.library.Tag` says of it.
+        self.tags: tuple[Any, ...] = ()
         # By the type of device; "" serves every device.
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.fake: Callable[..., Any] | None = None
@@ -219,6 +229,9 @@ class Namespace:
         found = _defined.get(f"{self._name}::{op}")
         if found is None and self._name in _OWN:
             found = _own(self._name, op)
+        if found is None and self._name in _DEFINED_BY:
+            importlib.import_module(_DEFINED_BY[self._name])
+            found = _defined.get(f"{self._name}::{op}")
         if found is None:
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{op}': no such op is defined")
         return found

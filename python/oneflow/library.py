@@ -16,6 +16,7 @@ An op defined here is a Python function: a graph traces what it calls, and it is
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,6 +27,7 @@ from oneflow.autograd import Function
 __all__ = [
     "CustomOpDef",
     "Library",
+    "Tag",
     "custom_op",
     "define",
     "impl",
@@ -41,6 +43,37 @@ __all__ = [
 _EVERY = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "BackendSelect", "default", "")
 _KEYS = {"CPU": "cpu", "CUDA": "cuda"}
 _FAKE = ("Meta", "meta")
+
+
+class Tag(enum.Enum):
+    """What may be said of an op when it is defined. It is kept for who reads it; nothing here acts on it.
+
+    Example::
+
+        >>> oneflow.library.Tag.pt2_compliant_tag.name
+        'pt2_compliant_tag'
+    """
+
+    core = enum.auto()
+    cudagraph_unsafe = enum.auto()
+    data_dependent_output = enum.auto()
+    dynamic_output_shape = enum.auto()
+    flexible_layout = enum.auto()
+    generated = enum.auto()
+    inplace = enum.auto()
+    inplace_view = enum.auto()
+    maybe_aliasing_or_mutating = enum.auto()
+    needs_contiguous_strides = enum.auto()
+    needs_exact_strides = enum.auto()
+    needs_fixed_stride_order = enum.auto()
+    nondeterministic_bitwise = enum.auto()
+    nondeterministic_seeded = enum.auto()
+    out = enum.auto()
+    out_variant = enum.auto()
+    pointwise = enum.auto()
+    pt2_compliant_tag = enum.auto()
+    reduction = enum.auto()
+    view_copy = enum.auto()
 
 
 class Library:
@@ -70,7 +103,7 @@ class Library:
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Define the op of a schema such as ``"twice(Tensor x) -> Tensor"``; return its name."""
         name = schema.partition("(")[0].strip()
-        _ops.define(f"{self.ns}::{name}", schema[len(name) :].strip())
+        _ops.define(f"{self.ns}::{name}", schema[len(name) :].strip()).tags = _tags(tags)
         self._mine.append(f"{self.ns}::{name}")
         return name
 
@@ -92,6 +125,10 @@ class Library:
         for qualname in self._mine:
             _ops.forget(qualname)
         self._mine.clear()
+
+
+def _tags(tags: Any) -> tuple[Any, ...]:
+    return tuple(tags) if isinstance(tags, (list, tuple, set, frozenset)) else () if tags is None else (tags,)
 
 
 def _give(qualname: str, key: str, fn: Callable[..., Any]) -> None:
@@ -120,7 +157,7 @@ def define(qualname: Any, schema: str, alias_analysis: str = "", *, lib: Any = N
         tensor([0.5000])
     """
     if not isinstance(qualname, Library):
-        _ops.define(qualname, schema)
+        _ops.define(qualname, schema).tags = _tags(tags)
         return None
     library, name = qualname, qualname.define(schema, alias_analysis, tags=tags)
 
@@ -331,6 +368,7 @@ def custom_op(
         mutates_args: names of the arguments it writes.
         device_types: devices it is for; None is every device.
         schema: PyTorch's text, read from the annotations where it is left out.
+        tags: what is said of the op, see :class:`Tag`.
 
     Returns:
         A :class:`CustomOpDef`.
@@ -347,6 +385,7 @@ def custom_op(
     def make(function: Callable[..., Any]) -> CustomOpDef:
         made = CustomOpDef(name, function, schema or infer_schema(function, mutates_args=mutates_args))
         made.register_kernel(device_types, function)
+        made._op.tags = _tags(tags)
         return made
 
     return make if fn is None else make(fn)

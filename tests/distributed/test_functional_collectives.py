@@ -99,3 +99,32 @@ def test_a_mesh_and_its_dimension_are_groups() -> None:
         column, line = 1.0 + here % 2, 1.0 + here - here % 2
         total = 2 * line + 1
         assert found == ([2 * column + 2] * 2, [line, line, line + 1, line + 1], [total], [1.0, 1.0])
+
+
+def test_collectives_are_ops():
+    """Under the names that tables of classes hold, with a group or its name; those of lists only have names."""
+
+    def rank():
+        ops, own = oneflow.ops._c10d_functional, float(oneflow.distributed.get_rank())
+        group = oneflow.distributed.new_group([0, 1])
+        x = oneflow.full((2,), own)
+        with pytest.raises(ValueError, match="cannot be found by its name"):
+            ops.all_reduce.default(x, "sum", "another")
+        in_place = x.clone()
+        ops.all_reduce_.default(in_place, "sum", "world")
+        return [
+            t.tolist()
+            for t in (
+                ops.wait_tensor.default(ops.all_reduce.default(x, "sum", "world")),
+                ops.all_gather_into_tensor.default(x, 2, group),
+                ops.reduce_scatter_tensor.default(x, "sum", 2, group),
+                ops.broadcast.default(x, 1, "world"),
+                ops.all_to_all_single.default(x, [1, 1], [1, 1], group),
+                in_place,
+            )
+        ]
+
+    for n, found in enumerate(run_ranks(2, rank)):
+        assert found == [[1, 1], [0, 0, 1, 1], [1], [1, 1], [0, 1], [1, 1]], n
+    with pytest.raises(NotImplementedError, match="op c10d::scatter_ has no kernel"):
+        oneflow.ops.c10d.scatter_.default(oneflow.ones(1))

@@ -142,3 +142,23 @@ def test_older_decorators_name_a_library():
         results.append((fw.ops.older_forms.scaled(x, 3).tolist(), fw.ops.older_forms.shifted(x).tolist()))
         assert scaled(x, 2).tolist() == [2.0, 2.0]
     assert results[0] == results[1]
+
+
+def test_tags_of_ops_are_kept():
+    tag = library.Tag
+    assert {t.name for t in tag} == set(torch.Tag.__members__)
+    library.define("tagged::a", "(Tensor x) -> Tensor", tags=tag.pointwise)
+    own = library.Library("tagged", "FRAGMENT")
+    own.define("b(Tensor x) -> Tensor", tags=[tag.core, tag.reduction])
+
+    @library.custom_op("tagged::c", mutates_args=(), tags=(tag.core,))
+    def c(x: Tensor) -> Tensor:
+        return x + 1
+
+    ops = oneflow.ops.tagged
+    assert [op.default.tags for op in (ops.a, ops.b, ops.c)] == [
+        (tag.pointwise,),
+        (tag.core, tag.reduction),
+        (tag.core,),
+    ]
+    assert oneflow.ops.aten.add.Tensor.tags == ()
