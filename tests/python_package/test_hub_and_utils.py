@@ -1,5 +1,6 @@
 """hub, benchmark, event files, conversions from PyTorch, OneFlow's env, comm and views of nests."""
 
+import enum
 import hashlib
 import importlib
 import importlib.util
@@ -239,3 +240,21 @@ def test_questions_about_leaves():
             )
         )
     assert results[0] == results[1] == (True, False, True, False, [1, 2.5, 3, "x"])
+
+
+def test_constants_are_part_of_a_nests_shape():
+    class Kind(enum.Enum):
+        a = 1
+        b = 2
+
+    class Plain:
+        pass
+
+    pytree = oneflow.utils._pytree
+    pytree.register_constant(Kind)
+    leaves, shape = pytree.tree_flatten([1, Kind.a])
+    assert leaves == [1] and pytree.tree_unflatten([3], shape) == [3, Kind.a]
+    assert shape == pytree.tree_flatten([2, Kind.a])[1] and shape != pytree.tree_flatten([1, Kind.b])[1]
+    assert pytree.tree_map(lambda x: x + 1, {"x": 1, "kind": Kind.b}) == {"x": 2, "kind": Kind.b}
+    with pytest.raises(TypeError, match="__eq__"):
+        pytree.register_constant(Plain)

@@ -5,6 +5,7 @@ Which classes are nests is said in ``_base/nests.py``.
 
 from __future__ import annotations
 
+import enum
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -111,6 +112,21 @@ def register_pytree_node(
         ignored: how the shape is written to text elsewhere.
     """
     nests.register(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def register_constant(cls: type) -> None:
+    """Let objects of ``cls`` be part of a nest's shape: they have no children, and equal ones have one shape.
+
+    Raises:
+        TypeError: the class defines no equality, or no hash.
+    """
+    equality, hashing = (getattr(cls, name) for name in ("__eq__", "__hash__"))
+    # Members of an enumeration are equal only to themselves.
+    if not issubclass(cls, enum.Enum) and (equality is object.__eq__ or hashing in (None, object.__hash__)):
+        raise TypeError(
+            f"register_constant(cls={cls}) expects `cls` to have a non-default `__eq__` and `__hash__` implementation"
+        )
+    register_pytree_node(cls, lambda value: ([], value), lambda children, value: value)
 
 
 def is_structseq_instance(obj: object) -> bool:
