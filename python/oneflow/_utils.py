@@ -7,8 +7,9 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._tensor.methods import set_state as _set_obj_state
 
-__all__ = ["_element_size", "_flatten_dense_tensors", "_unflatten_dense_tensors"]
+__all__ = ["_element_size", "_flatten_dense_tensors", "_set_obj_state", "_unflatten_dense_tensors"]
 
 
 def _element_size(dtype: Any) -> int:

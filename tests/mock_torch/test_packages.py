@@ -84,6 +84,7 @@ GROUPS += (
     "medicine",
     "pictures",
     "probabilities",
+    "quantized",
     "sounds",
     "symmetries",
 )

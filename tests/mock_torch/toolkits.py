@@ -5,6 +5,8 @@ Run as groups of ``packages.py``, whose tools they use.
 
 from __future__ import annotations
 
+import copy
+import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -335,3 +337,47 @@ def medicine() -> Iterator[dict[str, Any]]:
     for name in ("DiceLoss", "FocalLoss", "GeneralizedDiceLoss", "TverskyLoss", "DiceFocalLoss"):
         made = getattr(losses, name)(to_onehot_y=True)
         yield differentiated(f"medicine/{name}", lambda s, made=made: made(s, regions), scores.clone().requires_grad_())
+
+
+def quantized() -> Iterator[dict[str, Any]]:
+    """Weights of whole numbers and of eight-bit floats: models run, differentiated, copied and saved."""
+    from torchao import quantization
+
+    x = noise(4, 64)
+    for name in (
+        "Int8WeightOnlyConfig",
+        "Int8DynamicActivationInt8WeightConfig",
+        "Int8DynamicActivationIntxWeightConfig",
+        "IntxWeightOnlyConfig",
+        "Float8WeightOnlyConfig",
+    ):
+
+        def model() -> Any:
+            return filled(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32))).eval()
+
+        small = model()
+        quantization.quantize_(small, getattr(quantization, name)())
+        output = array(small(x))
+        file = io.BytesIO()
+        torch.save(small.state_dict(), file)
+        file.seek(0)
+        loaded = model()
+        loaded.load_state_dict(torch.load(file, weights_only=False), assign=True)
+        size = sum(t.numel() * t.element_size() for t in _parts(small[0].weight))
+        yield {
+            f"quantized/{name}": output,
+            f"quantized/{name} bytes": np.asarray(size),
+            f"quantized/{name} copied": array(copy.deepcopy(small)(x)),
+            f"quantized/{name} loaded": array(loaded(x)),
+        }
+        if name in ("Int8WeightOnlyConfig", "Float8WeightOnlyConfig"):
+            yield differentiated(f"quantized/{name} of inputs", small, x.clone().requires_grad_())
+
+
+def _parts(t: Any) -> list[Any]:
+    """The tensors with memory of which one consists."""
+    return [part for name in t.__tensor_flatten__()[0] for part in _parts(getattr(t, name))] if _has_parts(t) else [t]
+
+
+def _has_parts(t: Any) -> bool:
+    return hasattr(type(t), "__tensor_flatten__")

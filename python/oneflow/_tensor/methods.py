@@ -189,11 +189,17 @@ def _set_attributes(tensor: Tensor, state: Any) -> None:
     if hasattr(type(tensor), "__setstate__"):
         tensor.__setstate__(state)  # type: ignore[attr-defined]
         return
+    set_state(tensor, state)
+
+
+def set_state(target: Any, state: Any) -> Any:
+    """Give an object the attributes of a pickled state: a dictionary, or one and that of its slots; return it."""
     held: dict[str, Any] = {}
     if isinstance(state, tuple):
         state, held = state
-    for name, value in {**(state or {}), **held}.items():
-        setattr(tensor, name, value)
+    for name, value in {**(state or {}), **(held or {})}.items():
+        setattr(target, name, value)
+    return target
 
 
 def __dir__(self: Tensor) -> list[str]:

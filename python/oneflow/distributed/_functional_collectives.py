@@ -15,6 +15,7 @@ from oneflow.autograd.function import Function
 from oneflow.distributed.device_mesh import DeviceMesh
 
 __all__ = [
+    "AsyncCollectiveTensor",
     "all_gather_tensor",
     "all_gather_tensor_autograd",
     "all_reduce",
@@ -26,6 +27,17 @@ __all__ = [
     "reduce_scatter_tensor_autograd",
     "wait_tensor",
 ]
+
+
+class AsyncCollectiveTensor(Tensor):
+    """The class of results that PyTorch still waits for. Those here are complete: none is of this class.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> isinstance(functional.wait_tensor(oneflow.ones(1)), functional.AsyncCollectiveTensor)
+        False
+    """
 
 
 def _of(group: Any) -> Any:

@@ -46,6 +46,7 @@ _ABSENT = {
     "torch.quantization.qconfig": ("QConfig", _QUANTIZED),
     "torch.quantization.observer": (_OBSERVERS, _QUANTIZED),
     "torch.ao.quantization.observer": (_OBSERVERS, _QUANTIZED),
+    "torch.sparse._triton_ops_meta": ("get_meta minimize update", "there is no Triton"),
     "torch.onnx.symbolic_opset11": ("select squeeze unsqueeze", _SYMBOLIC),
 }
 

@@ -19,6 +19,8 @@ from oneflow import (
 )
 from oneflow._base.refusals import refuse_class
 from oneflow.autograd import _batching
+from oneflow.library import Tag
+from oneflow.mock_torch.private._C import _cpu
 from oneflow.nn.modules.module import _parse_to
 from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_dispatch_impl
 from oneflow.overrides import _n_modes as _len_torch_function_stack
