@@ -8,6 +8,7 @@ from oneflow._base.refusals import refuse_class
 
 _INSTEAD = 'tensors of device="meta" have shapes and no values'
 FakeTensor: Any = refuse_class("torch._subclasses.fake_tensor.FakeTensor", _INSTEAD)
+FakeTensorConverter: Any = refuse_class("torch._subclasses.fake_tensor.FakeTensorConverter", _INSTEAD)
 FakeTensorMode: Any = refuse_class("torch._subclasses.fake_tensor.FakeTensorMode", _INSTEAD)
 
 
