@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from pathlib import Path
+from typing import Any
 
 import oneflow.distributed as dist
 import pytest
@@ -126,6 +128,49 @@ def test_stores_do_what_pytorch_s_do(tmp_path: Path) -> None:
         assert mine.compare_set("c", "", "y") == mine.compare_set("c", "z", "w") == b"y"
 
 
+def queues(store: Any) -> list[object]:
+    """Queues, the list of keys and clones, and what comes of them."""
+    short, got = datetime.timedelta(milliseconds=20), []
+    store.set("word", "w")
+    store.queue_push("q", "a")
+    store.queue_push("q", b"\x00b")
+    got += [sorted(store.list_keys()), store.queue_len("q"), store.check(["q"]), store.check(["word", "q"])]
+    store.wait(["q"], short)
+    got += [store.queue_pop("q"), store.queue_pop("q", False), store.queue_len("q"), store.check(["q"])]
+    with pytest.raises(RuntimeError, match="empty") as caught:
+        store.queue_pop("q", False)
+    got.append(type(caught.value).__name__)
+    other = store.clone()
+    other.set_timeout(short)
+    got += [type(other).__name__, other.get("word"), other.timeout]
+    with pytest.raises(RuntimeError, match=r"(?i)wait timeout") as caught:
+        other.queue_pop("q", block=True)
+    got.append(type(caught.value).__name__)
+    other.queue_push("q", "c")
+    got += [store.queue_pop("q"), store.delete_key("q"), store.delete_key("word"), store.list_keys()]
+    store.barrier("one", 1)
+    with pytest.raises(RuntimeError, match=r"(?i)timeout"):
+        store.barrier("two", 2, short)
+    return got
+
+
+def test_queues_of_stores_are_pytorch_s(tmp_path: Path) -> None:
+    for mine, other in zip(stores(tmp_path, dist), stores(tmp_path, theirs), strict=True):
+        if not isinstance(mine, dist.FileStore):
+            assert queues(mine) == queues(other), type(mine).__name__
+            continue
+        for store, own in ((mine, []), (other, ["efcount/"])):
+            store.set("word", "w")
+            assert sorted(store.clone().list_keys()) == sorted(["word", *own])
+            for call in (lambda s=store: s.queue_push("q", "a"), lambda s=store: s.queue_len("q")):
+                with pytest.raises(NotImplementedError, match="queue support is not implemented"):
+                    call()
+    with pytest.raises(TypeError, match="queue_push: a value must be str or bytes, got int"):
+        dist.HashStore().queue_push("q", 3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="world_size must be positive, got 0"):
+        dist.HashStore().barrier("b", 0)
+
+
 def test_stores_of_both_packages_serve_each_other() -> None:
     mine = dist.TCPStore("127.0.0.1", 0, is_master=True)
     client = theirs.TCPStore("127.0.0.1", mine.port, is_master=False)
@@ -134,6 +179,15 @@ def test_stores_of_both_packages_serve_each_other() -> None:
     server = theirs.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     dist.TCPStore("127.0.0.1", server.port).set("k", "w")
     assert server.get("k") == b"w"
+    for one, two in ((mine, client), (server, dist.TCPStore("127.0.0.1", server.port))):
+        one.queue_push("q", "ab")
+        assert (two.queue_len("q"), two.queue_pop("q"), two.list_keys()) == (1, b"ab", ["k"])
+        two.queue_push("q", "cd")
+        assert one.queue_pop("q") == b"cd"
+        meets = threading.Thread(target=one.clone().barrier, args=("b", 2))
+        meets.start()
+        two.barrier("b", 2)
+        meets.join()
 
 
 def test_stores_refuse_what_they_cannot_do() -> None:

@@ -51,6 +51,40 @@ fn check_all(store: &Arc<dyn Store>) {
     assert!(store.set("k", &vec![0; 9 << 20]).is_err());
     // The store is alive after every error.
     assert_eq!(store.add("n", 0).unwrap(), -2);
+    let mut keys = store.list_keys().unwrap();
+    keys.sort();
+    assert_eq!(keys, ["big", "c", "l", "late", "later", "n"]);
+    if store.queue_len("q").is_ok() {
+        check_queues(store);
+    }
+}
+
+fn check_queues(store: &Arc<dyn Store>) {
+    let start = store.num_keys().unwrap();
+    assert_eq!((store.queue_len("q").unwrap(), store.queue_pop("q", None).unwrap()), (0, None));
+    store.queue_push("q", b"a").unwrap();
+    store.queue_push("q", b"").unwrap();
+    assert!(store.check(&["q", "n"]).unwrap());
+    assert_eq!((store.queue_len("q").unwrap(), store.num_keys().unwrap()), (2, start));
+    assert_eq!(store.queue_pop("q", Some(LONG)).unwrap().unwrap(), b"a");
+    assert_eq!(store.queue_pop("q", None).unwrap().unwrap(), b"");
+    assert!(!store.check(&["q"]).unwrap());
+    let error = store.queue_pop("q", Some(Duration::from_millis(20))).unwrap_err();
+    assert!(error.text().contains("timed out") && error.text().contains('q'), "{error}");
+    // Each value is for one of those who wait, and none of them is told of a value that another one takes.
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let store = store.clone();
+            std::thread::spawn(move || store.queue_pop("q", Some(LONG)).unwrap().unwrap())
+        })
+        .collect();
+    for i in 0..4 {
+        store.queue_push("q", &[i]).unwrap();
+    }
+    let mut got: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    got.sort();
+    assert_eq!((got, store.queue_len("q").unwrap()), (vec![0, 1, 2, 3], 0));
+    assert!(store.queue_push("q", &vec![0; 9 << 20]).is_err());
 }
 
 #[test]
@@ -236,6 +270,32 @@ fn the_wire_is_torch_s() {
     assert_eq!(answer(&[&[6], &1u64.to_le_bytes(), &str("/no"), &[0x0c]], 1), [1]);
     assert_eq!(answer(&[&[0x0b], &1u64.to_le_bytes(), &str("/m"), &str("v"), &[7]], 8), 3i64.to_le_bytes());
     assert_eq!(answer(&[&[8], &str("/m")], 8), 1i64.to_le_bytes());
+    // Queues and the list of keys; push has no answer.
+    let push = [&[0x0e][..], &str("/q"), &str("ab")].concat();
+    assert_eq!(answer(&[&push, &[0x10], &str("/q")], 8), 1i64.to_le_bytes());
+    assert_eq!(answer(&[&[0x0f], &str("/q")], 18), [&1i64.to_le_bytes()[..], &str("ab")].concat());
+    assert_eq!(answer(&[&[0x0f], &str("/q")], 8), 0i64.to_le_bytes());
+    assert_eq!(answer(&[&[0x11]], 8 + 2 * 10)[..8], 2i64.to_le_bytes());
+    // A barrier of one, and of two with another client.
+    assert_eq!(answer(&[&[0x12], &str("/b"), &1i64.to_le_bytes()], 1), [0]);
+    let other = raw(&server, &[&HELLO[..], &[0x12], &str("/b2"), &2i64.to_le_bytes()].concat());
+    assert_eq!(answer(&[&[0x12], &str("/b2"), &2i64.to_le_bytes()], 1), [0]);
+    drop(other);
+    // A value of a queue wakes one client; when that one leaves without it, the next.
+    let wait = [&[6][..], &1u64.to_le_bytes(), &str("/w")].concat();
+    let mut first = raw(&server, &[&HELLO[..], &wait].concat());
+    first.read_exact(&mut [0; 4]).unwrap();
+    let mut second = raw(&server, &[&HELLO[..], &wait].concat());
+    second.read_exact(&mut [0; 4]).unwrap();
+    assert_eq!(answer(&[&[0x0e], &str("/w"), &str("v"), &[0x10], &str("/w")], 8), 1i64.to_le_bytes());
+    first.read_exact(&mut [0; 1]).unwrap();
+    second.set_nonblocking(true).unwrap();
+    assert_eq!(second.read(&mut [0; 1]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    second.set_nonblocking(false).unwrap();
+    drop(first);
+    second.read_exact(&mut [0; 1]).unwrap();
+    assert_eq!(answer(&[&[8], &str("/b")], 8), 1i64.to_le_bytes());
+    assert_eq!(answer(&[&[8], &str("/b2")], 8), 1i64.to_le_bytes());
     // Byte by byte is as good as at once.
     let bytes = [&[4u8][..], &str("/n"), &1i64.to_le_bytes()].concat();
     bytes.iter().for_each(|&byte| drop(answer(&[&[byte]], 0)));

@@ -108,6 +108,27 @@ impl PyStore {
     fn num_keys(&self, py: Python<'_>) -> PyResult<i64> {
         run(|| gate::detach(py, || self.store.num_keys()))
     }
+    fn list_keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        run(|| gate::detach(py, || self.store.list_keys()))
+    }
+    fn queue_push(&self, py: Python<'_>, key: &str, value: &[u8]) -> PyResult<()> {
+        run(|| gate::detach(py, || self.store.queue_push(key, value)))
+    }
+    /// With a timeout it waits for a value; without one there may be none.
+    #[pyo3(signature = (key, timeout=None))]
+    fn queue_pop<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let timeout = timeout.map(duration).transpose()?;
+        let value = run(|| gate::detach(py, || self.store.queue_pop(key, timeout)))?;
+        Ok(value.map(|value| PyBytes::new(py, &value)))
+    }
+    fn queue_len(&self, py: Python<'_>, key: &str) -> PyResult<i64> {
+        run(|| gate::detach(py, || self.store.queue_len(key)))
+    }
     fn close(&self) {
         self.store.close();
     }

@@ -82,7 +82,7 @@ class DistStoreError(DistError):
 
 
 class QueueEmptyError(DistStoreError):
-    """A queue of a store is empty; for code that names it, since the stores here have no queues.
+    """A queue of a store is empty, for who does not wait for a value.
 
     Example::
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import time
 import weakref
@@ -11,7 +12,7 @@ from typing import Any
 
 from oneflow import _oneflow
 from oneflow.distributed._groups import _seconds
-from oneflow.distributed._names import DistNetworkError, DistStoreError
+from oneflow.distributed._names import DistNetworkError, DistStoreError, QueueEmptyError
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
@@ -92,6 +93,21 @@ class _OfPython:
 
     def num_keys(self) -> int:
         raise NotImplementedError(f"{type(self._of).__name__}.num_keys: Not implemented.")
+
+    def list_keys(self) -> list[str]:
+        if not self.has("list_keys"):
+            raise NotImplementedError(f"{type(self._of).__name__}.list_keys: Not implemented.")
+        keys = type(self._of).list_keys(self._of)
+        return [key.removeprefix(self._prefix) for key in keys if key.startswith(self._prefix)]
+
+    def queue_push(self, key: str, value: bytes) -> None:
+        self._call("queue_push", key, value)
+
+    def queue_pop(self, key: str, timeout: float | None) -> bytes | None:
+        return self._call("queue_pop", key, timeout is not None)
+
+    def queue_len(self, key: str) -> int:
+        return self._call("queue_len", key)
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         return self._call("multi_get", keys)
@@ -185,6 +201,67 @@ class Store:
     def num_keys(self) -> int:
         """How many keys there are."""
         return self._store.num_keys()
+
+    def list_keys(self) -> list[str]:
+        """All keys, in no order. Queues are none."""
+        return self._store.list_keys()
+
+    def queue_push(self, key: str, value: str | bytes) -> None:
+        """Put a value at the end of a queue.
+
+        A queue is not the value of the same key: only :meth:`wait` and :meth:`check` ask for either. Of those who wait
+        for a queue one goes on for each value.
+
+        Raises:
+            NotImplementedError: the store is a :class:`FileStore`, or a class of the program without queues.
+        """
+        self._store.queue_push(key, _bytes("queue_push", value))
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of a queue.
+
+        Args:
+            block: wait for a value where there is none.
+
+        Raises:
+            QueueEmptyError: there is none, with ``block=False``.
+            DistStoreError: nobody has put one there in time.
+        """
+        if not block:
+            value = self._store.queue_pop(key, None)
+            if value is None:
+                raise QueueEmptyError(f"queue_pop: queue '{key}' is empty")
+            return value
+        with _within(self._timeout, [key]):
+            return self._store.queue_pop(key, self._timeout)
+
+    def queue_len(self, key: str) -> int:
+        """How many values a queue has; 0 where there is no such queue."""
+        return self._store.queue_len(key)
+
+    def clone(self) -> Any:
+        """Another object for the same store, with a timeout of its own. Threads may also share one."""
+        return copy.copy(self)
+
+    def barrier(self, key: str, world_size: int, timeout: datetime.timedelta | float | None = None) -> None:
+        """Wait until so many have called it with this key, which counts them and is for one meeting.
+
+        Raises:
+            ValueError: ``world_size`` is not positive.
+            DistStoreError: some did not come in time.
+        """
+        if world_size <= 0:
+            raise ValueError(f"barrier: world_size must be positive, got {world_size}")
+        seconds = self._timeout if timeout is None else _seconds(timeout) or 0.0
+        end, pause, n_here = time.monotonic() + seconds, 0.001, self.add(key, 1)
+        while n_here < world_size:
+            if time.monotonic() > end:
+                raise DistStoreError(
+                    f"barrier timeout after {int(1000 * seconds)}ms, key: /{key}: {n_here} of {world_size} have come"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+            n_here = self.add(key, 0)
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         """:meth:`get` each of the keys."""

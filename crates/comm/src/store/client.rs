@@ -261,24 +261,8 @@ impl Store for TcpStore {
     fn wait(&self, keys: &[&str], timeout: Duration) -> Result<()> {
         keys.iter().try_for_each(|key| limits(key, &[]))?;
         // The answer to a cancelled wait gets time of its own.
-        let came = self.request(&format!("wait for {keys:?}"), timeout.saturating_add(GRACE), |c| {
-            c.send(Message::new(code::WAIT).keys(keys))?;
-            c.deadline = after(timeout);
-            match c.read_u8() {
-                Ok(code::YES) => return Ok(true),
-                Ok(other) => return Err(unexpected(other)),
-                Err(e) if !matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => return Err(e),
-                Err(_) => {}
-            }
-            c.deadline = after(GRACE);
-            c.send(Message::new(code::CANCEL_WAIT))?;
-            // The keys may have come in this very moment: then two answers are on their way.
-            let came = c.read_u8()? == code::YES;
-            if came {
-                c.read_u8()?;
-            }
-            Ok(came)
-        })?;
+        let came =
+            self.request(&format!("wait for {keys:?}"), timeout.saturating_add(GRACE), |c| c.wait(keys, timeout))?;
         if came {
             return Ok(());
         }
@@ -319,8 +303,73 @@ impl Store for TcpStore {
             c.read_i64()
         })
     }
+
+    fn list_keys(&self) -> Result<Vec<String>> {
+        self.request("list_keys", self.timeout, |c| {
+            c.send(Message::new(code::LIST_KEYS))?;
+            let (n, mut bytes, mut keys) = (c.read_i64()?, 0, Vec::new());
+            for _ in 0..n {
+                let key = c.read_bytes()?;
+                bytes += key.len();
+                if bytes > MAX_LISTED {
+                    return Err(std::io::Error::new(
+                        ErrorKind::InvalidData,
+                        format!("the server lists keys of more than {MAX_LISTED} bytes"),
+                    ));
+                }
+                let key = String::from_utf8_lossy(&key);
+                keys.push(key.strip_prefix('/').unwrap_or(&key).to_owned());
+            }
+            Ok(keys)
+        })
+    }
+
+    fn queue_push(&self, key: &str, value: &[u8]) -> Result<()> {
+        limits(key, value)?;
+        self.request(&format!("queue_push '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::QUEUE_PUSH).key(key).bytes(value))?;
+            c.ping()
+        })
+    }
+
+    fn queue_pop(&self, key: &str, timeout: Option<Duration>) -> Result<Option<Vec<u8>>> {
+        limits(key, &[])?;
+        let end = after(timeout.unwrap_or_default());
+        // A wait claims its value for the connection on which it was made.
+        let popped =
+            self.request(&format!("queue_pop '{key}'"), timeout.unwrap_or(self.timeout).saturating_add(GRACE), |c| {
+                loop {
+                    if timeout.is_some() && !c.wait(&[key], end.saturating_duration_since(Instant::now()))? {
+                        return Ok(None);
+                    }
+                    c.deadline = after(GRACE);
+                    c.send(Message::new(code::QUEUE_POP).key(key))?;
+                    let value = if c.read_i64()? > 0 { Some(c.read_bytes()?) } else { None };
+                    if value.is_some() || timeout.is_none() {
+                        return Ok(value);
+                    }
+                }
+            })?;
+        match (popped, timeout) {
+            (None, Some(timeout)) => Err(Error::runtime(format!(
+                "store at {}: timed out after {timeout:?} waiting for a value of the queue '{key}'",
+                self.address
+            ))),
+            (popped, _) => Ok(popped),
+        }
+    }
+
+    fn queue_len(&self, key: &str) -> Result<i64> {
+        limits(key, &[])?;
+        self.request(&format!("queue_len '{key}'"), self.timeout, |c| {
+            c.send(Message::new(code::QUEUE_LEN).key(key))?;
+            c.read_i64()
+        })
+    }
 }
 
+/// Bytes of all keys of a store together that are accepted from a server.
+const MAX_LISTED: usize = 64 << 20;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a refusal is asked again.
 const REFUSED: Duration = Duration::from_secs(2);
@@ -433,6 +482,26 @@ impl Connection {
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Whether the keys came in time.
+    fn wait(&mut self, keys: &[&str], timeout: Duration) -> std::io::Result<bool> {
+        self.send(Message::new(code::WAIT).keys(keys))?;
+        self.deadline = after(timeout);
+        match self.read_u8() {
+            Ok(code::YES) => return Ok(true),
+            Ok(other) => return Err(unexpected(other)),
+            Err(e) if !matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => return Err(e),
+            Err(_) => {}
+        }
+        self.deadline = after(GRACE);
+        self.send(Message::new(code::CANCEL_WAIT))?;
+        // The keys may have come in this very moment: then two answers are on their way.
+        let came = self.read_u8()? == code::YES;
+        if came {
+            self.read_u8()?;
+        }
+        Ok(came)
     }
 
     fn ping(&mut self) -> std::io::Result<()> {

@@ -202,4 +202,9 @@ impl Store for FileStore {
     fn num_keys(&self) -> Result<i64> {
         self.locked("num_keys", "", |table| Ok((table.len() as i64, Vec::new())))
     }
+
+    fn list_keys(&self) -> Result<Vec<String>> {
+        let keys = |table: &Table| table.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+        self.locked("list_keys", "", |table| Ok((keys(table), Vec::new())))
+    }
 }

@@ -73,7 +73,7 @@ impl Store for MemoryStore {
         while !table.has_all(keys) {
             let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                let missing: Vec<_> = keys.iter().filter(|k| table.get(k.as_bytes()).is_none()).collect();
+                let missing: Vec<_> = keys.iter().filter(|k| !table.has_all(&[k.as_bytes()])).collect();
                 return Err(Error::runtime(format!("store: timed out after {timeout:?} waiting for keys {missing:?}")));
             }
             table = self.changed.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -87,5 +87,30 @@ impl Store for MemoryStore {
 
     fn num_keys(&self) -> Result<i64> {
         Ok(self.table().len() as i64)
+    }
+
+    fn list_keys(&self) -> Result<Vec<String>> {
+        Ok(self.table().keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect())
+    }
+
+    fn queue_push(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.change("queue_push", key, |table| table.push(key.as_bytes(), value))
+    }
+
+    fn queue_pop(&self, key: &str, timeout: Option<Duration>) -> Result<Option<Vec<u8>>> {
+        let started = Instant::now();
+        loop {
+            let value = self.table().pop(key.as_bytes());
+            if value.is_some() || timeout.is_none() {
+                return Ok(value);
+            }
+            // Somebody else may have been faster: then for what is left of the time.
+            let timeout = timeout.unwrap_or_default();
+            self.wait(&[key], timeout.saturating_sub(started.elapsed()))?;
+        }
+    }
+
+    fn queue_len(&self, key: &str) -> Result<i64> {
+        Ok(self.table().queue_len(key.as_bytes()) as i64)
     }
 }

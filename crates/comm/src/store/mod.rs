@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oneflow_base::Result;
+use oneflow_base::{Error, Result};
 
 pub use client::TcpStore;
 pub use file::FileStore;
@@ -45,6 +45,11 @@ mod code {
     pub const MULTI_SET: u8 = 0x0b;
     pub const CANCEL_WAIT: u8 = 0x0c;
     pub const PING: u8 = 0x0d;
+    pub const QUEUE_PUSH: u8 = 0x0e;
+    pub const QUEUE_POP: u8 = 0x0f;
+    pub const QUEUE_LEN: u8 = 0x10;
+    pub const LIST_KEYS: u8 = 0x11;
+    pub const BARRIER: u8 = 0x12;
     /// Not torch's: asks for a proof of the job's secret, before anything else.
     pub const PROVE: u8 = 0x7a;
 
@@ -60,6 +65,8 @@ mod code {
 /// Purposes of proofs: one end's is no proof of the other's.
 const CLIENT: &str = "a client of the store";
 const SERVER: &str = "the store";
+
+const NO_QUEUES: &str = "store: queue support is not implemented for this one";
 
 /// A shared map from names to bytes.
 pub trait Store: Send + Sync {
@@ -81,6 +88,22 @@ pub trait Store: Send + Sync {
     /// Whether there was one to delete.
     fn delete(&self, key: &str) -> Result<bool>;
     fn num_keys(&self) -> Result<i64>;
+    /// All keys, in no order; those of queues are none.
+    fn list_keys(&self) -> Result<Vec<String>> {
+        Err(Error::not_implemented("store: this one cannot list its keys"))
+    }
+    /// Puts a value at the end of a queue, which has a name of its own: no other operation but `check` and `wait`, which
+    /// ask whether it has values, knows of it. Of those who wait for a queue one goes on for each value.
+    fn queue_push(&self, _key: &str, _value: &[u8]) -> Result<()> {
+        Err(Error::not_implemented(NO_QUEUES))
+    }
+    /// Takes the first value of a queue. Waits for one, or with no timeout returns `None` where there is none now.
+    fn queue_pop(&self, _key: &str, _timeout: Option<Duration>) -> Result<Option<Vec<u8>>> {
+        Err(Error::not_implemented(NO_QUEUES))
+    }
+    fn queue_len(&self, _key: &str) -> Result<i64> {
+        Err(Error::not_implemented(NO_QUEUES))
+    }
     /// Gives up the connections, and the port of a server that this process holds. Later operations may fail.
     fn close(&self) {}
     /// What a server that this process holds has to say when somebody is missed: whom it refused. Empty otherwise.
@@ -162,5 +185,18 @@ impl Store for PrefixStore {
     /// Of the whole store: the protocol cannot count by prefix.
     fn num_keys(&self) -> Result<i64> {
         self.store.num_keys()
+    }
+    fn list_keys(&self) -> Result<Vec<String>> {
+        let (keys, before) = (self.store.list_keys()?, self.key(""));
+        Ok(keys.iter().filter_map(|key| key.strip_prefix(&before)).map(str::to_owned).collect())
+    }
+    fn queue_push(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.store.queue_push(&self.key(key), value)
+    }
+    fn queue_pop(&self, key: &str, timeout: Option<Duration>) -> Result<Option<Vec<u8>>> {
+        self.store.queue_pop(&self.key(key), timeout)
+    }
+    fn queue_len(&self, key: &str) -> Result<i64> {
+        self.store.queue_len(&self.key(key))
     }
 }

@@ -21,7 +21,7 @@ use crate::tls::{Fault, NEEDS_PLAIN, is_hello};
 use oneflow_base::{Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use super::table::Table;
+use super::table::{Claim, Table};
 use super::{CLIENT, MAX_KEY, MAX_KEYS, MAX_VALUE, SERVER, code};
 
 const MAX_CONNECTIONS: usize = 65_536;
@@ -157,7 +157,16 @@ struct Client {
     input: Vec<u8>,
     output: Vec<u8>,
     validated: bool,
-    waiting: Option<Vec<Vec<u8>>>,
+    waiting: Option<Waiting>,
+    /// Of values of queues that it waited for and was told of; its next request takes them or gives them up.
+    claim: Option<Claim>,
+}
+
+/// What a client waits for.
+enum Waiting {
+    Keys(Vec<Vec<u8>>),
+    /// A number that others raise.
+    Count(Vec<u8>, i64),
 }
 
 /// How far a client has come in.
@@ -199,7 +208,7 @@ impl Loop {
             if ready[0] {
                 return;
             }
-            let mut changed = false;
+            let (mut changed, n_clients) = (false, self.clients.len());
             let (table, refused) = (&mut self.table, &self.refused);
             let mut flags = ready[2..].iter();
             self.clients.retain_mut(|client| {
@@ -216,6 +225,8 @@ impl Loop {
                 served.is_ok()
             });
             self.clients.retain(|client| client.patience().is_none_or(|limit| client.heard.elapsed() < limit));
+            // Who leaves gives up values of queues that were meant for it.
+            changed |= self.clients.len() < n_clients;
             // A value that one client sets may be what others wait for, and they may then set something in turn.
             while std::mem::take(&mut changed) {
                 self.clients.retain_mut(|client| client.serve(table, &mut changed).is_ok());
@@ -235,7 +246,11 @@ impl Loop {
     /// Unfinished requests and unread answers of all clients together are bounded: who holds most leaves first.
     fn hold_less(&mut self) {
         let held = |client: &Client| {
-            let keys = client.waiting.iter().flatten().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum::<usize>();
+            let keys = match &client.waiting {
+                Some(Waiting::Keys(keys)) => keys.iter().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum(),
+                Some(Waiting::Count(key, _)) => key.capacity(),
+                None => 0,
+            };
             client.input.capacity() + client.output.capacity() + keys
         };
         while self.clients.iter().map(held).sum::<usize>() > MAX_HELD {
@@ -281,6 +296,7 @@ impl Loop {
                     output: Vec::new(),
                     validated: false,
                     waiting: None,
+                    claim: None,
                 });
             }
         }
@@ -343,8 +359,8 @@ impl Client {
         let input = std::mem::take(&mut self.input);
         let mut reader = Reader { data: &input };
         loop {
-            if let Some(keys) = &self.waiting {
-                if table.has_all(keys) {
+            if let Some(waiting) = &self.waiting {
+                if waiting.is_over(table, &mut self.claim) {
                     self.waiting = None;
                     self.output.push(code::YES);
                 } else if reader.data.first() != Some(&code::CANCEL_WAIT) {
@@ -352,6 +368,7 @@ impl Client {
                 }
             }
             let rest = reader.data;
+            let claim = self.claim.take();
             let step = match self.door {
                 Door::Open => self.answer(&mut reader, table, changed),
                 _ => self.let_in(&mut reader),
@@ -360,6 +377,7 @@ impl Client {
                 Ok(()) => {}
                 Err(Stop::Incomplete) => {
                     reader.data = rest;
+                    self.claim = claim;
                     break;
                 }
                 Err(Stop::Invalid) => {
@@ -436,7 +454,41 @@ impl Client {
                 let keys = reader.keys()?;
                 self.output.push(if table.has_all(&keys) { code::YES } else { code::NO });
             }
-            code::WAIT => self.waiting = Some(reader.keys()?.into_iter().map(<[u8]>::to_vec).collect()),
+            code::WAIT => {
+                let keys = reader.keys()?.into_iter().map(<[u8]>::to_vec).collect();
+                self.waiting = Some(Waiting::Keys(keys));
+            }
+            code::BARRIER => {
+                let (key, n) = (reader.key()?, reader.u64()? as i64);
+                table.add(key, 1).map_err(invalid)?;
+                self.waiting = Some(Waiting::Count(key.to_vec(), n));
+                *changed = true;
+            }
+            code::QUEUE_PUSH => {
+                let (key, value) = (reader.key()?, reader.value()?);
+                table.push(key, value).map_err(invalid)?;
+                *changed = true;
+            }
+            code::QUEUE_POP => {
+                let value = table.pop(reader.key()?);
+                self.output.extend_from_slice(&i64::from(value.is_some()).to_le_bytes());
+                if let Some(value) = value {
+                    self.put_bytes(&value);
+                }
+            }
+            code::QUEUE_LEN => {
+                let n = table.queue_len(reader.key()?) as i64;
+                self.output.extend_from_slice(&n.to_le_bytes());
+            }
+            code::LIST_KEYS => {
+                self.output.extend_from_slice(&(table.len() as i64).to_le_bytes());
+                for key in table.keys() {
+                    self.put_bytes(key);
+                    if self.output.len() > MAX_UNREAD {
+                        return Err(Stop::Invalid);
+                    }
+                }
+            }
             code::NUM_KEYS => self.output.extend_from_slice(&(table.len() as i64).to_le_bytes()),
             code::DELETE => {
                 let key = reader.key()?;
@@ -526,6 +578,21 @@ impl Client {
     fn put_bytes(&mut self, value: &[u8]) {
         self.output.extend_from_slice(&(value.len() as u64).to_le_bytes());
         self.output.extend_from_slice(value);
+    }
+}
+
+impl Waiting {
+    fn is_over(&self, table: &mut Table, claim: &mut Option<Claim>) -> bool {
+        match self {
+            Waiting::Keys(keys) => {
+                *claim = table.claim(keys);
+                claim.is_some()
+            }
+            Waiting::Count(key, n) => {
+                let number = table.get(key).and_then(|text| std::str::from_utf8(text).ok()?.parse::<i64>().ok());
+                number.is_some_and(|number| number >= *n)
+            }
+        }
     }
 }
 

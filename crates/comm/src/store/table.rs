@@ -1,6 +1,7 @@
 //! The semantics of a store's operations, without waiting and without a wire.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use super::MAX_VALUE;
 
@@ -12,8 +13,19 @@ const ENTRY: usize = 128;
 #[derive(Default)]
 pub(super) struct Table {
     map: HashMap<Vec<u8>, Vec<u8>>,
+    queues: HashMap<Vec<u8>, Queue>,
     total: usize,
 }
+
+#[derive(Default)]
+struct Queue {
+    values: VecDeque<Vec<u8>>,
+    /// Who was told of a value and has not taken it yet.
+    claims: Vec<Weak<()>>,
+}
+
+/// Values of queues that somebody was told of: others who wait are not, for as long as it lives.
+pub(super) struct Claim(Arc<()>);
 
 impl Table {
     /// `Err`: too big.
@@ -72,8 +84,62 @@ impl Table {
         old.is_some()
     }
 
+    /// Whether all are keys, or queues that have values.
     pub fn has_all<K: AsRef<[u8]>>(&self, keys: &[K]) -> bool {
-        keys.iter().all(|key| self.map.contains_key(key.as_ref()))
+        keys.iter().all(|key| self.map.contains_key(key.as_ref()) || self.queue_len(key.as_ref()) > 0)
+    }
+
+    /// As `has_all`, for somebody who waited: values of queues are then claimed.
+    pub fn claim<K: AsRef<[u8]>>(&mut self, keys: &[K]) -> Option<Claim> {
+        let is_free = |queue: &mut Queue| {
+            queue.claims.retain(|claim| claim.strong_count() > 0);
+            queue.values.len() > queue.claims.len()
+        };
+        for key in keys.iter().map(AsRef::as_ref).filter(|&key| !self.map.contains_key(key)) {
+            if !self.queues.get_mut(key).is_some_and(is_free) {
+                return None;
+            }
+        }
+        let claim = Claim(Arc::new(()));
+        for key in keys.iter().map(AsRef::as_ref).filter(|&key| !self.map.contains_key(key)) {
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.claims.push(Arc::downgrade(&claim.0));
+            }
+        }
+        Some(claim)
+    }
+
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let total = self.total + key.len() + value.len() + ENTRY;
+        if value.len() > MAX_VALUE {
+            return Err("the value is longer than 8 MiB");
+        }
+        if total > MAX_TOTAL {
+            return Err("the store is full (256 MiB)");
+        }
+        self.total = total;
+        self.queues.entry(key.to_vec()).or_default().values.push_back(value.to_vec());
+        Ok(())
+    }
+
+    pub fn pop(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        let queue = self.queues.get_mut(key)?;
+        let value = queue.values.pop_front();
+        if let Some(value) = &value {
+            self.total -= key.len() + value.len() + ENTRY;
+        }
+        if queue.values.is_empty() {
+            self.queues.remove(key);
+        }
+        value
+    }
+
+    pub fn queue_len(&self, key: &[u8]) -> usize {
+        self.queues.get(key).map_or(0, |queue| queue.values.len())
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.map.keys().map(Vec::as_slice)
     }
 
     pub fn len(&self) -> usize {
@@ -84,6 +150,24 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_a_queue_is_for_one_who_waits() {
+        let mut table = Table::default();
+        assert!(table.claim(&["q"]).is_none());
+        table.push(b"q", b"a").unwrap();
+        let first = table.claim(&["q"]).unwrap();
+        assert!(table.claim(&["q"]).is_none() && table.has_all(&["q"]));
+        // Who was told of it is gone.
+        drop(first);
+        let second = table.claim(&["q"]).unwrap();
+        table.push(b"q", b"b").unwrap();
+        assert_eq!((table.pop(b"q").unwrap(), table.queue_len(b"q"), table.len()), (b"a".to_vec(), 1, 0));
+        drop(second);
+        assert_eq!((table.pop(b"q").unwrap(), table.pop(b"q"), table.total), (b"b".to_vec(), None, 0));
+        let n = (0..).take_while(|_: &u64| table.push(b"q", b"").is_ok()).count();
+        assert_eq!(n, MAX_TOTAL / (1 + ENTRY));
+    }
 
     #[test]
     fn what_is_kept_is_bounded_and_freed() {
