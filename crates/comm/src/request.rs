@@ -6,6 +6,8 @@ use std::fmt;
 
 use oneflow_base::{DType, Error, Result};
 
+use crate::purpose;
+
 /// How elements of several ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -351,7 +353,9 @@ impl Request {
                 (Some(*dtype), None, data.len / dtype.size(), 0, *tag)
             }
         };
-        Stamp { comm: 0, seq: 0, kind: self.kind(), op, dtype, root: root as u32, tag, elements: elements as u64 }
+        let kind = self.kind();
+        let tag = if matches!(kind, Kind::Send | Kind::Recv) { tag } else { purpose::current() };
+        Stamp { comm: 0, seq: 0, kind, op, dtype, root: root as u32, tag, elements: elements as u64 }
     }
 }
 
@@ -364,6 +368,7 @@ pub(crate) struct Stamp {
     pub op: Option<ReduceOp>,
     pub dtype: Option<DType>,
     pub root: u32,
+    /// Of a message; of a collective the number of its purpose.
     pub tag: u32,
     pub elements: u64,
 }
@@ -385,7 +390,11 @@ impl fmt::Display for Stamp {
             Kind::Send | Kind::Recv => write!(f, ", tag {}", self.tag)?,
             _ => {}
         }
-        f.write_str(")")
+        f.write_str(")")?;
+        if self.tag != 0 && !matches!(self.kind, Kind::Send | Kind::Recv) {
+            write!(f, " for {}", purpose::words(self.tag))?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use common::{MIXED_ROOTS, ROOTED, check_all, with_root};
 use oneflow_base::{DType, Error};
 use oneflow_comm::fake::{groups, run_ranks, single};
-use oneflow_comm::{ANY_RANK, ReduceOp, Request, Span, world};
+use oneflow_comm::{ANY_RANK, Purpose, ReduceOp, Request, Span, world};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -253,4 +253,27 @@ fn a_rank_that_fails_ends_every_group_it_is_part_of() {
     }
     assert!(results[3].is_ok());
     assert!(start.elapsed() < LONG);
+}
+
+#[test]
+fn ranks_whose_collectives_are_for_different_things_are_out_of_step() {
+    let results = run_ranks(2, LONG, |group| {
+        let mut data = [1u8];
+        for words in ["the first layer", if group.rank() == 0 { "the second layer" } else { "the third layer" }] {
+            let before = Purpose::of(words).enter();
+            let ended = group.all_reduce(&mut data, DType::U8, ReduceOp::Sum);
+            before.enter();
+            ended?;
+        }
+        Ok(())
+    });
+    for (rank, result) in results.into_iter().enumerate() {
+        let text = result.unwrap_err().to_string();
+        let (mine, other) = if rank == 0 { ("second", "third") } else { ("third", "second") };
+        assert!(
+            text.starts_with(&format!("#1 all_reduce(uint8, 1 elements, sum) for the {mine} layer on rank")),
+            "{text}"
+        );
+        assert!(text.contains("out of step") && text.contains(&format!("for the {other} layer")), "{text}");
+    }
 }

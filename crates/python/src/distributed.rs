@@ -577,6 +577,18 @@ fn _fake_groups(n: usize, timeout: f64) -> PyResult<Vec<PyGroup>> {
     Ok(fake::groups(n, seconds(Some(timeout), DEFAULT_TIMEOUT)?).into_iter().map(PyGroup).collect())
 }
 
+/// The number of what collectives are for, the same on every rank; 0 for no words.
+#[pyfunction]
+fn _purpose(words: &str) -> u32 {
+    oneflow_comm::Purpose::of(words).number()
+}
+
+/// Makes it the purpose of the collectives that this thread issues from now on, and returns the number of the one before.
+#[pyfunction]
+fn _enter_purpose(number: u32) -> u32 {
+    oneflow_comm::Purpose::numbered(number).enter().number()
+}
+
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     oneflow_comm::set_interrupt_check(gate::interrupted);
     oneflow_nccl::register();
@@ -596,5 +608,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_is_mpi_available, m)?)?;
     m.add_function(wrap_pyfunction!(_init_process_group, m)?)?;
     m.add_function(wrap_pyfunction!(_destroy_process_group, m)?)?;
+    m.add_function(wrap_pyfunction!(_purpose, m)?)?;
+    m.add_function(wrap_pyfunction!(_enter_purpose, m)?)?;
     m.add_function(wrap_pyfunction!(_fake_groups, m)?)
 }
