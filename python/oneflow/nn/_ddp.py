@@ -14,6 +14,8 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
+from oneflow._base.purposes import purpose
+from oneflow.nn._ddp_agreement import agree
 from oneflow.nn._reducer import (
     _DEFAULT_FIRST_BUCKET_BYTES,
     BUCKET_BYTES,
@@ -47,7 +49,7 @@ class DistributedDataParallel(Module):
             in which order gradients come, and from the second one on buckets follow it.
         find_unused_parameters: look through the graph of each output for parameters that it does not use. Without it
             all parameters must get a gradient in each backward: those that a loss does not use count as zero in that
-            one, and the next forward raises, unless OneFlow's conventions are followed.
+            one, and the next forward raises, unless OneFlow's conventions are followed. If one rank looks, all do.
         check_reduction: accepted; PyTorch has no use for it either.
         gradient_as_bucket_view: gradients are views of the memory that is reduced, which saves their own.
         static_graph: as ``find_unused_parameters``.
@@ -56,7 +58,8 @@ class DistributedDataParallel(Module):
         use_bucket: ``False`` reduces every gradient alone.
 
     Raises:
-        RuntimeError: no parameter requires a gradient, or a backward left some without one.
+        RuntimeError: no parameter requires a gradient, or a backward left some without one. On all ranks, where their
+            models or settings differ.
         NotImplementedError: global parameters, or several devices for one process.
         ValueError: ``device_ids`` names another device than that of the parameters.
 
@@ -129,7 +132,18 @@ class DistributedDataParallel(Module):
         if init_sync and broadcast_parameters:
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
             keeps = conventions.are_oneflows() and not broadcast_buffers
-            _broadcast([*module.parameters(), *([] if keeps else module.buffers())], process_group)
+            buffers = [] if keeps else list(module.named_buffers())
+            settings = {
+                "broadcast_buffers": broadcast_buffers,
+                "bucket_cap_mb": bucket_cap_mb,
+                "bucket_size": bucket_size,
+                "use_bucket": use_bucket,
+            }
+            looks = self.find_unused_parameters
+            self.find_unused_parameters = agree(
+                list(module.named_parameters()), buffers, settings, looks, process_group
+            )
+            _broadcast([*module.named_parameters(), *buffers], process_group)
         cap = None if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
         sparse = _with_sparse_gradients(module)
@@ -141,7 +155,9 @@ class DistributedDataParallel(Module):
 
         # Backward reaches the last parameters first, until it shows in which order it does.
         buckets = group([p for _, p in reversed(named)])
-        self._reducer = BucketReducer(buckets, process_group, gradient_as_bucket_view, sparse, group)
+        self._reducer = BucketReducer(
+            buckets, process_group, gradient_as_bucket_view, sparse, group, lambda p: f"'{self._names[id(p)]}'"
+        )
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -165,7 +181,7 @@ class DistributedDataParallel(Module):
         if syncs:
             self._check_finished()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
-            _broadcast(self.module.buffers(), self.process_group)
+            _broadcast(self.module.named_buffers(), self.process_group)
         if self._input_device is not None:
             move = lambda value: value.to(self._input_device) if isinstance(value, Tensor) else value  # noqa: E731
             inputs, kwargs = oneflow.utils._pytree.tree_map(move, (inputs, kwargs))
@@ -182,6 +198,12 @@ class DistributedDataParallel(Module):
         return result
 
     def _check_finished(self) -> None:
+        if (n := self._reducer.n_of_cut_short()) is not None:
+            raise RuntimeError(
+                "DistributedDataParallel: an exception ended the backward before this, in which the communication hook "
+                f"had been called for {n} of {self._reducer.n_buckets()} buckets: other ranks wait for the rest, which "
+                "this one cannot make up for"
+            )
         missing = [self._names[i] for i in self._reducer.missing()]
         if missing and not conventions.are_oneflows():
             raise RuntimeError(
@@ -321,7 +343,7 @@ class _JoinHook:
             # The others accumulate.
             return
         if ddp.broadcast_buffers and ddp.training:
-            _broadcast(ddp.module.buffers(), ddp.process_group)
+            _broadcast(ddp.module.named_buffers(), ddp.process_group)
         ddp._reducer.reduce_nothing(ddp.find_unused_parameters)
 
     def post_hook(self, is_last_joiner: bool) -> None:
@@ -330,7 +352,7 @@ class _JoinHook:
         rank = dist.get_rank(ddp.process_group)
         source = oneflow.tensor([rank if is_last_joiner else -1])
         dist.all_reduce(source, dist.ReduceOp.MAX, ddp.process_group)
-        _broadcast(ddp.module.parameters(), ddp.process_group, int(source.item()))
+        _broadcast(ddp.module.named_parameters(), ddp.process_group, int(source.item()))
 
 
 def _with_sparse_gradients(module: Module) -> set[int]:
@@ -360,13 +382,12 @@ def _buckets(parameters: list[Tensor], cap_mb: float | None, most: int | None) -
     return buckets
 
 
-def _broadcast(tensors: Iterable[Tensor], group: Any, source: int = 0) -> None:
+def _broadcast(named: Iterable[tuple[str, Tensor]], group: Any, source: int = 0) -> None:
     first = oneflow.distributed.get_global_rank(group, source)
     with oneflow.no_grad():
-        for tensor in tensors:
-            if tensor.is_contiguous():
-                oneflow.distributed.broadcast(tensor.detach(), first, group)
-            else:
-                whole = tensor.contiguous()
+        for name, tensor in named:
+            whole = tensor.detach() if tensor.is_contiguous() else tensor.contiguous()
+            with purpose(f"'{name}'"):
                 oneflow.distributed.broadcast(whole, first, group)
+            if not tensor.is_contiguous():
                 tensor.copy_(whole)

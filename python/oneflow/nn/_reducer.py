@@ -13,6 +13,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import conventions
+from oneflow._base.purposes import purpose
 
 __all__ = ["GradBucket", "Reducer"]
 
@@ -75,7 +76,9 @@ class BucketReducer:
         views: bool,
         sparse: set[int],
         regroup: Callable[[list[Tensor]], list[list[Tensor]]] | None = None,
+        named: Callable[[Tensor], str] = lambda p: f"a parameter of shape {list(p.shape)}",
     ) -> None:
+        self._named = named
         self._sparse = sparse
         # Makes buckets of parameters in the order in which a backward reaches them; None once that was done.
         self._regroup = regroup
@@ -131,9 +134,17 @@ class BucketReducer:
         if oneflow.distributed.get_world_size(self._group) == 1:
             return
         order = oneflow.tensor([*came, *(i for i in range(len(known)) if i not in came)], device=known[0].device)
-        oneflow.distributed.broadcast(order, oneflow.distributed.get_global_rank(self._group, 0), self._group)
+        with purpose("the order of buckets"):
+            oneflow.distributed.broadcast(order, oneflow.distributed.get_global_rank(self._group, 0), self._group)
         self._buckets = regroup([known[i] for i in order.tolist()])
         self._bucket_of = {id(p): k for k, bucket in enumerate(self._buckets) for p in bucket}
+
+    def n_buckets(self) -> int:
+        return len(self._buckets)
+
+    def n_of_cut_short(self) -> int | None:
+        """How many buckets a hook got of a backward that did not end; None where there is no such backward."""
+        return self._next if self.hook is not None and self._begun and self._next else None
 
     def missing(self) -> list[int]:
         # A forward without backward, as in an evaluation with gradients on, misses nothing.
@@ -201,7 +212,9 @@ class BucketReducer:
             return self.hook(GradBucket(index, flat, bucket, index + 1 == len(self._buckets)))
         dist = oneflow.distributed
         op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
-        return dist.all_reduce(flat, op, self._group, async_op=True)
+        others = f" and {len(bucket) - 1} more" if len(bucket) > 1 else ""
+        with purpose(f"the gradients of {self._named(bucket[0])}{others}"):
+            return dist.all_reduce(flat, op, self._group, async_op=True)
 
     def _wait(self, work: Any, flat: Tensor) -> None:
         value = work.wait()
@@ -222,7 +235,7 @@ class BucketReducer:
                 flat = bucket[0].new_zeros(sum(p.numel() for p in bucket))
             self._issue(flat, bucket).wait()
         if finds_unused:
-            oneflow.distributed.all_reduce(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64), group=self._group)
+            self._count(oneflow.zeros(len(self._bucket_of), dtype=oneflow.int64))
 
     def _finish(self) -> None:
         self._begun = False
@@ -253,8 +266,12 @@ class BucketReducer:
             return set()
         order = list(self._bucket_of)
         counts = oneflow.tensor([int(i in self._used) for i in order])
-        oneflow.distributed.all_reduce(counts, group=self._group)
+        self._count(counts)
         return {i for i, n in zip(order, counts.tolist(), strict=True) if n}
+
+    def _count(self, used: Tensor) -> None:
+        with purpose("which parameters were used"):
+            oneflow.distributed.all_reduce(used, group=self._group)
 
 
 class Reducer:
@@ -333,7 +350,11 @@ class Reducer:
         self._params, self._finds_unused = params, find_unused_parameters
         sparse = {id(p) for p, flag in zip(params, flags, strict=True) if flag}
         self._inner = BucketReducer(
-            [[params[i] for i in bucket] for bucket in buckets], process_group, gradient_as_bucket_view, sparse
+            [[params[i] for i in bucket] for bucket in buckets],
+            process_group,
+            gradient_as_bucket_view,
+            sparse,
+            named=lambda p: self._named(self._place[id(p)], p),
         )
 
     def _named(self, i: int, p: Tensor) -> str:

@@ -195,6 +195,14 @@ class FSDPModule:
         made.__init__(*args, **kwargs)
         return made
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module."""
+        try:
+            return super().__call__(*args, **kwargs)  # type: ignore[misc]
+        except BaseException:
+            self._state().abandon()
+            raise
+
     def _state(self) -> FSDPState:
         state = state_of(self)  # type: ignore[arg-type]
         assert state is not None
@@ -320,10 +328,14 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
 
     @functools.wraps(method)
     def run(*args: Any, **kwargs: Any) -> Any:
-        changed = state._before_forward(module, args, kwargs)
-        args, kwargs = (args, kwargs) if changed is None else changed
-        output = method(*args, **kwargs)
-        changed = state._after_forward(module, args, output)
+        try:
+            changed = state._before_forward(module, args, kwargs)
+            args, kwargs = (args, kwargs) if changed is None else changed
+            output = method(*args, **kwargs)
+            changed = state._after_forward(module, args, output)
+        except BaseException:
+            state.abandon()
+            raise
         return output if changed is None else changed
 
     object.__setattr__(module, method_name, run)

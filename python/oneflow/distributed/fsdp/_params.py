@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow, distributed
+from oneflow._base.purposes import purpose
 from oneflow.distributed.device_mesh import DeviceMesh
 from oneflow.distributed.fsdp._homes import Home
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
@@ -258,6 +260,14 @@ class ParamGroup:
         # Sums over slices that still have to be averaged over replicas.
         self._over_replicas: list[Tensor] | None = None
         self.on_new_whole: Callable[[ShardedParam], None] | None = None
+        self._words = ""
+        self.call("the module")
+
+    def call(self, module: str) -> None:
+        """Name the module, for collectives: ranks that gather or reduce other parameters are out of step."""
+        each = [f"{p.name} {list(p.shape)}" for p in self.params]
+        more = f" and {len(each) - 2} more ({zlib.crc32(repr(each).encode()):08x})" if len(each) > 2 else ""
+        self._words = f"{', '.join(each[:2])}{more} of {module}"
 
     def is_ready(self) -> bool:
         """Whether the whole is there, or on its way."""
@@ -304,7 +314,8 @@ class ParamGroup:
                 self._gathering.append((None, own.view(1, total), params))
                 continue
             gathered = oneflow.empty(self.n * total, dtype=own.dtype, device=own.device)
-            work = distributed.all_gather_into_tensor(gathered, own, self.group, async_op=async_op)
+            with purpose(f"the parameters {self._words}"):
+                work = distributed.all_gather_into_tensor(gathered, own, self.group, async_op=async_op)
             self._gathering.append((work, gathered.view(self.n, total), params))
 
     @oneflow.no_grad()
@@ -342,6 +353,16 @@ class ParamGroup:
             p.use_sharded()
         self.is_unsharded = False
 
+    def abandon(self) -> None:
+        """After an exception: free the whole, without what has come of its gradients, and wait for nothing."""
+        self._gathering, self._over_replicas, self.is_unsharded = None, None, False
+        for p in self.params:
+            if p.unsharded is not None:
+                p.unsharded.grad = None
+            if any(module._parameters[name] is p.unsharded for module, name in p.uses):
+                p.use_sharded()
+            p.free()
+
     def write_back(self) -> None:
         """Keep what was written to the whole: each rank takes its slice."""
         if self.is_unsharded:
@@ -372,7 +393,8 @@ class ParamGroup:
                 return
             op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
             for out in flats:
-                distributed.all_reduce(out, op, self.replicas)
+                with purpose(f"the gradients of {self._words}"):
+                    distributed.all_reduce(out, op, self.replicas)
         for out, grads in outs:
             at = 0
             # Asked only where a gradient is missing here: the answer has to come from the device.
@@ -401,7 +423,8 @@ class ParamGroup:
         else:
             out = oneflow.empty(total, dtype=dtype, device=device)
             op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
-            distributed.reduce_scatter_tensor(out, rows.view(-1), op, self.group)
+            with purpose(f"the gradients of {self._words}"):
+                distributed.reduce_scatter_tensor(out, rows.view(-1), op, self.group)
         if self.divide_by is not None:
             out /= self.divide_by
         return out

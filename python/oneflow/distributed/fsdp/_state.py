@@ -32,7 +32,8 @@ class _Shared:
         self.begun: list[FSDPState] = []
         self.begun_before: list[FSDPState] = []
         self.ahead: list[FSDPState] = []
-        self.queued = False
+        # The number of the backward at whose end `FSDPState._end` is called; 0 for none.
+        self.backward = 0
         self.is_last_backward = True
 
     def begin(self, state: FSDPState) -> list[FSDPState]:
@@ -58,6 +59,19 @@ class _Shared:
             if state.group is not None:
                 state.group.reshard()
         self.ahead.clear()
+
+    def abandon(self) -> None:
+        """Forget a forward or backward that an exception ended: the next forward begins anew on this rank."""
+        self.order.clear()
+        self.begun.clear()
+        self.ahead.clear()
+        self.backward = 0
+        for state in self.states:
+            state._running.clear()
+            state._marked.clear()
+            state.phase, state._n_inputs = _Phase.IDLE, 0
+            if state.group is not None:
+                state.group.abandon()
 
 
 class FSDPState:
@@ -103,16 +117,26 @@ class FSDPState:
         self.shared, self.is_root = _Shared(), True
         seen: set[int] = set()
         for top in self.modules:
-            for module in top.modules():
+            for name, module in top.named_modules():
                 state = state_of(module)
                 if state is None or id(state) in seen:
                     continue
                 seen.add(id(state))
                 state.shared = self.shared
+                if state.group is not None:
+                    state.group.call(f"module '{name}'" if name else f"the root {_plain_name(module)}")
                 state.is_root = state is self
                 self.shared.states.append(state)
 
+    def abandon(self) -> None:
+        """A forward of the module has raised. What a backward does that raises is seen by the next forward."""
+        if self.shared is not None and self.is_root and not _oneflow._C._backward_number():
+            self.shared.abandon()
+
     def _before_forward(self, module: Module, args: Any, kwargs: Any) -> Any:
+        if self.shared is not None and self.shared.backward and not _oneflow._C._backward_number():
+            # It has not come to its end.
+            self.shared.abandon()
         if self.phase is _Phase.BACKWARD:
             # Activation checkpointing computes again inside the backward.
             return None
@@ -162,9 +186,9 @@ class FSDPState:
             return grad
         shared = self.shared
         assert shared is not None
-        if not shared.queued:
+        if shared.backward != (now := _oneflow._C._backward_number()):
             _oneflow._C._queue_callback(self._end)
-            shared.queued = True
+            shared.backward = now
         self.phase = _Phase.BACKWARD
         self._marked = set()
         if self.group is not None and self.unshard_in_backward:
@@ -228,7 +252,7 @@ class FSDPState:
         """After the backward: what has not been reduced is, on every rank in the same order."""
         shared = self.shared
         assert shared is not None
-        shared.queued = False
+        shared.backward = 0
         for state in reversed(shared.states):
             if state.phase is _Phase.BACKWARD or (state.group is not None and state.group.has_grads()):
                 state._after_backward()
@@ -238,6 +262,10 @@ class FSDPState:
             state.phase, state._n_inputs = _Phase.IDLE, 0
         if shared.is_last_backward:
             shared.order.clear()
+
+
+def _plain_name(module: Module) -> str:
+    return type(module).__name__.removeprefix("FSDP")
 
 
 def state_of(module: Module) -> FSDPState | None:
