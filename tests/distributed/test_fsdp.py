@@ -464,3 +464,22 @@ def test_whole_parameters_go_at_once() -> None:
             gc.enable()
 
     assert run_ranks(1, rank) == [[True] * 4]
+
+
+@pytest.mark.parametrize("form", ["fully_shard", "FSDP"])
+def test_hooks_of_parameters_get_their_slices_of_gradients(form: str) -> None:
+    """Once for each reduction; what a hook of a gradient returns takes its place."""
+
+    def rank() -> tuple[list[str], list[bool]]:
+        model = nn.Linear(4, 3)
+        wrapped: Any = fully_shard(model) if form == "fully_shard" else FullyShardedDataParallel(model)
+        said: list[str] = []
+        weight, bias = model.weight, model.bias
+        weight.register_post_accumulate_grad_hook(lambda p: said.append(f"{list(p.grad.shape)}"))
+        bias.register_hook(lambda grad: grad * 2)
+        for _ in range(2):
+            wrapped(torch.ones(2, 4)).sum().backward()
+        grads = [p.grad.full_tensor() for p in (weight, bias)]
+        return said, [bool((grad == 4 * (i + 1)).all()) for i, grad in enumerate(grads)]
+
+    assert run_ranks(2, rank) == [(["[3, 4]", "[3, 4]"], [True, True])] * 2

@@ -196,10 +196,8 @@ class ShardedParam:
         own = flat[: here.numel()].view(here.shape).to(here.device, here.dtype)
         s = self.sharded
         grad = _layouts.assemble(own, s.placement, list(s.sbp), list(s.shape))
-        if s.grad is None:
-            s.grad = grad
-        else:
-            s.grad += grad
+        # As the end of a backward does: hooks of the parameter are called.
+        s.backward(grad)
 
 
 def device_of(mesh: DeviceMesh) -> oneflow.device:
