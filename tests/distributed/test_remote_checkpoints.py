@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,57 @@ def test_a_failed_upload_leaves_the_old_checkpoint(url: str, monkeypatch: pytest
     found = {"w": torch.zeros(4)}
     dcp.load(found, checkpoint_id=url)
     assert found["w"].tolist() == [1.0] * 4 and len(names(url)) == 2
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_files_of_two_saves_are_never_read_as_one(
+    n_ranks: int, is_remote: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hugging Face's folders have no manifest: a save that fails between its files leaves some of the one before."""
+    place = f"file://{tmp_path}" if is_remote else str(tmp_path)
+    numbers = {"a": 1, "b": 2}
+
+    def save(value: float) -> None:
+        state: dict[str, Any] = {name: torch.full((4,), value) for name in numbers}
+        if n_ranks > 1:
+            mesh = init_device_mesh("cpu", (n_ranks,))
+            state = {name: distribute_tensor(whole, mesh, [Shard(0)]) for name, whole in state.items()}
+        writer = dcp.HuggingFaceStorageWriter(place, fqn_to_index_mapping=numbers, save_distributed=n_ranks > 1)
+        dcp.save(state, storage_writer=writer)
+
+    def load() -> list[float]:
+        found = {name: torch.zeros(4) for name in numbers}
+        dcp.load(found, storage_reader=dcp.HuggingFaceStorageReader(place), no_dist=True)
+        return [value for tensor in found.values() for value in tensor.tolist()]
+
+    publish, lock = type(folder_at(place)).publish, threading.Lock()
+    outcomes = set()
+    for n_good in range(2 * n_ranks):
+        run_ranks(n_ranks, save, 1.0)
+        left = n_good
+
+        def some(self: Any, name: str) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                if left < 0:
+                    raise OSError("no space")
+            publish(self, name)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(folder_at(place)), "publish", some)
+            with pytest.raises(dcp.CheckpointException, match="no space"):
+                run_ranks(n_ranks, save, 2.0)
+        try:
+            assert load() == [1.0] * 8
+            outcomes.add("old")
+        except dcp.CheckpointException as error:
+            assert "holds files of 2 saves" in str(error) and n_good
+            outcomes.add("said")
+        run_ranks(n_ranks, save, 3.0)
+        assert load() == [3.0] * 8
+    assert outcomes == {"old", "said"}
 
 
 def test_a_rank_downloads_only_the_files_that_it_needs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,16 @@
 
 A file may hold parts of tensors; its header then says where each begins (``DCP_SHARDING_INFO``, as PyTorch writes it).
 What a header or an index says is checked before it is used.
+
+A folder has no manifest that is written last: files replace those of the save before one by one. The headers of several
+files say which save they are of, so that those of two saves are not read as one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,19 +42,21 @@ INDEX = "model.safetensors.index.json"
 SUFFIX = ".safetensors"
 SHARDED = "sharded"
 _PARTS = "DCP_SHARDING_INFO"
+_SAVE = "ONEFLOW_SAVE"
 
 
 def read(folder: Folder) -> Manifest:
     """What a folder holds.
 
     Raises:
-        CheckpointException: no files, or one that is damaged.
+        CheckpointException: no files, one that is damaged, or files of two saves.
     """
     wanted = _index(folder)
     names = sorted(set(wanted.values())) if wanted else sorted(n for n in folder.names() if n.endswith(SUFFIX))
     if not names:
         raise CheckpointException(f"{folder} holds no {SUFFIX} files")
     tensors: dict[str, TensorEntry] = {}
+    saves: dict[str, str] = {}
     for name in names:
         try:
             file = SafetensorsFile(folder.local(name))
@@ -60,10 +66,18 @@ def read(folder: Folder) -> Manifest:
             raise CheckpointException(said if wanted else f"{folder} lost its file {name} while it was read") from None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointException(f"{folder.at(name)} is damaged: {error}") from None
+        if _SAVE in file.metadata:
+            saves.setdefault(file.metadata[_SAVE], name)
         for key, at in file.entries.items():
             if wanted and wanted.get(key, name) != name:
                 continue
             _add(tensors, key, dtype_name(_DTYPES[at.dtype]), Chunk(starts[key], at.shape, name, key))
+    if len(saves) > 1:
+        first, second, *_ = saves.values()
+        raise CheckpointException(
+            f"{folder} holds files of {len(saves)} saves, such as {first} and {second}: one of them did not come to "
+            "its end, so that neither is whole; save again"
+        )
     missing = sorted(set(wanted) - set(tensors))
     if missing:
         raise CheckpointException(f"the index of {folder} names {missing[0]!r}, which {wanted[missing[0]]} lacks")
@@ -130,8 +144,9 @@ def write(
     files: dict[str, str] = {}
     manifest: list[Any] = [None]
 
-    def choose() -> None:
+    def choose() -> str:
         numbers.update(_numbers(done.manifest, writer.fqn_to_index_mapping))
+        return secrets.token_hex(8)
 
     def draft() -> None:
         prefix = f"shard-{done.rank + 1:05}-" if writer.save_distributed else ""
@@ -141,7 +156,8 @@ def write(
             if not entry.chunks and done.rank == 0:
                 own[name] = (0,) * len(entry.shape), oneflow.empty(entry.shape, dtype=dtype_of(entry.dtype))
         files.update({name: _file(prefix, *numbers[name]) for name in own})
-        _draft(folder, own, files, sync, writer.save_distributed)
+        has_several = n_ranks > 1 or len(set(numbers.values())) > 1
+        _draft(folder, own, files, sync, writer.save_distributed, save if has_several else None)
 
     def publish() -> None:
         _publish(folder, files, sync)
@@ -156,10 +172,10 @@ def write(
         # After `clean` on all ranks: what an earlier save left is neither read nor removed meanwhile.
         manifest[0] = read(folder)
         if done.rank == 0 and writer.enable_consolidation:
-            _consolidate(Reader(folder, manifest[0]), writer.folder(), numbers, sync)
+            _consolidate(Reader(folder, manifest[0]), writer.folder(), numbers, sync, save)
 
     what = f"save: the checkpoint in {folder} was not written"
-    gathered("save", choose, done.group)
+    save: str = gathered("save", choose, done.group)[0]
     try:
         for step in (draft, publish, clean, join):
             gathered(what, step, done.group, wraps=True)
@@ -190,6 +206,7 @@ def _draft(
     files: Mapping[str, str],
     sync: bool,
     are_parts: bool,
+    save: str | None,
 ) -> None:
     """Write tensors to the scratches of their files."""
     folder.make()
@@ -199,6 +216,8 @@ def _draft(
         if are_parts:
             starts = {name: {"saved_offsets": list(own[name][0])} for name in held}
             said |= {"DCP_VERSION": "1.0", _PARTS: json.dumps(starts)}
+        if save is not None:
+            said[_SAVE] = save
         save_file(held, folder.scratch(file), said)
         if sync:
             folder.settle_scratch(file)
@@ -238,13 +257,14 @@ def _remove_stale(folder: Folder, n_ranks: int, numbers: Mapping[str, tuple[int,
             folder.remove(name)
 
 
-def _consolidate(reader: Reader, folder: Folder, numbers: Mapping[str, tuple[int, int]], sync: bool) -> None:
+def _consolidate(reader: Reader, folder: Folder, numbers: Mapping[str, tuple[int, int]], sync: bool, save: str) -> None:
     """Write whole tensors, of which one file at a time is in memory."""
     files = {name: _file("", *numbers[name]) for name in reader.manifest.tensors}
     try:
         for file in sorted(set(files.values())):
             names = [name for name in files if files[name] == file]
-            _draft(folder, {name: ((), reader.whole(name)) for name in names}, files, sync, False)
+            own = {name: ((), reader.whole(name)) for name in names}
+            _draft(folder, own, files, sync, False, save if len(set(files.values())) > 1 else None)
         _publish(folder, files, sync)
     finally:
         _discard(folder, files)
