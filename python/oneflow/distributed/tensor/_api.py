@@ -12,7 +12,8 @@ from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
 from oneflow.distributed.tensor import _layouts
 from oneflow.distributed.tensor._dtensor_spec import DTensorSpec
-from oneflow.distributed.tensor.placement_types import Placement, Replicate, to_sbp
+from oneflow.distributed.tensor._utils import compute_local_shape_and_global_offset
+from oneflow.distributed.tensor.placement_types import Placement, Replicate, from_sbp, to_sbp
 from oneflow.nn import Module, Parameter
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
                     sizes[s.dim] *= mesh.size(axis)
         if run_check:
             _check(local_tensor, mesh, layout)
+        if shape is not None:
+            _check_part(local_tensor, mesh, layout, sizes)
         return _layouts.enter(local_tensor, mesh, layout, sizes)
 
 
@@ -125,6 +128,18 @@ def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"{what}: device_mesh must be a DeviceMesh, got {type(mesh).__name__}")
     return mesh
+
+
+def _check_part(local: Tensor, mesh: DeviceMesh, layout: list[Any], sizes: list[int]) -> None:
+    """Parts have the sizes of an even split, of which the first ones are longer by one where that leaves a rest."""
+    expected, _ = compute_local_shape_and_global_offset(sizes, mesh, from_sbp(layout))
+    if mesh.get_coordinate() is None or tuple(local.shape) == expected:
+        return
+    raise ValueError(
+        f"DTensor.from_local: {list(from_sbp(layout))} of shape {sizes} over {mesh} has a part of shape "
+        f"{list(expected)} on rank {distributed.get_rank()}, got {list(local.shape)}; a dimension that does not divide "
+        "is split as evenly as possible, as 7 into 3, 2 and 2, where torch.chunk gives 3, 3 and 1"
+    )
 
 
 def _check(local: Tensor, mesh: DeviceMesh, layout: list[Any]) -> None:
