@@ -28,6 +28,15 @@ CASES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[list[Tensor]], list
         lambda x: functional.reduce_scatter_tensor(x, "avg", 1),
         lambda xs: list((sum(xs) / N).chunk(N, 1)),
     ),
+    "all_gather coalesced": (
+        lambda x: functional.all_gather_into_tensor_coalesced([x, 2 * x], [0, 1])[1],
+        lambda xs: [2 * oneflow.cat(xs)] * N,
+    ),
+    "reduce_scatter coalesced": (
+        lambda x: functional.reduce_scatter_tensor_coalesced([x, 2 * x], "sum", [1, 0])[1],
+        lambda xs: list((2 * sum(xs)).chunk(N)),  # type: ignore[union-attr, operator]
+    ),
+    "permute": (lambda x: functional.permute_tensor(x, [1, 0]), lambda xs: [xs[1], xs[0]]),
     "all_to_all": (
         lambda x: functional.all_to_all_single(x, None, None),
         lambda xs: [oneflow.cat([x.chunk(N)[i] for x in xs]) for i in range(N)],
@@ -128,3 +137,15 @@ def test_collectives_are_ops():
         assert found == [[1, 1], [0, 0, 1, 1], [1], [1, 1], [0, 1], [1, 1]], n
     with pytest.raises(NotImplementedError, match="op c10d::scatter_ has no kernel"):
         oneflow.ops.c10d.scatter_.default(oneflow.ones(1))
+
+
+def test_what_functional_collectives_refuse() -> None:
+    x = oneflow.ones(2)
+    for call, kind, text in (
+        (lambda: functional.permute_tensor(x, [0, 0]), ValueError, "names each of 1 ranks once, got"),
+        (lambda: functional.reduce_scatter_tensor_coalesced([x], "sum", [0, 0]), ValueError, "1 inputs have 2 dim"),
+        (lambda: functional.all_reduce(x, "sum", [0, 1]), NotImplementedError, r"all 1 ranks, got \[0, 1\]"),
+    ):
+        with pytest.raises(kind, match=text):
+            call()
+    assert functional.wait_tensors([x])[0] is x

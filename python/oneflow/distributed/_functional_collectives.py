@@ -2,7 +2,7 @@
 
 Each is complete when it returns, so :func:`wait_tensor` has nothing to wait for. A gradient is a collective too: all
 ranks call ``backward`` for the same results in the same order. Gradients of gradients work alike. A group may also be a
-mesh of one dimension, or ``(mesh, dimension)``.
+mesh of one dimension, ``(mesh, dimension)``, or the list of all ranks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from oneflow.distributed.device_mesh import DeviceMesh
 
 __all__ = [
     "AsyncCollectiveTensor",
+    "all_gather_into_tensor_coalesced",
     "all_gather_tensor",
     "all_gather_tensor_autograd",
     "all_reduce",
@@ -23,9 +24,12 @@ __all__ = [
     "all_to_all_single",
     "all_to_all_single_autograd",
     "broadcast",
+    "permute_tensor",
     "reduce_scatter_tensor",
     "reduce_scatter_tensor_autograd",
+    "reduce_scatter_tensor_coalesced",
     "wait_tensor",
+    "wait_tensors",
 ]
 
 
@@ -46,6 +50,13 @@ def _of(group: Any) -> Any:
         return group.get_group()
     if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
         return group[0].get_group(group[1])
+    if isinstance(group, list):
+        if sorted(group) != list(range(distributed.get_world_size())):
+            raise NotImplementedError(
+                f"functional collectives: a list as group is that of all {distributed.get_world_size()} ranks, got "
+                f"{group}; give a group of distributed.new_group, or a mesh"
+            )
+        return None
     return group
 
 
@@ -59,6 +70,18 @@ def wait_tensor(tensor: Tensor) -> Tensor:
         tensor([1.])
     """
     return tensor
+
+
+def wait_tensors(tensors: list[Tensor]) -> list[Tensor]:
+    """Return the tensors: they are complete.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> functional.wait_tensors([oneflow.ones(1)])
+        [tensor([1.])]
+    """
+    return tensors
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") -> Tensor:
@@ -117,6 +140,73 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any = None, tag: str
     """
     gathered = _AllGather.apply(self.movedim(gather_dim, 0), _of(group))
     return gathered.movedim(0, gather_dim)
+
+
+def all_gather_into_tensor_coalesced(self: list[Tensor], group: Any = None, tag: str = "") -> list[Tensor]:
+    """:func:`all_gather_tensor` of each of the tensors, along their first dimensions.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> oneflow.testing.run_ranks(2, lambda: functional.all_gather_into_tensor_coalesced([oneflow.ones(1)]))
+        [[tensor([1., 1.])], [tensor([1., 1.])]]
+    """
+    return [all_gather_tensor(tensor, 0, group) for tensor in self]
+
+
+def reduce_scatter_tensor_coalesced(
+    inputs: list[Tensor], reduceOp: str, scatter_dim: list[int], group: Any = None, tag: str = ""
+) -> list[Tensor]:
+    """:func:`reduce_scatter_tensor` of each of the tensors.
+
+    Args:
+        inputs: the tensors.
+        reduceOp: how all are reduced.
+        scatter_dim: for each its dimension.
+
+    Raises:
+        ValueError: not as many dimensions as tensors, or one that is no multiple of the number of ranks.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     return functional.reduce_scatter_tensor_coalesced([oneflow.ones(2)], "sum", [0])
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[tensor([2.])], [tensor([2.])]]
+    """
+    if len(inputs) != len(scatter_dim):
+        raise ValueError(
+            f"reduce_scatter_tensor_coalesced: {len(inputs)} inputs have {len(scatter_dim)} dimensions in scatter_dim"
+        )
+    return [reduce_scatter_tensor(x, reduceOp, dim, group) for x, dim in zip(inputs, scatter_dim, strict=True)]
+
+
+def permute_tensor(self: Tensor, src_dst: list[int], group: Any = None, tag: str = "") -> Tensor:
+    """The tensor of another rank.
+
+    Args:
+        self: of the same shape on all ranks.
+        src_dst: for each rank of the group the one to which its tensor goes.
+
+    Raises:
+        ValueError: ``src_dst`` does not name each rank once.
+
+    Example::
+
+        >>> from oneflow.distributed import _functional_collectives as functional
+        >>> def rank():
+        ...     return functional.permute_tensor(oneflow.full((1,), float(oneflow.distributed.get_rank())), [1, 0])
+        >>> oneflow.testing.run_ranks(2, rank)
+        [tensor([1.]), tensor([0.])]
+    """
+    group = _of(group)
+    here, n = distributed.get_rank(group), distributed.get_world_size(group)
+    if sorted(src_dst) != list(range(n)):
+        raise ValueError(f"permute_tensor: src_dst names each of {n} ranks once, got {src_dst}")
+    sent, received = [0] * n, [0] * n
+    sent[src_dst[here]] = received[src_dst.index(here)] = self.numel()
+    return all_to_all_single(self.reshape(-1), received, sent, group).view(self.shape)
 
 
 def reduce_scatter_tensor(self: Tensor, reduceOp: str, scatter_dim: int, group: Any = None, tag: str = "") -> Tensor:
