@@ -20,6 +20,7 @@ from oneflow.distributed.tensor import (
     Partial,
     Replicate,
     Shard,
+    _random,
     distribute_module,
     distribute_tensor,
     empty,
@@ -503,3 +504,24 @@ def test_parts_of_torch_chunk_s_sizes_are_refused_with_those_that_fit(size: int)
         return DTensor.from_local(own, mesh, [Shard(0)], shape=whole.shape).full_tensor().equal(whole)
 
     assert run_ranks(3, rank) == [True] * 3
+
+
+def test_ranks_seed_what_a_mesh_draws() -> None:
+    """As trainers do with PyTorch's module of this name; a rank outside is told."""
+
+    def rank() -> Any:
+        here = dist.get_rank()
+        torch.manual_seed(here)
+        mesh = DeviceMesh("cpu", [0, 1])
+        assert _random.is_rng_supported_mesh(mesh)
+        if here == 2:
+            with pytest.raises(RuntimeError, match="manual_seed: rank 2 is not part of DeviceMesh"):
+                _random.manual_seed(3, mesh)
+            return None
+        _random.manual_seed(3, mesh)
+        return torch.nn.init.normal_(distribute_tensor(torch.zeros(4, 2), mesh, [Shard(0)])).full_tensor()
+
+    drawn = run_ranks(3, rank)
+    torch.manual_seed(3)
+    expected = torch.nn.init.normal_(torch.zeros(4, 2))
+    assert all(found.equal(expected) for found in drawn[:2])
