@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import math
 import sys
 import weakref
 from pathlib import Path
@@ -25,7 +27,8 @@ from oneflow.distributed.fsdp import (
     fully_shard,
 )
 from oneflow.distributed.fsdp.wrap import ModuleWrapPolicy, size_based_auto_wrap_policy
-from oneflow.distributed.tensor import DTensor, Shard
+from oneflow.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from oneflow.distributed.tensor.debug import CommDebugMode
 from oneflow.testing import run_ranks
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "gpt"))
@@ -483,3 +486,42 @@ def test_hooks_of_parameters_get_their_slices_of_gradients(form: str) -> None:
         return said, [bool((grad == 4 * (i + 1)).all()) for i, grad in enumerate(grads)]
 
     assert run_ranks(2, rank) == [(["[3, 4]", "[3, 4]"], [True, True])] * 2
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, math.inf, 0.0])
+@pytest.mark.parametrize("mesh_shape", [(3,), (2, 2)])
+def test_norms_of_all_gradients_are_reduced_together(norm_type: float, mesh_shape: tuple[int, ...]) -> None:
+    """As many sums travel as there are axes that split gradients, whatever the number of parameters."""
+    sizes = [(5, 3), (1, 4), (2, 2), (7,), (4, 6)]
+    grads = [torch.randn(s, generator=torch.Generator().manual_seed(i)) for i, s in enumerate(sizes)]
+    expected = nn.utils.get_total_norm(grads, norm_type).item()
+
+    def rank() -> tuple[float, list[list[float]], int]:
+        mesh = init_device_mesh("cpu", mesh_shape)
+        params = []
+        for i, grad in enumerate(grads):
+            layout: list[Any] = [Shard(i % grad.dim()), *[Replicate()] * (len(mesh_shape) - 1)]
+            params.append(nn.Parameter(distribute_tensor(torch.zeros(grad.shape), mesh, layout)))
+            params[-1].grad = distribute_tensor(grad, mesh, layout)
+        with CommDebugMode() as mode:
+            norm = nn.utils.get_total_norm([p.grad for p in params], norm_type)
+        nn.utils.clip_grads_with_norm_(params, 0.5, norm)
+        return norm.full_tensor().item(), [p.grad.full_tensor().tolist() for p in params], mode.get_total_counts()
+
+    for norm, clipped, n_collectives in run_ranks(math.prod(mesh_shape), rank):
+        assert norm == pytest.approx(expected, rel=1e-5)
+        for got, grad in zip(clipped, grads, strict=True):
+            assert torch.allclose(torch.tensor(got), grad * min(0.5 / (expected + 1e-6), 1.0), atol=1e-6)
+        assert n_collectives == 1 or norm_type == 0.0
+
+
+def test_sharded_modules_refuse_deep_copies() -> None:
+    """As in PyTorch: their hooks gather the parameters of the first one."""
+
+    def rank() -> None:
+        model = fully_shard(nn.Sequential(nn.Linear(4, 3)))
+        for module in (model, fully_shard(nn.Linear(4, 3))):
+            with pytest.raises(AssertionError, match="FSDP does not support deepcopy: hooks of FSDP"):
+                copy.deepcopy(module)
+
+    run_ranks(2, rank)

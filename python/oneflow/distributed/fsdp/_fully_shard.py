@@ -203,6 +203,12 @@ class FSDPModule:
             self._state().abandon()
             raise
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError(
+            f"FSDP does not support deepcopy: hooks of {type(self).__name__} gather this module's own parameters; copy "
+            "it before fully_shard, or load its state_dict() into another one"
+        )
+
     def _state(self) -> FSDPState:
         state = state_of(self)  # type: ignore[arg-type]
         assert state is not None

@@ -10,6 +10,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import replicate_like
+from oneflow.sbp import broadcast, sbp
 
 #: In the trace of a graph whether gradients of further micro-batches will be added. Gradients are clipped once they are
 #: there: partial sums have other norms.
@@ -58,7 +59,7 @@ def get_total_norm(
     for tensor in tensors:
         places.setdefault(_place(tensor), []).append(tensor)
     # One number travels from each place.
-    norms = [_oneflow._C.vector_norm(_norms(group, norm_type), norm_type) for group in places.values()]
+    norms = [_norm_of(group, norm_type) for group in places.values()]
     total = norms[0]
     if len(norms) > 1:
         total = _oneflow._C.vector_norm(oneflow.stack([_near(norm, tensors[0]) for norm in norms]), norm_type)
@@ -102,6 +103,37 @@ def clip_grads_with_norm_(
             continue
         for grad in grads:
             grad.mul_(near)
+
+
+def _norm_of(tensors: list[Tensor], norm_type: float) -> Tensor:
+    """Return the norm of tensors of one place."""
+    if not tensors[0].is_global or norm_type <= 0 or _oneflow._is_tracing():
+        return _oneflow._C.vector_norm(_norms(tensors, norm_type), norm_type)
+    # Norms of shards are reduced together: once for all tensors that the same axes split.
+    kinds: dict[Any, list[Tensor]] = {}
+    for tensor in tensors:
+        axes = tuple(s if s.dim is None else None for s in tensor.sbp)
+        kinds.setdefault((axes, tensor.dtype), []).append(tensor)
+    norms = [_norm_of_shards(group, norm_type) for group in kinds.values()]
+    return norms[0] if len(norms) == 1 else _oneflow._C.vector_norm(oneflow.stack(norms), norm_type)
+
+
+def _norm_of_shards(tensors: list[Tensor], norm_type: float) -> Tensor:
+    """Return the norm of global tensors that the same axes split, with one reduction along each of these."""
+    layout, placement = list(tensors[0].sbp), tensors[0].placement
+    if not any(s.dim is not None for s in layout) or any(s.dim is None and s != broadcast for s in layout):
+        return _oneflow._C.vector_norm(_norms(tensors, norm_type), norm_type)
+    shards = [_oneflow._C._shard(tensor, placement, list(tensor.sbp), False) for tensor in tensors]
+    shards = [shard for shard in shards if shard.numel()]
+    dtype = oneflow.float64 if tensors[0].dtype == oneflow.float64 else oneflow.float32
+    here = oneflow.zeros((), dtype=dtype, device=placement.type)
+    if shards:
+        here = _oneflow._C.vector_norm(_norms(shards, norm_type), norm_type).to(dtype)
+    is_max = math.isinf(norm_type)
+    term = [broadcast if s.dim is None else sbp("P(max)" if is_max else "P") for s in layout]
+    terms = _oneflow._C._assemble(here if is_max else here.pow(norm_type), placement, term, [])
+    whole = terms.to_global(placement, [broadcast] * len(layout))
+    return (whole if is_max else whole.pow(1 / norm_type)).to(tensors[0].dtype)
 
 
 def _norms(tensors: list[Tensor], norm_type: float) -> Tensor:
