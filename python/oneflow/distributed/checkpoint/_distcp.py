@@ -192,7 +192,16 @@ def _checked(table: Any) -> Slices:
             if math.prod(sizes):
                 chunks.append(Chunk(offsets, sizes, slices[name, offsets].file, name))
         tensors[name] = TensorEntry(_manifest.dtype_name(dtype), shape, chunks)
-    return Slices(tensors, objects, {at.file: 0 for at in slices.values()}, slices)
+    # What a planner of the program keeps there may be anything.
+    kept = fields.get("planner_data")
+    known: dict[Any, Any] = kept if isinstance(kept, dict) else {}
+    entries = {*tensors, *objects}
+    paths = {
+        str(name): _manifest._path(list(path))
+        for name, path in known.items()
+        if name in entries and isinstance(path, tuple)
+    }
+    return Slices(tensors, objects, {at.file: 0 for at in slices.values()}, slices, paths=paths)
 
 
 def _record(value: Any) -> _Record:
@@ -258,6 +267,5 @@ def dumps(manifest: Manifest, slices: Mapping[tuple[str, tuple[int, ...] | None]
         for (name, offset), at in slices.items()
     }
     data = io.BytesIO()
-    planner_data = {name: tuple(str(k) if i == 0 else k for i, k in enumerate(path)) for name, path in paths.items()}
-    _Pickler(data, 2).dump(record("metadata.Metadata", entries, planner_data, stored))
+    _Pickler(data, 2).dump(record("metadata.Metadata", entries, dict(paths), stored))
     return data.getvalue()

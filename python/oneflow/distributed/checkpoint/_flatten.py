@@ -7,9 +7,13 @@ from typing import Any
 
 from oneflow import Tensor
 
-__all__ = ["flatten", "set_entry"]
+__all__ = ["flatten", "plain_paths", "set_entry"]
 
 Path = tuple[str | int, ...]
+
+
+class _Place(int):
+    """A place in a list, in a path; a number that is not one is a key of a dictionary."""
 
 
 def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
@@ -38,9 +42,16 @@ def _entries(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield from _entries(item, (*path, key if isinstance(key, int) else str(key)))
     elif isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, Mapping, list)) for v in value):
         for i, item in enumerate(value):
-            yield from _entries(item, (*path, i))
+            yield from _entries(item, (*path, _Place(i)))
     else:
         yield path, value
+
+
+def plain_paths(paths: Mapping[str, Path]) -> dict[str, Path]:
+    """Paths as checkpoints keep them, and PyTorch: numbers are places in lists, keys of dictionaries are texts."""
+    return {
+        name: tuple(int(key) if isinstance(key, _Place) else str(key) for key in path) for name, path in paths.items()
+    }
 
 
 def set_entry(state_dict: Any, path: Path, value: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import oneflow
@@ -28,6 +28,8 @@ NAME = ".metadata.json"
 VERSION = 1
 MAX_BYTES = 1 << 30
 MAX_DIMS = 64
+MAX_KEYS = 256
+MAX_PLACES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,16 @@ class TensorEntry:
 
 @dataclass
 class Manifest:
-    """Everything that a checkpoint holds. ``objects`` names the file of each entry that is no tensor."""
+    """Everything that a checkpoint holds.
+
+    ``objects`` names the file of each entry that is no tensor, ``paths`` where each entry stood in the state
+    dictionary: keys of dictionaries, and numbers for places in lists.
+    """
 
     tensors: dict[str, TensorEntry]
     objects: dict[str, str]
     files: dict[str, int]
+    paths: dict[str, tuple[str | int, ...]] = field(default_factory=dict, kw_only=True)
 
     def metadata(self) -> Metadata:
         """The same in the words of planners."""
@@ -78,6 +85,7 @@ class Manifest:
             "version": VERSION,
             "files": self.files,
             "objects": self.objects,
+            "paths": list(self.paths.items()),
             "tensors": {name: asdict(entry) for name, entry in self.tensors.items()},
         }
         return json.dumps(table, separators=(",", ":"), sort_keys=True).encode()
@@ -111,6 +119,8 @@ def read(folder: Folder) -> Manifest:
         files = {_file_name(name): _size(n) for name, n in table["files"].items()}
         objects = {str(name): _known(file, files) for name, file in table["objects"].items()}
         tensors = {str(name): _tensor(entry, files) for name, entry in table["tensors"].items()}
+        # Earlier manifests have none.
+        paths = {str(name): _path(path) for name, path in table.get("paths", ())}
     except FileNotFoundError:
         raise CheckpointException(f"{folder} holds no checkpoint: {NAME} is missing") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -122,13 +132,23 @@ def read(folder: Folder) -> Manifest:
             raise CheckpointException(f"the checkpoint in {folder} lacks its file {name}") from None
         if found != n_bytes:
             raise CheckpointException(f"{folder.at(name)} has {found} bytes, the checkpoint's manifest says {n_bytes}")
-    return Manifest(tensors, objects, files)
+    return Manifest(tensors, objects, files, paths=paths)
 
 
 def _file_name(name: str) -> str:
     if not name or "/" in name or "\\" in name or name in (".", "..") or "\0" in name:
         raise ValueError(f"{name!r} is no name of a file in the folder")
     return name
+
+
+def _path(keys: Any) -> tuple[str | int, ...]:
+    if not isinstance(keys, list) or not 0 < len(keys) <= MAX_KEYS:
+        raise ValueError(f"{keys!r} is no path of an entry")
+    for key in keys:
+        # A place far behind the others would make a list of that length.
+        if not isinstance(key, str) and not (type(key) is int and 0 <= key < MAX_PLACES):
+            raise ValueError(f"{key!r} is no part of a path")
+    return tuple(keys)
 
 
 def _known(file: str, files: Iterable[str]) -> str:

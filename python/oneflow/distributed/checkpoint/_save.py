@@ -22,13 +22,14 @@ import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.checkpoint import _distcp, _manifest
 from oneflow.distributed.checkpoint._agreement import gathered, ranks_of, settled
-from oneflow.distributed.checkpoint._flatten import flatten
+from oneflow.distributed.checkpoint._flatten import flatten, plain_paths
 from oneflow.distributed.checkpoint._folders import Folder
 from oneflow.distributed.checkpoint._manifest import Chunk, Manifest, TensorEntry, dtype_name
 from oneflow.distributed.checkpoint._parts import Box, part_of
 from oneflow.distributed.checkpoint._planned import data_to_save
 from oneflow.distributed.checkpoint._staging import StagedFile
 from oneflow.distributed.checkpoint.api import CheckpointException
+from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
 from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.models.safetensors import save_file
 
@@ -131,7 +132,9 @@ class _Held(NamedTuple):
 
 def _planned(planner: SavePlanner, entries: Callable[[], dict[str, Any]], group: Any, no_dist: bool) -> _Held:
     parts, wholes, objects = data_to_save(planner, entries, group, no_dist)
-    return _Held(parts, wholes, objects, dict(getattr(planner, "mappings", {})))
+    # Planners of the program flatten by PyTorch's function, whose paths are plain.
+    paths = dict(getattr(planner, "mappings", {}))
+    return _Held(parts, wholes, objects, plain_paths(paths) if isinstance(planner, DefaultSavePlanner) else paths)
 
 
 def _held(state_dict: Any, no_dist: bool) -> _Held:
@@ -149,7 +152,7 @@ def _held(state_dict: Any, no_dist: bool) -> _Held:
         if found is not None:
             part, box = found
             parts[name, box], wholes[name, box] = part, tuple(value.shape)
-    return _Held(parts, wholes, objects, paths)
+    return _Held(parts, wholes, objects, plain_paths(paths))
 
 
 def _who_writes(
@@ -247,6 +250,7 @@ def _write_manifest(plan: SavePlan, told: list[Any]) -> None:
         slices = {(key, offsets): _distcp.Slice(*at) for _, rows in told for key, offsets, *at in rows}
         data = _distcp.dumps(plan.manifest, slices, plan.paths)
     else:
+        plan.manifest.paths = plan.paths
         data = plan.manifest.dumps()
     before = plan.folder.read(name, _manifest.MAX_BYTES) if plan.folder.exists(name) else None
     try:
