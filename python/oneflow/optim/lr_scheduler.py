@@ -246,7 +246,9 @@ class LinearLR(LRScheduler):
             return [lr * self.start_factor for lr in self._now()]
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._now()
-        change = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
+        # The ratio of two factors, in the order of operations that gives PyTorch's bits.
+        slope = self.end_factor - self.start_factor
+        change = 1.0 + slope / (self.total_iters * self.start_factor + (self.last_epoch - 1) * slope)
         return [lr * change for lr in self._now()]
 
     def _get_closed_form_lr(self) -> list[Any]:
