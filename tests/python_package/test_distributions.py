@@ -103,6 +103,8 @@ def test_what_is_computed(name, args, at):
     a, leaves = make(oneflow, ours, name, args, double, True)
     b, their_leaves = make(torch, theirs, name, args, double, True)
     assert tuple(a.batch_shape) == tuple(b.batch_shape) and tuple(a.event_shape) == tuple(b.event_shape)
+    if name not in ("HalfCauchy", "HalfNormal"):  # Theirs do not show their scale.
+        assert repr(a) == repr(b).replace("torch.", "oneflow.")
     assert a.has_rsample == b.has_rsample and a.has_enumerate_support == b.has_enumerate_support
     assert regions(a) == regions(b)
     for what in ("mean", "variance", "stddev", "mode", "entropy"):
@@ -130,7 +132,6 @@ def test_what_is_computed(name, args, at):
     bigger = (3, *a.batch_shape)
     close(a.expand(bigger).log_prob(value(oneflow, at)), b.expand(bigger).log_prob(value(torch, at)), 1e-6)
     assert a.support.check(value(oneflow, at)).all()
-    assert str(type(a).__name__) in repr(a)
 
 
 @pytest.mark.parametrize("name, args, at", CASES, ids=IDS)

@@ -499,7 +499,7 @@ class MixtureSameFamily(Distribution):
                     f"`mixture_distribution.batch_shape` ({mixture_distribution.batch_shape}) is not compatible with "
                     f"`component_distribution.batch_shape`({shape})"
                 )
-        n = mixture_distribution.probs.shape[-1]
+        n = mixture_distribution.logits.shape[-1]
         if n != component_distribution.batch_shape[-1]:
             raise ValueError(
                 f"`mixture_distribution component` ({n}) does not equal `component_distribution.batch_shape[-1]` "
@@ -513,6 +513,9 @@ class MixtureSameFamily(Distribution):
         new._component_distribution = self._component_distribution.expand((*shape, self._num_component))
         new._mixture_distribution = self._mixture_distribution.expand(shape)
         new._num_component = self._num_component
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self._mixture_distribution},\n  {self._component_distribution})"
 
     @constraints.dependent_property
     def support(self) -> Any:
