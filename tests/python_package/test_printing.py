@@ -45,9 +45,23 @@ TENSORS = [
     lambda fw: fw.arange(20, dtype=fw.float32).requires_grad_(),
     lambda fw: fw.nn.Parameter(fw.tensor([[1.0, 2.0]])),
     lambda fw: fw.tensor([[1.0, 2.0]], requires_grad=True).detach(),
+    lambda fw: sparse(fw, 3),
+    lambda fw: sparse(fw, 60),
+    lambda fw: sparse(fw, 60, dtype=fw.float64).requires_grad_(),
+    lambda fw: sparse(fw, 60, device="meta"),
+    lambda fw: sparse(fw, 0),
+    lambda fw: fw.eye(30).to_sparse_csr(),
+    lambda fw: (fw.eye(30) * (2 + 3j)).to_sparse_csc(),
+    lambda fw: fw.eye(12).to_sparse_bsr((3, 2)),
+    lambda fw: fw.arange(5000).to_sparse(),
 ]
 
 
+def sparse(fw, n, **options):
+    return fw.sparse_coo_tensor(fw.arange(n)[None] * 2 + 1000, fw.arange(n) / 7, (2000,), **options)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 @pytest.mark.parametrize("i", range(len(TENSORS)))
 def test_text_equals_torchs(i):
     ours, theirs = repr(TENSORS[i](oneflow)), repr(TENSORS[i](torch))
@@ -66,6 +80,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options(options):
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import oneflow
@@ -92,7 +91,7 @@ def _is_rows(indices: Any) -> bool:
 def _check(at: Tensor, size: list[int]) -> None:
     if at.shape[0] > len(size):
         raise RuntimeError(f"number of dimensions must be sparse_dim ({at.shape[0]}) + dense_dim, but got {len(size)}")
-    if at.shape[1] == 0:
+    if at.shape[1] == 0 or at.is_meta:
         return
     for d, (low, high) in enumerate(zip(at.amin(1).tolist(), at.amax(1).tolist(), strict=True)):
         if low < 0:
@@ -431,46 +430,6 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     size = [length for d, length in enumerate(input.shape) if d not in dims]
     made = oneflow.sparse_coo_tensor(at[rows], values, size)
     return made.coalesce() if len(rows) < n else made
-
-
-def text(tensor: Tensor) -> str:
-    """The parts of a sparse tensor, as printed."""
-    pad = " " * 7
-    if tensor.is_sparse:
-        parts = {"indices": tensor._indices().detach(), "values": tensor._values().detach()}
-    else:
-        parts = compressed.parts_by_name(tensor.detach())
-    lines = [
-        re.sub("\n(?=.)", "\n" + pad + " " * (len(name) + 1), f"{name}={_elements(part)}")
-        for name, part in parts.items()
-    ]
-    words = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
-    if tensor.device.type != "cpu":
-        words.insert(0, f"device='{tensor.device}'")
-    if tensor.dtype not in (oneflow.get_default_dtype(), oneflow.complex64, oneflow.int64, oneflow.bool):
-        words.append(f"dtype={tensor.dtype}")
-    words.append(f"layout={tensor.layout}")
-    if tensor.grad_fn is not None:
-        words.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        words.append("requires_grad=True")
-    # By coordinates the words start a line of their own.
-    last = "" if tensor.is_sparse else lines.pop()
-    width = len(pad) if tensor.is_sparse else len(last.rpartition("\n")[2]) + (len(pad) if "\n" not in last else 0)
-    for word in words:
-        if last and width + len(word) + 2 > 80:
-            lines.append(last)
-            last, width = word, len(pad) + len(word)
-        else:
-            width += len(word) + (2 if last else 0)
-            last = f"{last}, {word}" if last else word
-    return "tensor(" + (",\n" + pad).join([*lines, last]) + ")"
-
-
-def _elements(part: Tensor) -> str:
-    """A dense part as printed, without its dtype, and with its size where it is empty."""
-    shown = re.sub(r"(, size=\([^()]*\))?(, dtype=[\w.]+)?\)$", "", str(part))
-    return f"{shown}, size={tuple(part.shape)})" if part.numel() == 0 else f"{shown})"
 
 
 _OWN = (

@@ -8,6 +8,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor, _oneflow
+from oneflow._functions import compressed
 
 
 @dataclass
@@ -81,9 +82,7 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
         body = tensor_str(values).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={depth}, bdim=0, value=\n    {body}\n)"
     if tensor.layout is not oneflow.strided:
-        from oneflow._functions.sparse import text
-
-        return text(tensor)
+        return _sparse_str(tensor)
     plain = type(tensor) is Tensor or type(tensor).__module__ == "oneflow.nn.parameter"
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
     indent = len(prefix)
@@ -127,6 +126,46 @@ def _tensor_str(tensor: Tensor, contents: str | None) -> str:
     if tangent is not None:
         suffixes.append(f"tangent={tangent}")
     return _join(prefix + body, suffixes, indent)
+
+
+def _sparse_str(tensor: Tensor) -> str:
+    """The parts of a sparse tensor, one below the other."""
+    pad = " " * len("tensor(")
+    if tensor.is_sparse:
+        parts = {"indices": tensor._indices().detach(), "values": tensor._values().detach()}
+    else:
+        parts = compressed.parts_by_name(tensor.detach())
+    lines = [f"{name}={_part_str(part, len(pad) + len(name) + 1)}" for name, part in parts.items()]
+    words = [f"size={tuple(tensor.shape)}"]
+    if not tensor.is_meta:
+        words.append(f"nnz={tensor._nnz()}")
+    if tensor.device.type != "cpu":
+        words.insert(0, f"device='{tensor.device}'")
+    if tensor.dtype not in (oneflow.get_default_dtype(), oneflow.complex64, oneflow.int64, oneflow.bool):
+        words.append(f"dtype={tensor.dtype}")
+    words.append(f"layout={tensor.layout}")
+    if tensor.grad_fn is not None:
+        words.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        words.append("requires_grad=True")
+    # By coordinates the words start a line of their own.
+    last = "" if tensor.is_sparse else lines.pop()
+    width = len(pad) if tensor.is_sparse else len(last.rpartition("\n")[2]) + (len(pad) if "\n" not in last else 0)
+    for word in words:
+        if last and width + len(word) + 2 > _options.linewidth:
+            lines.append(last)
+            last, width = word, len(pad) + len(word)
+        else:
+            width += len(word) + (2 if last else 0)
+            last = f"{last}, {word}" if last else word
+    return "tensor(" + (",\n" + pad).join([*lines, last]) + ")"
+
+
+def _part_str(part: Tensor, column: int) -> str:
+    """A part of a sparse tensor as printed from a column on: without dtype, with its size if no element is shown."""
+    if part.numel() == 0 or part.is_meta:
+        return f"tensor({'...' if part.is_meta else '[]'}, size={tuple(part.shape)})"
+    return f"tensor({_body(part, column + len('tensor('))})"
 
 
 def _tangent(tensor: Any) -> Any:
