@@ -49,6 +49,8 @@ CASES = {
     ("tensordot", "sizes"): (lambda fw: fw.tensordot(f(fw, 2, 3), f(fw, 4, 5), 1), ["3", "4"]),
     ("einsum", "letters"): (lambda fw: fw.einsum("ij,jk->ikz", f(fw, 2, 3), f(fw, 3, 4)), ["z"]),
     ("einsum", "count"): (lambda fw: fw.einsum("ij,jk->ik", f(fw, 2, 3)), ["einsum"]),
+    ("einsum", "no operand"): (lambda fw: fw.einsum("ij"), ["operand"]),
+    ("einsum", "no subscripts"): (lambda fw: fw.einsum(f(fw, 2, 3)), ["operand"]),
     ("einsum", "sizes"): (lambda fw: fw.einsum("ij,jk->ik", f(fw, 2, 3), f(fw, 4, 5)), ["3", "4"]),
     ("einsum", "ranks"): (lambda fw: fw.einsum("ijk->i", f(fw, 2, 3)), ["3", "2"]),
     ("baddbmm", "batches"): (lambda fw: fw.baddbmm(f(fw, 2, 2, 2), f(fw, 2, 2, 3), f(fw, 3, 3, 2)), ["2", "3"]),

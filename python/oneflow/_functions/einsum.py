@@ -38,9 +38,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if isinstance(equation, str):
         tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     else:
-        equation, tensors = _from_lists((equation, *operands))
+        equation, tensors = _from_lists((equation, *operands)) if operands else ("", [])
     if not tensors:
-        raise RuntimeError("einsum(): must provide at least one operand")
+        raise ValueError("einsum(): must provide an equation and at least one operand")
     plan = _read(equation, tuple(t.ndim for t in tensors))
     sizes: dict[int, int] = {}
     terms = [_diagonals(t, labels) for t, labels in zip(tensors, plan.operands, strict=True)]
