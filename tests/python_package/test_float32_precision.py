@@ -238,6 +238,10 @@ def test_switches_read_as_in_pytorch():
             for other in READ:
                 ours, theirs = (getattr(*reach(package, other)) for package in (oneflow, torch))
                 assert ours == theirs, (word, other)
+        for allowed in (True, False):
+            for package in (oneflow, torch):
+                package.backends.cuda.matmul.allow_tf32 = allowed
+            assert oneflow.get_float32_matmul_precision() == torch.get_float32_matmul_precision()
     finally:
         for path, value in kept.items():
             setattr(*reach(torch, path), value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from oneflow import _settings
 from oneflow._base.float32_precision import Switch
 
 __all__ = [
@@ -39,6 +40,7 @@ class _Matmul(Switch):
     @allow_tf32.setter
     def allow_tf32(self, allowed: bool) -> None:
         self.fp32_precision = "tf32" if allowed else "ieee"
+        _settings._state["precision"] = "high" if allowed else "highest"
 
 
 matmul = _Matmul("cuda", "matmul")
