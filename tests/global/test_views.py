@@ -62,3 +62,19 @@ def test_every_split_of_a_view_keeps_its_values() -> None:
         return n_tried
 
     assert set(run_ranks(4, rank)) == {sum(4 * sum((2 + len(s)) ** 2 for s in shapes) for shapes in groups)}
+
+
+@pytest.mark.parametrize("to", [B, S0])
+def test_values_of_another_mesh_are_brought_to_the_tensor_they_are_written_to(to):
+    """By lists and tensors of indices, and by slices."""
+
+    def rank():
+        line, square = torch.placement("cpu", [0, 1]), torch.placement("cpu", [[0], [1]])
+        x = torch.arange(8.0).to_global(line, B).to_global(line, to)
+        values = torch.tensor([5.0, 4.0, 3.0]).to_global(square, [B, B])
+        x[[0, 2, 4]] = values
+        x[torch.tensor([1, 3]).to_global(line, B)] = values[:2]
+        x[5:8] = values
+        return x.numpy().tolist()
+
+    assert run_ranks(2, rank) == [[5.0, 5.0, 4.0, 4.0, 3.0, 5.0, 4.0, 3.0]] * 2

@@ -505,7 +505,7 @@ unsafe fn value_tensor(py: Python<'_>, v: *mut PyObject, like: &Tensor) -> Resul
     // SAFETY: a live object.
     unsafe {
         if let Some(t) = tensor_of(v) {
-            return Ok(t.clone());
+            return beside(py, t.clone(), like);
         }
         if value::is_sequence(v) || is_array(py, v) {
             let made = create::from_data(py, v, Some(like.dtype()), None)?;
@@ -513,6 +513,19 @@ unsafe fn value_tensor(py: Python<'_>, v: *mut PyObject, like: &Tensor) -> Resul
         }
         Err(Error::type_(format!("can't assign a {} to a {} tensor", value::type_name(py, v), like.dtype().name())))
     }
+}
+
+/// A value on the placement of the global tensor that it is written to.
+fn beside(py: Python<'_>, value: Tensor, to: &Tensor) -> Result<Tensor> {
+    let (Some(own), Some(home)) = (oneflow_global::global_of(&value), oneflow_global::global_of(to)) else {
+        return Ok(value);
+    };
+    if own.spread.placement_id == home.spread.placement_id {
+        return Ok(value);
+    }
+    let whole = NdSbpId::of(&vec![Sbp::B; home.spread.sbp.len()]);
+    let args = [Arg::Placement(home.spread.placement_id), Arg::Sbp(whole), Arg::None, Arg::None, Arg::Bool(false)];
+    ops::TO_GLOBAL.one(py, &[Some(&value)], &args)
 }
 
 unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: *mut PyObject) -> Result<()> {
