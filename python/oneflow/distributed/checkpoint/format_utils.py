@@ -33,7 +33,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: str | os.PathLike[str], torch_save_pat
 
         >>> import oneflow.distributed.checkpoint as dcp
         >>> from oneflow.distributed.checkpoint.format_utils import dcp_to_torch_save
-        >>> dcp.save({"model": {"w": oneflow.ones(2)}, "step": 3}, checkpoint_id="run")
+        >>> _ = dcp.save({"model": {"w": oneflow.ones(2)}, "step": 3}, checkpoint_id="run")
         >>> dcp_to_torch_save("run", "run.pt")
         >>> oneflow.load("run.pt")
         {'model': {'w': tensor([1., 1.])}, 'step': 3}
