@@ -190,11 +190,13 @@ class DistributedDataParallel(Module):
     def _after(self, result: Any) -> Any:
         """What follows a forward of the module, with what it returned."""
         syncs = oneflow.is_grad_enabled() and self.require_backward_grad_sync
-        self._reducer.active = syncs
+        if oneflow.is_grad_enabled():
+            # A forward without gradients changes nothing for a backward that is still to come.
+            self._reducer.active = syncs
         if syncs:
             used = used_parameters(result) if self.find_unused_parameters else None
             joins = self._join_config is not None and self._join_config.enable
-            self._reducer.start(used, learns=not joins)
+            self._reducer.start(used, learns=not joins, repeats=not joins)
         return result
 
     def _check_finished(self) -> None:

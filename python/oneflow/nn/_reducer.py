@@ -95,6 +95,7 @@ class BucketReducer:
         self._begun = self._marked = False
         # A backward has ended, and which parameters need not or did get a gradient since the forward.
         self._ended = False
+        self._repeats = False
         self._seen: set[int] = set()
         self._used: set[int] | None = None
         # Buckets are reduced in their order, which is the same on all ranks.
@@ -110,12 +111,12 @@ class BucketReducer:
         for p in [p for bucket in buckets for p in bucket]:
             p.register_post_accumulate_grad_hook(hook)
 
-    def start(self, used: set[int] | None, learns: bool = False) -> None:
+    def start(self, used: set[int] | None, learns: bool = False, repeats: bool = True) -> None:
         # Which buckets those that a hook has seen are, its state may remember.
         if self._ended and learns and used is None and self.hook is None and self._regroup is not None:
             self._learn(self._regroup)
         self._ready, self._next, self._works, self._used = set(), 0, [], used
-        self._begun, self._marked, self._ended = True, False, False
+        self._begun, self._marked, self._ended, self._repeats = True, False, False, repeats
         self._seen = set() if used is None else self._bucket_of.keys() - used
         if used is not None:
             # They get no gradient on this rank, and other ranks wait for this one's part.
@@ -153,8 +154,9 @@ class BucketReducer:
     def _mark(self, parameter: Tensor) -> None:
         if not self.active:
             return
-        if not self._begun and self.missing():
-            # Another backward of the same forward. An averaged gradient stays the same when it is averaged again.
+        if not self._begun and (self.missing() or (self._ended and self._repeats and self.hook is None)):
+            # Another backward, of the same forward or one before it. An averaged gradient stays the same when it is
+            # averaged again; what a hook makes of one may not, so that its backwards have a forward each, as PyTorch's.
             self._begun, self._marked, self._ready, self._next = True, False, set(), 0
         if self._begun:
             if not self._marked:
