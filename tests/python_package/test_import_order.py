@@ -30,7 +30,7 @@ LEVELS = (
     ("_settings",),
     ("nn.functional",),
     ("nn.parameter", "nn.init", "nn.attention", "nn.grad"),
-    ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp", "nn._reducer"),
+    ("nn.modules", "nn.utils", "nn.parallel", "nn.image", "nn._ddp", "nn._ddp_agreement", "nn._reducer"),
     ("utils.checkpoint", "utils._aten_names", "utils._selective"),
     ("_trace",),
     ("_files", "serialization"),

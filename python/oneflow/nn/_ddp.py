@@ -15,7 +15,6 @@ import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
 from oneflow._base.purposes import purpose
-from oneflow.nn._ddp_agreement import agree
 from oneflow.nn._reducer import (
     _DEFAULT_FIRST_BUCKET_BYTES,
     BUCKET_BYTES,
@@ -130,6 +129,8 @@ class DistributedDataParallel(Module):
         self._join_config: Any = None
         self._names = {id(p): name for name, p in named}
         if init_sync and broadcast_parameters:
+            from oneflow.nn._ddp_agreement import agree
+
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
             keeps = conventions.are_oneflows() and not broadcast_buffers
             buffers = [] if keeps else list(module.named_buffers())
