@@ -1,8 +1,9 @@
-"""SummaryWriter: scalars, histograms, images, texts and hyperparameters as records of event files."""
+"""SummaryWriter: scalars, histograms, images, texts, curves, graphs and hyperparameters as records of event files."""
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import socket
 import struct
@@ -20,6 +21,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 import oneflow
 from oneflow import Tensor
+from oneflow.utils.tensorboard import _plugins
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -27,6 +29,10 @@ __all__ = ["FileWriter", "SummaryWriter"]
 def _tensor(value: Any) -> Tensor:
     """A value of a caller on the CPU: a tensor, an array, a list or a number."""
     return oneflow.as_tensor(value).detach().cpu()
+
+
+def _number(value: Any) -> float:
+    return float(value if isinstance(value, (int, float)) else _tensor(value).item())
 
 
 class FileWriter:
@@ -127,8 +133,25 @@ class SummaryWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """A number of one element at a step."""
-        self._add(Summary.Value(tag=tag, simple_value=float(_tensor(scalar_value).item())), global_step, walltime)
+        """A number of one element at a step.
+
+        Args:
+            new_style: as a tensor of TensorBoard's plugin for scalars, which newer tools read.
+            double_precision: with ``new_style``, in 64 bits. A record of the older kind has 32.
+
+        Raises:
+            ValueError: ``double_precision`` without ``new_style``.
+        """
+        number = _number(scalar_value)
+        if not new_style:
+            if double_precision:
+                raise ValueError("SummaryWriter.add_scalar: double_precision needs new_style=True")
+            self._add(Summary.Value(tag=tag, simple_value=number), global_step, walltime)
+            return
+        dtype = oneflow.float64 if double_precision else oneflow.float32
+        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="scalars"))
+        proto = _plugins.tensor_proto(oneflow.tensor(number, dtype=dtype))
+        self._add(Summary.Value(tag=tag, metadata=metadata, tensor=proto), global_step, walltime)
 
     def add_scalars(
         self,
@@ -140,14 +163,12 @@ class SummaryWriter:
         """Write several numbers in one chart: each in a subfolder."""
         for tag, value in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, main_tag.replace("/", "_") + "_" + tag)
-            made = Summary.Value(tag=main_tag, simple_value=float(_tensor(value).item()))
+            made = Summary.Value(tag=main_tag, simple_value=_number(value))
             self._add(made, global_step, walltime, folder)
 
     def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """A tensor of floats as it is."""
-        t = _tensor(tensor).float()
-        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=n) for n in t.shape])
-        proto = TensorProto(dtype="DT_FLOAT", float_val=t.flatten().tolist(), tensor_shape=shape)
+        proto = _plugins.tensor_proto(_tensor(tensor).float())
         self._add(Summary.Value(tag=tag, tensor=proto), global_step, walltime)
 
     def add_histogram(
@@ -163,6 +184,7 @@ class SummaryWriter:
 
         Args:
             bins: their number between the least and the greatest element, or the edges. PyTorch's words mean 64.
+            max_bins: neighbours are merged until there are at most so many.
         """
         x = _tensor(values).flatten().double()
         if x.numel() == 0:
@@ -171,6 +193,10 @@ class SummaryWriter:
             bins = 64
         edges = _tensor(bins).double() if not isinstance(bins, int) else None
         counts, edges = oneflow.histogram(x, bins if edges is None else edges)
+        if max_bins is not None and len(counts) > max_bins:
+            merged = -(-len(counts) // max_bins)
+            counts = oneflow.stack([part.sum() for part in counts.split(merged)])
+            edges = oneflow.cat([edges[:-1:merged], edges[-1:]])
         proto = HistogramProto(
             min=x.min().item(),
             max=x.max().item(),
@@ -181,6 +207,180 @@ class SummaryWriter:
             bucket=counts.tolist(),
         )
         self._add(Summary.Value(tag=tag, histo=proto), global_step, walltime)
+
+    def add_histogram_raw(
+        self,
+        tag: str,
+        min: float,
+        max: float,
+        num: int,
+        sum: float,
+        sum_squares: float,
+        bucket_limits: Any,
+        bucket_counts: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """A histogram that was counted elsewhere.
+
+        Args:
+            min, max, num, sum, sum_squares: of the elements.
+            bucket_limits: the upper end of each bucket.
+            bucket_counts: the elements in each.
+
+        Raises:
+            ValueError: the two lists differ in length.
+        """
+        limits, counts = (x.tolist() if hasattr(x, "tolist") else list(x) for x in (bucket_limits, bucket_counts))
+        if len(limits) != len(counts):
+            raise ValueError(
+                f"SummaryWriter.add_histogram_raw: {len(limits)} bucket_limits for {len(counts)} bucket_counts"
+            )
+        proto = HistogramProto(
+            min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=limits, bucket=counts
+        )
+        self._add(Summary.Value(tag=tag, histo=proto), global_step, walltime)
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Precision and recall of a classifier of two classes, over thresholds.
+
+        Args:
+            labels: the classes, 0 or 1 (or booleans).
+            predictions: the probability of class 1 for each label.
+            num_thresholds: from 0 to 1, at most 127.
+            weights: how much each prediction counts; 1 by default.
+
+        Raises:
+            ValueError: as many labels as predictions are needed, and predictions in [0, 1].
+        """
+        labels, predictions = _tensor(labels), _tensor(predictions)
+        if labels.numel() != predictions.numel():
+            raise ValueError(
+                f"SummaryWriter.add_pr_curve: {labels.numel()} labels for {predictions.numel()} predictions"
+            )
+        if not ((predictions >= 0) & (predictions <= 1)).all():
+            raise ValueError("SummaryWriter.add_pr_curve: predictions are probabilities, from 0 to 1")
+        n = min(num_thresholds, 127)
+        rows = _plugins.counts_at_thresholds(labels, predictions, n, None if weights is None else _tensor(weights))
+        self._add(_plugins.pr_curve(tag, rows, n), global_step, walltime)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Precision and recall that were counted elsewhere: one number for each threshold.
+
+        Args:
+            weights: None: counts that were made elsewhere have them already.
+        """
+        if weights is not None:
+            raise NotImplementedError("SummaryWriter.add_pr_curve_raw: weight the counts instead of giving weights")
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        rows = oneflow.stack([_tensor(row).double() for row in (*counts, precision, recall)])
+        self._add(_plugins.pr_curve(tag, rows, min(num_thresholds, 127)), global_step, walltime)
+
+    def add_audio(
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:
+        """One channel of sound: samples in [-1, 1] of shape (frames,) or (1, frames), ``sample_rate`` per second."""
+        self._add(_plugins.audio(tag, _tensor(snd_tensor), sample_rate), global_step, walltime)
+
+    def add_mesh(
+        self,
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: dict[str, Any] | None = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Points or surfaces in space.
+
+        Args:
+            vertices: (n, points, 3).
+            colors: (n, points, 3), from 0 to 255.
+            faces: (n, triangles, 3), indices of vertices.
+            config_dict: options of the three.js scene.
+        """
+        given = [None if value is None else _tensor(value) for value in (vertices, colors, faces)]
+        made = _plugins.mesh(tag, given[0], given[1], given[2], config_dict)
+        self._file().add_summary(Summary(value=made), global_step, walltime)
+
+    def add_custom_scalars(self, layout: dict[str, Any]) -> None:
+        """Arrange scalars in charts.
+
+        Args:
+            layout: ``{category: {title: [kind, tags]}}``, where kind is "Multiline", or "Margin" with three tags:
+                the value, its lower and its upper bound.
+        """
+        self._add(_plugins.chart_layout(layout), None, None)
+
+    def add_custom_scalars_multilinechart(self, tags: Any, category: str = "default", title: str = "untitled") -> None:
+        """Show several scalars in one chart; see :meth:`add_custom_scalars`."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(self, tags: Any, category: str = "default", title: str = "untitled") -> None:
+        """Show a scalar between its bounds; see :meth:`add_custom_scalars`."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
+        """Points for the projector, which shows them in two or three dimensions.
+
+        Args:
+            mat: (n, size).
+            metadata: n labels; with ``metadata_header`` n rows of labels, and the names of the columns.
+            label_img: an image for each point, (n, channels, height, width), in [0, 1].
+
+        Raises:
+            ValueError: the number of labels or images is not that of points.
+        """
+        rows = _tensor(mat)
+        if rows.dim() != 2:
+            raise ValueError(f"SummaryWriter.add_embedding: mat has shape (n, size), not {tuple(rows.shape)}")
+        for what, values in (("labels", metadata), ("images", label_img)):
+            if values is not None and len(values) != len(rows):
+                raise ValueError(f"SummaryWriter.add_embedding: {len(values)} {what} for {len(rows)} points")
+        sprite = None
+        if label_img is not None:
+            images = _tensor(label_img)
+            sprite = (
+                _png(_bytes(_grid(images.permute(0, 2, 3, 1), math.ceil(len(rows) ** 0.5)))),
+                (images.shape[2], images.shape[3]),
+            )
+        _plugins.write_embedding(self.get_logdir(), tag, global_step, rows, metadata, metadata_header, sprite)
 
     def add_image(
         self,
@@ -201,15 +401,13 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Several images as one, side by side."""
+        """Several images as one, in rows of eight."""
         x = _tensor(img_tensor)
         order = dataformats.upper()
         if "C" not in order:
             x, order = x.unsqueeze(-1), order + "C"
         x = x.permute(*(order.index(letter) for letter in "NHWC"))
-        n, height, width, channels = x.shape
-        x = x.permute(1, 0, 2, 3).reshape(height, n * width, channels)
-        self._image(tag, x, "HWC", global_step, walltime)
+        self._image(tag, _grid(x, 8), "HWC", global_step, walltime)
 
     def _image(self, tag: str, x: Tensor, order: str, step: int | None, walltime: float | None) -> None:
         order = order.upper()
@@ -218,8 +416,7 @@ class SummaryWriter:
         if "C" not in order:
             x, order = x.unsqueeze(-1), order + "C"
         x = x.permute(*(order.index(letter) for letter in "HWC"))
-        if x.dtype != oneflow.uint8:
-            x = (x.float() * 255).clamp(0, 255).to(oneflow.uint8)
+        x = _bytes(x)
         height, width, channels = x.shape
         proto = Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=_png(x))
         self._add(Summary.Value(tag=tag, image=proto), step, walltime)
@@ -267,13 +464,27 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Write hyperparameters and their results, as a separate run; their domains are not written."""
+        """Write hyperparameters and their results, as a separate run.
+
+        Args:
+            hparam_domain_discrete: the values that a hyperparameter may have, by its name.
+
+        Raises:
+            ValueError: a domain of a name that ``hparam_dict`` has not.
+        """
+        domains = hparam_domain_discrete or {}
+        if unknown := domains.keys() - hparam_dict.keys():
+            raise ValueError(
+                f"SummaryWriter.add_hparams: hparam_domain_discrete names {sorted(unknown)}, hparam_dict not"
+            )
         folder = os.path.join(self.log_dir, run_name or str(time.time()))
         plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
         experiment = api_pb2.Experiment(
             hparam_infos=[api_pb2.HParamInfo(name=name, type=_kind(value)) for name, value in plain.items()],
             metric_infos=[api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metric_dict],
         )
+        for info in experiment.hparam_infos:
+            info.domain_discrete.extend(domains.get(info.name, ()))
         start = plugin_data_pb2.SessionStartInfo()
         for name, value in plain.items():
             field = {api_pb2.DATA_TYPE_BOOL: "bool_value", api_pb2.DATA_TYPE_STRING: "string_value"}
@@ -289,7 +500,7 @@ class SummaryWriter:
             value = Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin))
             self._add(value, global_step, None, folder)
         for tag, value in metric_dict.items():
-            self._add(Summary.Value(tag=tag, simple_value=float(_tensor(value).item())), global_step, None, folder)
+            self._add(Summary.Value(tag=tag, simple_value=_number(value)), global_step, None, folder)
 
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
@@ -330,6 +541,21 @@ class SummaryWriter:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+def _bytes(x: Tensor) -> Tensor:
+    """Floats in [0, 1] as bytes; bytes as they are."""
+    return x if x.dtype == oneflow.uint8 else (x.float() * 255).clamp(0, 255).to(oneflow.uint8)
+
+
+def _grid(x: Tensor, n_columns: int) -> Tensor:
+    """Images (n, height, width, channels) as one, in rows of at most ``n_columns``; what is left over is black."""
+    n, height, width, channels = x.shape
+    n_columns = min(n, n_columns)
+    n_rows = -(-n // n_columns)
+    x = oneflow.cat([x, x.new_zeros((n_rows * n_columns - n, height, width, channels))])
+    x = x.reshape(n_rows, n_columns, height, width, channels).transpose(1, 2)
+    return x.reshape(n_rows * height, n_columns * width, channels)
 
 
 def _kind(value: Any) -> Any:
