@@ -240,7 +240,7 @@ def _shape_of(value: Any) -> Any:
 # ---- optimizers
 
 
-def _several(optimizers: Any) -> list[Optimizer]:
+def _as_list(optimizers: Any) -> list[Optimizer]:
     return [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
 
 
@@ -294,7 +294,7 @@ def get_optimizer_state_dict(
         >>> sorted(get_optimizer_state_dict(model, oneflow.optim.AdamW(model.parameters()))["state"])
         ['bias', 'weight']
     """
-    if submodules and _several(optimizers):
+    if submodules and _as_list(optimizers):
         raise NotImplementedError(
             "get_optimizer_state_dict: submodules chooses entries of a model; take those of optimizers by their names"
         )
@@ -302,7 +302,7 @@ def get_optimizer_state_dict(
     names = _names(model)
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
-    for optim in _several(optimizers):
+    for optim in _as_list(optimizers):
         _make_states(optim)
         for param, values in optim.state.items():
             if isinstance(param, Tensor):
@@ -404,7 +404,7 @@ def set_optimizer_state_dict(
     options = options or StateDictOptions()
     if options.broadcast_from_rank0:
         optim_state_dict = _from_first(optim_state_dict)
-    for optim in _several(optimizers):
+    for optim in _as_list(optimizers):
         optim.load_state_dict(_numbered(model, optim, optim_state_dict, options.strict))
 
 
