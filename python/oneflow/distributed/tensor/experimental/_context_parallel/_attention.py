@@ -15,7 +15,7 @@ from typing import Any
 import oneflow
 import oneflow.nn.functional as F
 from oneflow import Tensor, distributed
-from oneflow.distributed.context import Spans, balanced_spans, even_spans, order_of, ring_attention
+from oneflow.distributed.context import balanced_spans, even_spans, order_of, ring_attention
 from oneflow.distributed.device_mesh import DeviceMesh
 from oneflow.distributed.tensor.experimental._context_parallel._load_balancer import _LoadBalancer
 from oneflow.overrides import TorchFunctionMode
@@ -65,10 +65,6 @@ def set_rotate_method(rotate_method: str) -> None:
     if rotate_method not in methods:
         raise NotImplementedError(f"Context Parallel does not support using {rotate_method} for kv shards rotation")
     _cp_options.rotate_method = methods[rotate_method]
-
-
-def _spans(length: int, n: int) -> Spans:
-    return balanced_spans(length, n) if _cp_options.enable_load_balance else even_spans(length, n)
 
 
 _SIGNATURE = inspect.signature(
