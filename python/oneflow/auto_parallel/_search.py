@@ -521,18 +521,6 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
             key = _key(changed.peaks, changed.seconds, limit)
         return key[1] - best.key[1] if key[0] == 0 else None
 
-    reasons = []
-    for g, members in enumerate(problem.members):
-        changed = []
-        for layout in problem.options(g, mesh):
-            if layout != state[g]:
-                more = adds([*state[:g], layout, *state[g + 1 :]], best.calls)
-                if more is not None:
-                    changed.append((more, words_of(layout)))
-        more, words = min(changed, default=(0.0, ()))
-        names = members[0][1] + (f" and {len(members) - 1} like it" if len(members) > 1 else "")
-        # Lists, as a saved plan has them when it is loaded.
-        reasons.append([names, list(words_of(state[g])), list(words), more])
     calls = []
     # One price for all calls that one stands for.
     more_of: dict[int, float | None] = {}
@@ -573,7 +561,7 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
         bytes=[n / parts for n in cost["bytes"]],
         moves=[list(move) for move in cost["moves"]],
         others=_others(found, limit),
-        reasons=reasons,
+        reasons=_reasons(problem, mesh, state, lambda changed: adds(changed, best.calls)),
         calls=calls,
         zero=best.zero,
         recompute=best.way.recompute,
@@ -587,6 +575,25 @@ def _plan_of(best: _Found, found: list[_Found], cluster: Cluster, limit: float, 
         schedules=schedules,
         rows=[] if best.shape == Shape() else best.shape.rows(best.n_stages),
     )
+
+
+def _reasons(
+    problem: Problem, mesh: tuple[int, ...], state: list[Layout], adds: Callable[[list[Layout]], float | None]
+) -> list[Any]:
+    """For each group of parameters its layout, the cheapest other one, and the seconds that this one adds."""
+    reasons = []
+    for g, members in enumerate(problem.members):
+        changed = []
+        for layout in problem.options(g, mesh):
+            if layout != state[g]:
+                more = adds([*state[:g], layout, *state[g + 1 :]])
+                if more is not None:
+                    changed.append((more, words_of(layout)))
+        more, words = min(changed, default=(0.0, ()))
+        names = members[0][1] + (f" and {len(members) - 1} like it" if len(members) > 1 else "")
+        # Lists, as a saved plan has them when it is loaded.
+        reasons.append([names, list(words_of(state[g])), list(words), more])
+    return reasons
 
 
 def _schedule_rows(priced: list[tuple[Scheduled, Shape]]) -> list[Any]:
