@@ -534,6 +534,19 @@ def _cuda_compile(name: str, source: str, options: list[str], arch: str) -> _int
 def _cuda_cubin_cache() -> Any: ...
 def _cuda_cudnn_settings(enabled: _bool, tf32: _bool) -> None: ...
 def _cuda_cudnn_version() -> _int | None: ...
+def _cuda_rnn_reserve(
+    like: Tensor,
+    sizes: Sequence[_int],
+    batch_sizes: Sequence[_int],
+    mode: str,
+    hidden: _int,
+    out: _int,
+    num_layers: _int,
+    bias: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+    allow_tf32: _bool,
+) -> _int | None: ...
 def _cuda_device_count() -> _int: ...
 def _cuda_current_device() -> _int: ...
 def _cuda_set_device(index: _int) -> None: ...
@@ -1969,6 +1982,18 @@ class _rnn_layer_backward(NamedTuple):
     grad_h: Tensor
     projected: Tensor
 
+class _rnn_stack(NamedTuple):
+    output: Tensor
+    h_n: Tensor
+    c_n: Tensor
+    reserved: Tensor
+
+class _rnn_stack_backward(NamedTuple):
+    grad_input: Tensor
+    grad_h_0: Tensor
+    grad_c_0: Tensor
+    grad_weights: Tensor
+
 class _slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
@@ -2841,6 +2866,10 @@ class _C(_Private):
     def rnn_layer(gates_x: Tensor, h_0: Tensor, c_0: Tensor | None, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None, batch_sizes: Sequence[_int], mode: str, reverse: _bool) -> _rnn_layer: ...
     @staticmethod
     def rnn_layer_backward(grad_output: Tensor | None, grad_h_n: Tensor | None, grad_c_n: Tensor | None, gates_x: Tensor, h_0: Tensor, c_0: Tensor | None, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None, output: Tensor, gates: Tensor, cells: Tensor, batch_sizes: Sequence[_int], mode: str, reverse: _bool) -> _rnn_layer_backward: ...
+    @staticmethod
+    def rnn_stack(input: Tensor, h_0: Tensor, c_0: Tensor | None, weights: Tensor, batch_sizes: Sequence[_int], mode: str, hidden: _int, num_layers: _int, bias: _bool, bidirectional: _bool, batch_first: _bool, allow_tf32: _bool, reserve: _int) -> _rnn_stack: ...
+    @staticmethod
+    def rnn_stack_backward(grad_output: Tensor | None, grad_h_n: Tensor | None, grad_c_n: Tensor | None, input: Tensor, h_0: Tensor, c_0: Tensor | None, weights: Tensor, output: Tensor, reserved: Tensor, batch_sizes: Sequence[_int], mode: str, hidden: _int, num_layers: _int, bias: _bool, bidirectional: _bool, batch_first: _bool, allow_tf32: _bool) -> _rnn_stack_backward: ...
     @staticmethod
     def scatter_combine(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str) -> Tensor: ...
     @staticmethod

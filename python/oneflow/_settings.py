@@ -17,7 +17,9 @@ collectives: dict[str, int] = {"streams": 4, "bucket_bytes": 16 << 20, "bucket_o
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for deterministic algorithms. All ops are, with any number of threads: the flag is kept and read back.
+    """Ask for deterministic algorithms. All ops are, with any number of threads, but networks that cuDNN runs.
+
+    Recurrent networks run this package's own kernels while it is on.
 
     While it is on, ``empty`` and its kind and ``resize_`` fill their new memory, with NaN or the largest integer,
     unless ``oneflow.utils.deterministic.fill_uninitialized_memory`` is False.

@@ -55,6 +55,28 @@ def launches(gpu):
 
 
 @pytest.fixture
+def issued(gpu):
+    """Names of the work that a call issues: a function of the emulated driver tells them."""
+    need_emulated(gpu, "only the emulated driver tells what was issued")
+    tell = ctypes.CDLL("libcuda.so.1").emulator_issued
+    tell.restype = ctypes.c_long
+    room = ctypes.create_string_buffer(1 << 16)
+
+    def told():
+        parts = []
+        while n := tell(room, len(room)):
+            parts.append(room.raw[:n])
+        return b"".join(parts).decode().splitlines()
+
+    def of(run):
+        told()
+        run()
+        return told()
+
+    return of
+
+
+@pytest.fixture
 def in_copied_libraries(gpu, tmp_path):
     """Run a program with copies of the emulator's libraries, which a test may change; it must print "well"."""
     need_emulated(gpu, "for libraries that the emulator brings")

@@ -1,31 +1,11 @@
 """Convolutions by cuDNN 9, or by its emulated version, beside the CPU's and beside this package's own kernels."""
 
-import ctypes
-
 import oneflow
 import oneflow.nn.functional as F
 import pytest
 from oneflow.backends import cudnn
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture
-def issued(gpu):
-    """Names of the work that a call issues: a function of the emulated driver tells them."""
-    if oneflow.cuda.get_device_name(gpu) != "emulated device":
-        pytest.skip("only the emulated driver tells what was issued")
-    tell = ctypes.CDLL("libcuda.so.1").emulator_issued
-    tell.restype = ctypes.c_long
-    room = ctypes.create_string_buffer(1 << 16)
-
-    def of(run):
-        tell(room, 1 << 16)
-        run()
-        n = tell(room, 1 << 16)
-        return room.raw[:n].decode().splitlines()
-
-    return of
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pickle
 import oneflow
 import pytest
 import torch
+from oneflow._functions import recurrent
 from torch_oracle import close
 
 LENGTHS = [4, 1, 3]
@@ -172,3 +173,65 @@ def test_errors(case):
         ERRORS[case](oneflow)
     # The texts agree in their beginning; details may be worded differently.
     assert str(got.value)[:12].lower() == str(expected.value)[:12].lower()
+
+
+STACKS = [
+    ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 2}, None),
+    ("LSTM", {"num_layers": 2, "bias": False}, [3, 2, 2]),
+    ("GRU", {"bidirectional": True}, None),
+    ("GRU", {"num_layers": 2}, [3, 1]),
+    ("RNN", {"num_layers": 2, "bidirectional": True}, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "batch_sizes"), STACKS)
+def test_layers_in_one_op_are_those_one_by_one(kind, options, batch_sizes):
+    """The op that a GPU's library serves, by its composition: results, gradients and gradients of gradients."""
+    oneflow.manual_seed(0)
+    net = getattr(oneflow.nn, kind)(2, 3, **options).double()
+    n = net.num_layers * (1 + net.bidirectional)
+    rows = sum(batch_sizes) if batch_sizes else None
+    x = oneflow.randn(*((rows, 2) if rows else (4, 3, 2)), dtype=oneflow.float64, requires_grad=True)
+    h = oneflow.randn(n, 3, net.proj_size or 3, dtype=oneflow.float64, requires_grad=True)
+    c = oneflow.randn(n, 3, 3, dtype=oneflow.float64, requires_grad=True)
+    states = (h, c) if kind == "LSTM" else (h,)
+    params, mode = list(net.parameters()), {"RNN": "RNN_TANH"}.get(kind, kind)
+
+    def by_layer():
+        hx = states if kind == "LSTM" else h
+        y, finals = recurrent.recurrent(
+            mode, x, batch_sizes or [], hx, params, net.bias, net.num_layers, 0.0, False, net.bidirectional, False
+        )
+        return [y, *finals]
+
+    def stacked():
+        flat = recurrent._flat(params, len(params) // n, net.bias)
+        flags = (net.bias, net.bidirectional, False, False, 0)
+        cell = c if kind == "LSTM" else None
+        y, *finals, _ = oneflow._oneflow._C.rnn_stack(
+            x, h, cell, flat, batch_sizes or [], mode, 3, net.num_layers, *flags
+        )
+        return [y, *finals[: len(states)]]
+
+    def all_of(run):
+        results = run()
+        wanted = [x, *states, *params]
+        loss = sum((r * oneflow.arange(r.numel()).reshape(r.shape)).sin().sum() for r in results)
+        grads = oneflow.autograd.grad(loss, wanted, create_graph=True)
+        second = oneflow.autograd.grad(sum(g.pow(2).sum() for g in grads), wanted)
+        return [*results, *grads, *second]
+
+    for ours, expected in zip(all_of(stacked), all_of(by_layer), strict=True):
+        assert ours.shape == expected.shape and oneflow.allclose(ours, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_an_op_of_all_layers_says_what_does_not_fit():
+    x, h = oneflow.randn(4, 3, 2), oneflow.randn(1, 3, 3)
+    op = oneflow._oneflow._C.rnn_stack
+    for weights, states, words in (
+        (oneflow.zeros(5), h, r"rnn_stack\(GRU\): expected weights of \[63\], got \[5\]"),
+        (oneflow.zeros(63), oneflow.zeros(2, 3, 3), r"h_0 \[2, 3, 3\] does not fit 1 layers"),
+        (oneflow.zeros(63).double(), h, "expected all tensors of one dtype, but got float32 and float64"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            op(x, states, None, weights, [], "GRU", 3, 1, True, False, False, False, 0)

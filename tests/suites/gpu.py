@@ -35,6 +35,7 @@ FILES = (
     "test_gradients.py",
     "test_nccl.py",
     "test_layers.py",
+    "test_recurrent.py",
     "test_gpt.py",
     "test_table.py",
 )

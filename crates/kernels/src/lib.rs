@@ -6,6 +6,8 @@
 pub use oneflow_kernels_cuda::conv_cudnn::set as set_cudnn;
 /// Who says that a primitive has no kernel on a GPU and runs on the host.
 pub use oneflow_kernels_cuda::host::set_notice;
+/// What a recurrent network on a GPU keeps for its backward, where cuDNN runs it.
+pub use oneflow_kernels_cuda::rnn_cudnn::reserve as rnn_reserve;
 pub use oneflow_kernels_prim as prim;
 use std::sync::Once;
 

@@ -431,6 +431,8 @@ pub static TABLE: &[&OpDef] = &[
     &nn::rms_norm::BACKWARD,
     &rnn::rnn_layer::OP,
     &rnn::rnn_layer::BACKWARD,
+    &rnn::rnn_stack::OP,
+    &rnn::rnn_stack::BACKWARD,
     &view::roll::OP,
     &view::rot90::OP,
     &elementwise::round::OP,

@@ -8,6 +8,8 @@ use oneflow_core::Tensor;
 use oneflow_core::base::{Device, DeviceType, Error, Result};
 use oneflow_ep::cuda::{self, Cuda};
 use oneflow_ep::{Provider, Queue};
+use oneflow_kernels::prim::RnnStackParams;
+use oneflow_ops::rnn::mode_of;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -57,10 +59,49 @@ fn _cuda_cubin_cache() -> Option<std::path::PathBuf> {
     cuda::cubin_directory()
 }
 
-/// Whether convolutions on a GPU may go to cuDNN, and whether they may round float32 to TF32 there.
+/// Whether convolutions and recurrent networks on a GPU may go to cuDNN, and whether the first may round float32 to TF32 there.
 #[pyfunction]
 fn _cuda_cudnn_settings(enabled: bool, tf32: bool) {
     oneflow_kernels::set_cudnn(enabled, tf32);
+}
+
+/// Bytes that cuDNN keeps for the backward of a recurrent network whose input has these sizes; None where such networks run by
+/// layer. `like`: a tensor of the input's dtype on its device; `out`: the width of h.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn _cuda_rnn_reserve(
+    py: Python<'_>,
+    like: &Bound<'_, PyAny>,
+    sizes: Vec<i64>,
+    batch_sizes: Vec<i64>,
+    mode: &str,
+    hidden: i64,
+    out: i64,
+    num_layers: i64,
+    bias: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    allow_tf32: bool,
+) -> PyResult<Option<usize>> {
+    run(|| {
+        let like = get(like).ok_or_else(|| Error::runtime("_cuda_rnn_reserve: expected a tensor"))?;
+        let (dtype, index) = (like.dtype(), like.device().index);
+        if like.device().kind != DeviceType::CUDA || sizes.len() != if batch_sizes.is_empty() { 3 } else { 2 } {
+            return Ok(None);
+        }
+        let batch = batch_sizes.first().copied().unwrap_or(sizes[1]);
+        let params = RnnStackParams {
+            mode: mode_of(mode)?,
+            hidden,
+            layers: num_layers,
+            bidirectional,
+            bias,
+            batch_first,
+            allow_tf32,
+            packed: batch_sizes.into_iter().collect(),
+        };
+        detach(py, || oneflow_kernels::rnn_reserve(provider()?.queue(index), &params, dtype, &sizes, batch, out))
+    })
 }
 
 /// The release of cuDNN (91002 for 9.10.2); None where it is missing or of another major release.
@@ -268,6 +309,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_cubin_cache, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cudnn_settings, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cudnn_version, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_rnn_reserve, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_device_count, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_current_device, m)?)?;

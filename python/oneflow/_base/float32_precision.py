@@ -1,7 +1,8 @@
 """How exactly float32 is multiplied, by backend and op, under PyTorch's names: one table behind every switch.
 
-Two entries reach kernels: with "bf16" for ``matmul`` of ``mkldnn`` products on the host may round their operands to
-bfloat16, with "tf32" for ``conv`` of ``cuda`` cuDNN's convolutions theirs to TF32. The others are kept and read back.
+Three entries reach kernels: with "bf16" for ``matmul`` of ``mkldnn`` products on the host may round their operands to
+bfloat16, with "tf32" for ``conv`` and ``rnn`` of ``cuda`` convolutions and recurrent networks of cuDNN theirs to TF32.
+The others are kept and read back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _given["generic", "all"] = "none"
 # What counts where nobody has set an op, its backend or all backends: not even "none".
 _defaults = {("cuda", "conv"): "tf32", ("cuda", "rnn"): "tf32"}
 _cudnn_enabled = True
+# Whether cuDNN may be used only where its results are the same in every run.
+cudnn_deterministic = False
 
 
 def precision(backend: str, op: str) -> str:
@@ -54,7 +57,7 @@ def set_precision(backend: str, op: str, value: str) -> None:
 
 
 def enable_cudnn(enabled: bool) -> None:
-    """Choose whether convolutions on a GPU may use cuDNN."""
+    """Choose whether convolutions and recurrent networks on a GPU may use cuDNN."""
     global _cudnn_enabled
     _cudnn_enabled = bool(enabled)
     _tell_kernels()

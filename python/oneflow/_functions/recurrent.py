@@ -1,13 +1,13 @@
 """Recurrent layers as functions: all layers and directions of RNN, LSTM and GRU, and single steps of them.
 
 One direction of one layer is a product for the input's part of the gates and one op for the sequence; stacking, joining
-directions and dropout between layers is done here.
+directions and dropout between layers is done here. On a GPU all of it but dropout is one op, where cuDNN takes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import oneflow
 from oneflow import Tensor, _oneflow
@@ -128,7 +128,7 @@ def recurrent(
     batch_first: bool,
 ) -> tuple[Tensor, list[Tensor]]:
     """All layers of one of the four kinds; ``batch_sizes`` is empty for unpacked input."""
-    h_0, c_0 = (hx[0], hx[1]) if mode == "LSTM" else (hx, None)
+    h_0, c_0 = (hx[0], hx[1]) if mode == "LSTM" else (cast(Tensor, hx), None)
     n_dirs = 2 if bidirectional else 1
     n_dims = 2 if batch_sizes else 3
     if input.dim() != n_dims:
@@ -141,36 +141,149 @@ def recurrent(
             f"{mode.lower()}: {len(params)} weights are given for {num_layers} layers of {n_dirs} directions"
         )
     turned = batch_first and not batch_sizes
-    finals: list[list[Tensor]] = [[], []]
-    x = input
-    for layer in range(num_layers):
-        outputs = []
-        for direction in range(n_dirs):
-            k = layer * n_dirs + direction
-            weights = params[k * each : (k + 1) * each]
-            y, h, c = _layer(
-                mode,
-                x,
-                batch_sizes,
-                h_0[k],
-                None if c_0 is None else c_0[k],
-                weights,
-                has_biases,
-                direction == 1,
-                turned,
+    drops = dropout if train and num_layers > 1 else 0.0
+    network = _Network(mode, batch_sizes, has_biases, num_layers, bidirectional, turned, drops)
+    result = network.by_library(input, h_0, c_0, params)
+    x, states = network.by_layer(input, h_0, c_0, params) if result is None else result
+    return _time_first(x, turned), states
+
+
+class _Network:
+    """Layers and directions of one kind. ``turned``: the input and the output are (batch, steps, ...)."""
+
+    def __init__(
+        self,
+        mode: str,
+        batch_sizes: Sequence[int],
+        has_biases: bool,
+        num_layers: int,
+        bidirectional: bool,
+        turned: bool,
+        dropout: float,
+    ) -> None:
+        self.mode = mode
+        self.batch_sizes = batch_sizes
+        self.has_biases = has_biases
+        self.num_layers = num_layers
+        self.n_dirs = 2 if bidirectional else 1
+        self.turned = turned
+        self.dropout = dropout
+
+    def drop(self, x: Tensor) -> Tensor:
+        x = _oneflow._C.native_dropout(_time_first(x, self.turned), self.dropout)[0]
+        return x.contiguous() if self.turned else x
+
+    def by_layer(
+        self, x: Tensor, h_0: Tensor, c_0: Tensor | None, params: Sequence[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Run an op for every layer and direction."""
+        each = len(params) // (self.num_layers * self.n_dirs)
+        finals: list[list[Tensor]] = [[], []]
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(self.n_dirs):
+                k = layer * self.n_dirs + direction
+                y, h, c = _layer(
+                    self.mode,
+                    x,
+                    self.batch_sizes,
+                    h_0[k],
+                    None if c_0 is None else c_0[k],
+                    params[k * each : (k + 1) * each],
+                    self.has_biases,
+                    direction == 1,
+                    self.turned,
+                )
+                outputs.append(y)
+                finals[0].append(h)
+                finals[1].append(c)
+            x = outputs[0] if self.n_dirs == 1 else oneflow.cat(outputs, -1)
+            if self.dropout and layer < self.num_layers - 1:
+                x = self.drop(x)
+        states = [oneflow.stack(finals[0])]
+        if c_0 is not None:
+            states.append(oneflow.stack(finals[1]))
+        return x, states
+
+    def by_library(
+        self, x: Tensor, h_0: Tensor, c_0: Tensor | None, params: Sequence[Tensor]
+    ) -> tuple[Tensor, list[Tensor]] | None:
+        """Run an op for all layers, or for each where elements are dropped between them; None where it cannot."""
+        tensors = [x, h_0, *(() if c_0 is None else (c_0,)), *params]
+        if x.device.type != "cuda" or any(t.device != x.device or t.is_global for t in tensors):
+            return None
+        # Loaded with the first network on a GPU.
+        from oneflow._base import float32_precision
+
+        # The library's products may be summed in another order in every run.
+        if oneflow.are_deterministic_algorithms_enabled() or float32_precision.cudnn_deterministic:
+            return None
+        if oneflow.is_autocast_enabled("cuda") and x.dtype != oneflow.float64:
+            # The op casts the others.
+            x = x.to(oneflow.get_autocast_dtype("cuda"))
+        elif any(t.dtype != x.dtype for t in tensors):
+            return None
+        if not self._fits(x, h_0, c_0, params):
+            return None
+        n, out, hidden = self.n_dirs, h_0.shape[-1], params[1].shape[0] // _GATES[self.mode]
+        step = 1 if self.dropout else self.num_layers
+        tf32 = float32_precision.precision("cuda", "rnn") == "tf32"
+        sizes = (x.transpose(0, 1) if self.turned else x).shape[:-1]
+        sequence, flags = list(self.batch_sizes), (self.has_biases, n == 2, self.turned, tf32)
+        # Layers behind the first one read its output.
+        reserves = []
+        for width in (x.shape[-1], out * n)[: 1 if step == self.num_layers else 2]:
+            kept = _oneflow._cuda_rnn_reserve(x, (*sizes, width), sequence, self.mode, hidden, out, step, *flags)
+            if kept is None:
+                return None
+            reserves.append(kept)
+        trains = oneflow.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        finals: list[list[Tensor]] = [[], []]
+        for layer in range(0, self.num_layers, step):
+            if layer:
+                x = self.drop(x)
+            part = slice(layer * n, (layer + step) * n)
+            h, c = (h_0, c_0) if step == self.num_layers else (h_0[part], None if c_0 is None else c_0[part])
+            each = len(params) // (self.num_layers * n)
+            weights = _flat(params[layer * n * each : (layer + step) * n * each], each, self.has_biases)
+            kept = reserves[min(layer, 1)] if trains else 0
+            first = x.transpose(0, 1) if self.turned else x
+            y, h_n, c_n, _ = _oneflow._C.rnn_stack(
+                first, h, c, weights, sequence, self.mode, hidden, step, *flags, kept
             )
-            outputs.append(y)
-            finals[0].append(h)
-            finals[1].append(c)
-        x = outputs[0] if n_dirs == 1 else oneflow.cat(outputs, -1)
-        if dropout and train and layer < num_layers - 1:
-            x = _oneflow._C.native_dropout(_time_first(x, turned), dropout)[0]
-            x = x.contiguous() if turned else x
-    x = _time_first(x, turned)
-    states = [oneflow.stack(finals[0])]
-    if c_0 is not None:
-        states.append(oneflow.stack(finals[1]))
-    return x, states
+            finals[0].append(h_n)
+            finals[1].append(c_n)
+            x = y.transpose(0, 1) if self.turned else y
+        states = finals[: 1 if c_0 is None else 2]
+        return x, [oneflow.cat(all_n) if len(all_n) > 1 else all_n[0] for all_n in states]
+
+    def _fits(self, x: Tensor, h_0: Tensor, c_0: Tensor | None, params: Sequence[Tensor]) -> bool:
+        """Return whether states and weights have the sizes of a network; others end in the errors of layers."""
+        n, gates, out = self.num_layers * self.n_dirs, params[1].shape[0], h_0.shape[-1]
+        batch, hidden = x.shape[0 if self.turned else 1], gates // _GATES[self.mode]
+        if self.batch_sizes:
+            batch = self.batch_sizes[0]
+        states = [(h_0, out)] if c_0 is None else [(h_0, out), (c_0, hidden)]
+        if any(tuple(t.shape) != (n, batch, width) for t, width in states):
+            return False
+        biases = [(gates,)] * 2 if self.has_biases else []
+        projection = [(out, hidden)] if out != hidden else []
+        expected = []
+        for k in range(n):
+            width = x.shape[-1] if k < self.n_dirs else out * self.n_dirs
+            expected += [(gates, width), (gates, out), *biases, *projection]
+        return [tuple(w.shape) for w in params] == expected
+
+
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+def _flat(params: Sequence[Tensor], each: int, has_biases: bool) -> Tensor:
+    """The weights of some layers in one vector: matrices of all, behind them biases of all."""
+    parts = range(0, len(params), each)
+    matrices = [w for k in parts for w in (*params[k : k + 2], *params[k + 2 + 2 * has_biases : k + each])]
+    biases = [w for k in parts for w in params[k + 2 : k + 2 + 2 * has_biases]]
+    return oneflow.cat([w.reshape(-1) for w in (*matrices, *biases)])
 
 
 def _time_first(x: Tensor, turned: bool) -> Tensor:

@@ -1,11 +1,12 @@
-"""cuDNN 9: convolutions on a GPU use it where it is installed, and this package's own kernels elsewhere.
+"""cuDNN 9: convolutions and recurrent networks on a GPU use it where it is installed, and own kernels elsewhere.
 
-``enabled`` says whether they may, ``conv.fp32_precision`` whether float32 operands may be rounded to TF32 there
-("tf32", the default, as in PyTorch), which is faster on an Ampere GPU or a newer one: results are exact to about three
-digits then. ``fp32_precision`` is that of all ops of a GPU that have none of their own; ``allow_tf32`` is an older name
-for ``conv`` and ``rnn``. Recurrent layers are computed in full precision whatever ``rnn`` allows.
-Engines whose numbers differ from run to run are never taken, so ``deterministic`` changes nothing; the library's
-heuristic chooses engines, and ``benchmark`` and ``benchmark_limit`` are stored alone.
+``enabled`` says whether they may, ``conv.fp32_precision`` and ``rnn.fp32_precision`` whether float32 operands may be
+rounded to TF32 there ("tf32", the default, as in PyTorch), which is faster on an Ampere GPU or a newer one: results are
+exact to about three digits then. ``fp32_precision`` is that of all ops of a GPU that have none of their own;
+``allow_tf32`` is an older name for ``conv`` and ``rnn``.
+Convolutions never take engines whose numbers differ from run to run; recurrent networks may differ in the order of
+sums, and run this package's own kernels while ``deterministic`` or ``use_deterministic_algorithms`` is set. The
+library's heuristic chooses engines, and ``benchmark`` and ``benchmark_limit`` are stored alone.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class _Settings(types.ModuleType):
         super().__setattr__(name, value)
         if name == "enabled":
             float32_precision.enable_cudnn(value)
+        elif name == "deterministic":
+            float32_precision.cudnn_deterministic = bool(value)
 
     @property
     def allow_tf32(self) -> bool:

@@ -1,4 +1,4 @@
-//! cuDNN's graph interface as far as convolutions need it. Plans are kept by the kernels.
+//! cuDNN's graph interface as far as convolutions need it (`cudnn_rnn` has recurrent networks). Plans are kept by the kernels.
 //!
 //! The graph interface, and not the older functions of one call a convolution: those are deprecated in cuDNN 9, take filters in two
 //! layouts alone, and have no fused forms. A graph of one operation is described by descriptors with attributes; a heuristic
@@ -81,7 +81,7 @@ const MAX_CONFIGS: usize = 24;
 /// The most memory that a plan may want beside its operands.
 const MAX_WORKSPACE: i64 = 1 << 30;
 /// Status codes from here to the next thousand say that an engine does not take the problem.
-const NOT_SUPPORTED: c_int = 3000;
+pub(super) const NOT_SUPPORTED: c_int = 3000;
 
 function_table! {
     /// The part of cuDNN's C interface that is used.
@@ -227,13 +227,13 @@ impl Descriptor {
     }
 }
 
-fn data_type(dtype: DType) -> Result<c_int> {
+pub(super) fn data_type(dtype: DType) -> Result<c_int> {
     Ok(match dtype {
         DType::F32 => 0,
         DType::F64 => 1,
         DType::F16 => 2,
         DType::BF16 => 9,
-        other => return Err(Error::not_implemented(format!("cuDNN has no convolution of {other}"))),
+        other => return Err(Error::not_implemented(format!("cuDNN computes in no {other}"))),
     })
 }
 
@@ -269,7 +269,7 @@ impl Cudnn {
         d.finished()
     }
 
-    fn check(&self, what: &str, code: c_int) -> Result<()> {
+    pub(super) fn check(&self, what: &str, code: c_int) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
@@ -289,6 +289,23 @@ impl Cudnn {
 pub const ALIGNMENT: i64 = 16;
 
 impl Handle {
+    pub(super) fn cudnn(&self) -> &'static Cudnn {
+        self.cudnn
+    }
+
+    pub(super) fn raw(&self) -> Raw {
+        self.raw
+    }
+
+    /// Sends what follows to a stream.
+    ///
+    /// # Safety
+    /// The stream is live, and of the handle's device.
+    pub(super) unsafe fn use_stream(&mut self, stream: Raw) -> Result<()> {
+        // SAFETY: by the contract.
+        self.cudnn.check("set stream", unsafe { (self.cudnn.table.set_stream)(self.raw, stream) })
+    }
+
     /// The plan that the library thinks fastest, among deterministic engines; `None` where none takes the problem.
     pub fn plan(&mut self, problem: &Convolution) -> Result<Option<Plan>> {
         let cudnn = self.cudnn;
@@ -399,7 +416,7 @@ impl Handle {
         let pack = pack.finished()?;
         // SAFETY: by the contract.
         unsafe {
-            cudnn.check("set stream", (cudnn.table.set_stream)(self.raw, stream))?;
+            self.use_stream(stream)?;
             cudnn.check("execute", (cudnn.table.execute)(self.raw, plan.raw.raw, pack.raw))
         }
     }

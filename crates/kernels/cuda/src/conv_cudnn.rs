@@ -24,10 +24,15 @@ const MAX_PLANS: usize = 1024;
 static ENABLED: AtomicBool = AtomicBool::new(true);
 static TF32: AtomicBool = AtomicBool::new(true);
 
-/// Whether convolutions may go to cuDNN, and whether engines may round float32 operands to TF32.
+/// Whether convolutions and recurrent networks may go to cuDNN, and whether engines of the first may round float32 operands to TF32.
 pub fn set(enabled: bool, tf32: bool) {
     ENABLED.store(enabled, Ordering::Relaxed);
     TF32.store(tf32, Ordering::Relaxed);
+}
+
+/// Whether anything may go to cuDNN.
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
 }
 
 /// Handles and plans of a stream: plans belong to a handle.
@@ -144,7 +149,7 @@ pub unsafe fn conv(
 ) -> Result<bool> {
     let is_float = matches!(x.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
     let is_empty = [x, w, y].iter().any(|v| v.numel() == 0);
-    if !ENABLED.load(Ordering::Relaxed) || !is_float || is_empty || [w, y].iter().any(|v| v.dtype != x.dtype) {
+    if !is_enabled() || !is_float || is_empty || [w, y].iter().any(|v| v.dtype != x.dtype) {
         return Ok(false);
     }
     let cuda = cuda()?;

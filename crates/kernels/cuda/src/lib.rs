@@ -32,6 +32,7 @@ mod random;
 mod reduce;
 mod resample;
 mod rnn;
+pub mod rnn_cudnn;
 mod row;
 mod rows;
 mod solver;
@@ -135,6 +136,8 @@ pub fn register() {
         slot!(RNN, rnn::rnn),
         slot!(RNN_BACKWARD, rnn::rnn_backward),
         // By vendors' libraries.
+        slot!(RNN_STACK, rnn_cudnn::rnn_stack),
+        slot!(RNN_STACK_BACKWARD, rnn_cudnn::rnn_stack_backward),
         slot!(FFT, fft::fft, or host),
         slot!(CHOLESKY, solver::cholesky, or host),
         slot!(LU_FACTOR, solver::lu_factor, or host),

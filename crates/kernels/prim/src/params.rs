@@ -367,6 +367,20 @@ params! {
         /// The rows of each step, where the sequence is packed.
         packed: Rest<i64>,
     }
+    /// Of `RNN_STACK` and its backward.
+    RnnStackParams {
+        mode: RnnMode,
+        hidden: i64,
+        layers: i64,
+        bidirectional: bool,
+        bias: bool,
+        /// The steps of a row lie side by side in memory.
+        batch_first: bool,
+        /// Whether products may round float32 operands to TF32.
+        allow_tf32: bool,
+        /// The rows of each step, where the sequence is packed.
+        packed: Rest<i64>,
+    }
     /// One dimension of a convolution.
     ConvAxis { stride: i64, padding: i64, dilation: i64 }
     /// Of `CONV_ACTIVATION`.

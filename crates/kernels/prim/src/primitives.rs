@@ -154,6 +154,14 @@ primitives! {
     /// grad_gates_h? (the same sizes; GRU: the gradient of h's part of the gates), grad_h_0, grad_c_0?, and, of LSTM with a projection,
     /// grad_h? [t, b, r] (what reaches every h) and projected? [t, b, h] (what was projected to it). params as RNN.
     RNN_BACKWARD = "rnn_backward";
+    /// All layers and directions of a recurrent network, for a device whose library runs them as one; others run RNN by layer. ins:
+    /// x [t, b, i], or packed [n, i]; h_0 [layers * directions, b, r]; c_0? [.., b, h] (LSTM); weights [n]: w_ih, w_hh and, projected,
+    /// w_hr of each layer and direction, behind them all b_ih and b_hh. outs: y [t, b, directions * r], h_n, c_n?, reserved? (bytes that
+    /// the library keeps for the backward). Floats of one dtype. params: `RnnStackParams`.
+    RNN_STACK = "rnn_stack";
+    /// ins: grad_y?, grad_h_n?, grad_c_n?, x, h_0, c_0?, weights, y, reserved. outs: grad_x, grad_h_0, grad_c_0?, grad_weights. params
+    /// as RNN_STACK. A launch without reserved bytes is declined.
+    RNN_STACK_BACKWARD = "rnn_stack_backward";
     /// Convolution (cross-correlation) over 1 to 3 spatial dimensions. ins: x [n, c, in...], weight [o, c / groups, kernel...],
     /// bias? [o]. out: [n, o, out...]; `out[j]` reads `x[j * stride - padding + tap * dilation]`, zero outside of x.
     /// params: number of spatial dimensions, groups, then for each dimension stride, padding, dilation. Half types accumulate in

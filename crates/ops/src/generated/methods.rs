@@ -1384,6 +1384,22 @@ pub trait TensorOps {
         mode: &str,
         reverse: bool,
     ) -> Result<[Tensor; 5]>;
+    /// `rnn_stack(Tensor input, Tensor h_0, Tensor? c_0, Tensor weights, int[] batch_sizes, str mode, int hidden, int num_layers, bool bias, bool bidirectional, bool batch_first, bool allow_tf32, int reserve) -> (Tensor output, Tensor h_n, Tensor c_n, Tensor reserved)`
+    fn rnn_stack(
+        &self,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        weights: &Tensor,
+        batch_sizes: &[i64],
+        mode: &str,
+        hidden: i64,
+        num_layers: i64,
+        bias: bool,
+        bidirectional: bool,
+        batch_first: bool,
+        allow_tf32: bool,
+        reserve: i64,
+    ) -> Result<[Tensor; 4]>;
     /// `roll(Tensor input, int[1] shifts, int[1] dims=[]) -> Tensor`
     fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor>;
     /// `rot90(Tensor input, int k=1, int[] dims=[0,1]) -> Tensor`
@@ -6831,6 +6847,41 @@ impl TensorOps for Tensor {
     }
 
     #[inline]
+    fn rnn_stack(
+        &self,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        weights: &Tensor,
+        batch_sizes: &[i64],
+        mode: &str,
+        hidden: i64,
+        num_layers: i64,
+        bias: bool,
+        bidirectional: bool,
+        batch_first: bool,
+        allow_tf32: bool,
+        reserve: i64,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::rnn::rnn_stack::OP,
+            ins: &[Some(self), Some(h_0), c_0, Some(weights)],
+            args: &[
+                Arg::Ints(batch_sizes),
+                sym(mode),
+                Arg::Int(hidden),
+                Arg::Int(num_layers),
+                Arg::Bool(bias),
+                Arg::Bool(bidirectional),
+                Arg::Bool(batch_first),
+                Arg::Bool(allow_tf32),
+                Arg::Int(reserve),
+            ],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    #[inline]
     fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         let call = Call {
             op: &crate::view::roll::OP,
@@ -9279,6 +9330,55 @@ pub mod functions {
                 Some(cells),
             ],
             args: &[Arg::Ints(batch_sizes), sym(mode), Arg::Bool(reverse)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
+    }
+
+    /// `rnn_stack_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor input, Tensor h_0, Tensor? c_0, Tensor weights, Tensor output, Tensor reserved, int[] batch_sizes, str mode, int hidden, int num_layers, bool bias, bool bidirectional, bool batch_first, bool allow_tf32) -> (Tensor grad_input, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_weights)`
+    #[inline]
+    pub fn rnn_stack_backward(
+        grad_output: Option<&Tensor>,
+        grad_h_n: Option<&Tensor>,
+        grad_c_n: Option<&Tensor>,
+        input: &Tensor,
+        h_0: &Tensor,
+        c_0: Option<&Tensor>,
+        weights: &Tensor,
+        output: &Tensor,
+        reserved: &Tensor,
+        batch_sizes: &[i64],
+        mode: &str,
+        hidden: i64,
+        num_layers: i64,
+        bias: bool,
+        bidirectional: bool,
+        batch_first: bool,
+        allow_tf32: bool,
+    ) -> Result<[Tensor; 4]> {
+        let call = Call {
+            op: &crate::rnn::rnn_stack::BACKWARD,
+            ins: &[
+                grad_output,
+                grad_h_n,
+                grad_c_n,
+                Some(input),
+                Some(h_0),
+                c_0,
+                Some(weights),
+                Some(output),
+                Some(reserved),
+            ],
+            args: &[
+                Arg::Ints(batch_sizes),
+                sym(mode),
+                Arg::Int(hidden),
+                Arg::Int(num_layers),
+                Arg::Bool(bias),
+                Arg::Bool(bidirectional),
+                Arg::Bool(batch_first),
+                Arg::Bool(allow_tf32),
+            ],
             dest: Dest::Fresh,
         };
         many(&call)

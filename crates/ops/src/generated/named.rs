@@ -4106,6 +4106,54 @@ pub mod rnn_layer_backward {
     pub const PROJECTED: Out = Out::nth(5);
 }
 
+/// `rnn_stack(Tensor input, Tensor h_0, Tensor? c_0, Tensor weights, int[] batch_sizes, str mode, int hidden, int num_layers, bool bias, bool bidirectional, bool batch_first, bool allow_tf32, int reserve) -> (Tensor output, Tensor h_n, Tensor c_n, Tensor reserved)`
+pub mod rnn_stack {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const H_0: In = In::nth(1);
+    pub const C_0: In = In::nth(2);
+    pub const WEIGHTS: In = In::nth(3);
+    pub const BATCH_SIZES: At<[i64]> = At::nth(0);
+    pub const MODE: At<str> = At::nth(1);
+    pub const HIDDEN: At<i64> = At::nth(2);
+    pub const NUM_LAYERS: At<i64> = At::nth(3);
+    pub const BIAS: At<bool> = At::nth(4);
+    pub const BIDIRECTIONAL: At<bool> = At::nth(5);
+    pub const BATCH_FIRST: At<bool> = At::nth(6);
+    pub const ALLOW_TF32: At<bool> = At::nth(7);
+    pub const RESERVE: At<i64> = At::nth(8);
+    pub const OUTPUT: Out = Out::nth(0);
+    pub const H_N: Out = Out::nth(1);
+    pub const C_N: Out = Out::nth(2);
+    pub const RESERVED: Out = Out::nth(3);
+}
+
+/// `rnn_stack_backward(Tensor? grad_output, Tensor? grad_h_n, Tensor? grad_c_n, Tensor input, Tensor h_0, Tensor? c_0, Tensor weights, Tensor output, Tensor reserved, int[] batch_sizes, str mode, int hidden, int num_layers, bool bias, bool bidirectional, bool batch_first, bool allow_tf32) -> (Tensor grad_input, Tensor grad_h_0, Tensor grad_c_0, Tensor grad_weights)`
+pub mod rnn_stack_backward {
+    use super::*;
+    pub const GRAD_OUTPUT: In = In::nth(0);
+    pub const GRAD_H_N: In = In::nth(1);
+    pub const GRAD_C_N: In = In::nth(2);
+    pub const INPUT: In = In::nth(3);
+    pub const H_0: In = In::nth(4);
+    pub const C_0: In = In::nth(5);
+    pub const WEIGHTS: In = In::nth(6);
+    pub const OUTPUT: In = In::nth(7);
+    pub const RESERVED: In = In::nth(8);
+    pub const BATCH_SIZES: At<[i64]> = At::nth(0);
+    pub const MODE: At<str> = At::nth(1);
+    pub const HIDDEN: At<i64> = At::nth(2);
+    pub const NUM_LAYERS: At<i64> = At::nth(3);
+    pub const BIAS: At<bool> = At::nth(4);
+    pub const BIDIRECTIONAL: At<bool> = At::nth(5);
+    pub const BATCH_FIRST: At<bool> = At::nth(6);
+    pub const ALLOW_TF32: At<bool> = At::nth(7);
+    pub const GRAD_INPUT: Out = Out::nth(0);
+    pub const GRAD_H_0: Out = Out::nth(1);
+    pub const GRAD_C_0: Out = Out::nth(2);
+    pub const GRAD_WEIGHTS: Out = Out::nth(3);
+}
+
 /// `roll(Tensor input, int[1] shifts, int[1] dims=[]) -> Tensor`
 pub mod roll {
     use super::*;

@@ -1,9 +1,12 @@
-//! One direction of one recurrent layer: the whole sequence in one op, and its backward.
+//! One direction of one recurrent layer: the whole sequence in one op, and its backward. And all layers in one (`rnn_stack`), for
+//! libraries that run them so.
 //!
-//! The input's part of the gates is a product outside, and so are the gradients of the weights; layers, directions and
+//! A layer: the input's part of the gates is a product outside, and so are the gradients of the weights; layers, directions and
 //! dropout between layers are composed above. Float32 and float64 only: halves are cast by the callers.
 
 pub mod rnn_layer;
+pub mod rnn_stack;
+mod stack_layers;
 mod steps;
 
 use crate::prelude::*;

@@ -86,7 +86,7 @@ fn check(c: &Call<'_>) -> Result<()> {
 }
 
 /// A tensor [t, b, width] in the order of memory of `like`, or packed rows.
-fn push_seq(outs: &mut Outs, like: &Tensor, width: i64) -> Result<()> {
+pub fn push_seq(outs: &mut Outs, like: &Tensor, width: i64) -> Result<()> {
     let mut sizes = Dims::from_slice(like.sizes());
     let last = sizes.len() - 1;
     sizes[last] = width;

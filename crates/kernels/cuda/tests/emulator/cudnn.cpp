@@ -1,4 +1,4 @@
-// libcudnn for the emulator: graphs of one convolution, by their definition. Strict about what the real library demands: types and
+// libcudnn for the emulator: graphs of one convolution, by their definition, and recurrent networks (cudnn_rnn.h). Strict about what the real library demands: types and
 // order of attributes, what must be finished before it is used, aligned addresses, a workspace. Its heuristic lists engines whose numbers
 // are not those that were asked for, as the real one's does: of float32 rounded to TF32, and one that is not the same in every run.
 #include <cmath>
@@ -46,6 +46,10 @@ static double to_tf32(double v) {
     memcpy(&f, &b, 4);
     return f;
 }
+
+// The driver takes the work; it is in the process already.
+typedef int (*Issue)(void*, void (*)(void*), void*, void (*)(void*));
+static Issue issuer() { return (Issue)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_issue"); }
 
 // The attributes of descriptors and their types; of operations alpha, beta, the convolution, w, x and y follow each other.
 static int type_of(int kind, int attribute) {
@@ -120,6 +124,8 @@ struct Operation {
                         }
     }
 };
+
+#include "cudnn_rnn.h"
 
 // A plan that was issued.
 struct Work {
@@ -279,9 +285,8 @@ Status cudnnBackendExecute(Handle* h, Descriptor* plan, Descriptor* pack) {
         if (!work->at[k]) return OUT_OF_BOUND;
         if ((uint64_t)work->at[k] % work->op.alignment[k]) return MISALIGNED;
     }
-    // In the stream's order, like a kernel. The driver is in the process already.
-    typedef int (*Issue)(void*, void (*)(void*), void*, void (*)(void*));
-    static const Issue issue = (Issue)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_issue");
+    // In the stream's order, like a kernel.
+    static const Issue issue = issuer();
     if (!issue) return BAD_PARAM;
     const auto run = [](void* what) { ((Work*)what)->run(); };
     const auto free = [](void* what) { delete (Work*)what; };
