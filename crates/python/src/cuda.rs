@@ -13,7 +13,6 @@ use oneflow_ops::rnn::mode_of;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 thread_local! {
     /// The device that "cuda" without an index means on this thread.
@@ -189,22 +188,10 @@ impl PyStream {
         oneflow_autocast::note_wait();
         run(|| detach(py, || provider()?.synchronize_queue(self.0)))
     }
-    /// Returns true if all work is done. The mark behind work that is done is itself reached some microseconds after it was made,
-    /// so one look is not enough.
+    /// Returns true if all work is done.
     fn query(&self) -> PyResult<bool> {
-        const LEAST: u32 = 32;
-        const REACHED: Duration = Duration::from_micros(50);
         oneflow_autocast::note_wait();
-        run(|| {
-            let (mark, start, mut n_looks) = (provider()?.record(self.0)?, Instant::now(), 0);
-            while !mark.is_done()? {
-                n_looks += 1;
-                if n_looks >= LEAST && start.elapsed() > REACHED {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        })
+        run(|| provider()?.is_done(self.0))
     }
     /// Marks the work issued so far; `timed`: the device notes the time.
     fn record(&self, timed: bool) -> PyResult<PyEvent> {

@@ -265,6 +265,17 @@ impl Cuda {
         graph::outside_of_captures(run)
     }
 
+    /// Returns true if the work of one queue is done. An error is that of the work, or of a question within a capture.
+    pub fn is_done(&self, queue: Queue) -> Result<bool> {
+        self.device(queue.device.index)?;
+        // SAFETY: streams live until the process ends.
+        match unsafe { sys::cuStreamQuery(queue.raw.cast()) }.result() {
+            Ok(()) => Ok(true),
+            Err(DriverError(sys::cudaError_enum::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(e) => Err(driver_error(&format!("query stream of {}", queue.device), e)),
+        }
+    }
+
     /// Waits for the work of one queue. Faults that kernels reported meanwhile are raised here.
     pub fn synchronize_queue(&self, queue: Queue) -> Result<()> {
         let gpu = self.device(queue.device.index)?;
