@@ -178,3 +178,49 @@ def test_what_has_no_kernel_runs_on_the_host(gpu):
         there = [f(x.to(gpu)) for f in (oneflow.linalg.matrix_exp, oneflow.linalg.eigvals)]
     for f, t in zip((oneflow.linalg.matrix_exp, oneflow.linalg.eigvals), there, strict=True):
         assert t.is_cuda and oneflow.allclose(t.cpu(), f(x))
+
+
+@pytest.mark.parametrize("concatenated", [False, True])
+def test_temporal_classification(gpu, issued, concatenated):
+    """Values and gradients are the CPU's, by three kernels; lengths that do not fit are reported afterwards."""
+    x = oneflow.randn(12, 3, 5)
+    targets = oneflow.tensor([[1, 2, 2], [3, 0, 0], [4, 1, 4]])
+    lengths = oneflow.tensor([3, 1, 3])
+    if concatenated:
+        targets = oneflow.cat([row[:n] for row, n in zip(targets, lengths.tolist(), strict=True)])
+    steps = oneflow.tensor([12, 9, 5])
+
+    def run(device, steps=steps):
+        a = x.to(device).requires_grad_()
+        given = [t.to(device) for t in (targets, steps, lengths)]
+        loss = F.ctc_loss(a.log_softmax(-1), *given, reduction="sum")
+        return loss, *oneflow.autograd.grad(loss, a)
+
+    names = issued(lambda: run(gpu))
+    assert [n for n in names if n.startswith("ctc")] == [f"ctc float32 PART={part}" for part in range(3)], names
+    for ours, expected in zip(run(gpu), run("cpu"), strict=True):
+        assert oneflow.allclose(ours.cpu(), expected, rtol=1e-4, atol=1e-5)
+    run(gpu, oneflow.tensor([12, 13, 5]))
+    with pytest.raises(RuntimeError, match="input_lengths to have value at most 12, but got value 13"):
+        oneflow.cuda.synchronize()
+
+
+@pytest.mark.parametrize("blank", [0, 3])
+@pytest.mark.parametrize("dtype", [oneflow.float32, oneflow.float64])
+def test_temporal_classification_of_unusual_samples(gpu, dtype, blank):
+    """Repeated labels, none, more states than a block has threads, and targets that are too long."""
+    labels = [[1, 1, 2], [], [2, 1] * 75, [1]]
+    targets = oneflow.tensor([row + [0] * (150 - len(row)) for row in labels])
+    steps, lengths = oneflow.tensor([6, 7, 160, 0]), oneflow.tensor([len(row) for row in labels])
+    x = oneflow.randn(4, 160, 5, dtype=dtype).log_softmax(-1)
+
+    def run(device):
+        a = x.to(device).requires_grad_()
+        given = [t.to(device) for t in (targets, steps, lengths)]
+        loss = F.ctc_loss(a.transpose(0, 1), *given, blank=blank, reduction="none", zero_infinity=True)
+        return loss, *oneflow.autograd.grad((loss * oneflow.arange(4, device=device)).sum(), a)
+
+    # Logarithms of some hundreds have seven digits in float32, and their differences are what counts.
+    tolerance = 2e-3 if dtype == oneflow.float32 else 1e-10
+    for ours, expected in zip(run(gpu), run("cpu"), strict=True):
+        assert oneflow.allclose(ours.cpu(), expected, rtol=tolerance, atol=tolerance)

@@ -30,6 +30,10 @@ impl Fault {
     /// Decompositions of a batch that did not converge: the item, how many there are, and the number of values.
     pub const EIGH: i64 = 7;
     pub const SVD: i64 = 8;
+    /// Of CTC: steps of a sample, labels of one, and a label.
+    pub const CTC_STEPS: i64 = 9;
+    pub const CTC_LENGTH: i64 = 10;
+    pub const CTC_LABEL: i64 = 11;
 
     fn error(self, device: u16) -> Error {
         let Fault { kind, value, dim, size } = self;
@@ -50,6 +54,13 @@ impl Fault {
                     "linalg.{op}: {item}The algorithm failed to converge because the input matrix is ill-conditioned, has too many repeated {values}, or contains non-finite values (error code: {size})."
                 )
             }
+            Fault::CTC_STEPS => format!(
+                "Expected input_lengths to have value at most {size}, but got value {value} (while checking arguments for ctc_loss)"
+            ),
+            Fault::CTC_LENGTH => format!(
+                "Expected tensor to have size at least {value} at dimension 1, but got size {size} for argument targets (while checking arguments for ctc_loss)"
+            ),
+            Fault::CTC_LABEL => format!("ctc_loss: target {value} is outside the {size} classes"),
             Fault::SORTER => "searchsorted(): sorter index out of range".into(),
             _ => format!("index {value} is out of bounds for dimension {dim} with size {size}"),
         };

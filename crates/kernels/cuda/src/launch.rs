@@ -50,6 +50,7 @@ pub enum Family {
     Rnn,
     Scale,
     Solver,
+    Ctc,
 }
 
 /// A compiled kernel's identity: family, then everything its text depends on.

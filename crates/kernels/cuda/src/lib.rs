@@ -15,6 +15,7 @@ mod conv;
 pub mod conv_cudnn;
 mod conv_geometry;
 mod conv_mma;
+mod ctc;
 mod elementwise;
 mod fft;
 pub mod host;
@@ -135,6 +136,8 @@ pub fn register() {
         slot!(CROSS_ENTROPY_REDUCED, nn::cross_entropy_reduced),
         slot!(RNN, rnn::rnn),
         slot!(RNN_BACKWARD, rnn::rnn_backward),
+        slot!(CTC_LOSS, ctc::ctc_loss, or host),
+        slot!(CTC_LOSS_BACKWARD, ctc::ctc_loss_backward, or host),
         // By vendors' libraries.
         slot!(RNN_STACK, rnn_cudnn::rnn_stack),
         slot!(RNN_STACK_BACKWARD, rnn_cudnn::rnn_stack_backward),
@@ -148,8 +151,6 @@ pub fn register() {
         slot!(EIGH, solver::eigh, or host),
         slot!(SVD, solver::svd, or host),
         // By the host: rare, and made of few long steps that depend on each other.
-        slot!(CTC_LOSS),
-        slot!(CTC_LOSS_BACKWARD),
         slot!(EIG),
         slot!(MATRIX_EXP),
     ];

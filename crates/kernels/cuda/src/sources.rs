@@ -2,7 +2,7 @@
 
 use crate::row::{RowKind, RowText, RowTypes, Share};
 use crate::{
-    attention, attention_mma, channel_norm, concat, conv, conv_mma, elementwise, fft, index, matmul, nn, norms,
+    attention, attention_mma, channel_norm, concat, conv, conv_mma, ctc, elementwise, fft, index, matmul, nn, norms,
     optimizer, pool, random, reduce, resample, rnn, rows, solver, sort,
 };
 use oneflow_base::{DType, Result};
@@ -75,6 +75,9 @@ pub fn all_sources() -> Result<Vec<Text>> {
         all.push(random::text(3, from)?);
         all.push(matmul::tiled_text(from)?);
         all.push(matmul::epilogue_text(if from == DType::Bool { DType::I64 } else { from }, Activation::None)?);
+    }
+    for part in 0..3 {
+        all.extend([ctc::text(part, DType::F32)?, ctc::text(part, DType::F64)?]);
     }
     all.extend([fft::scale_text(DType::F32)?, fft::scale_text(DType::F64)?]);
     for d in FLOATS {
