@@ -1,10 +1,13 @@
 """hub, benchmark, event files, conversions from PyTorch, OneFlow's env, comm and views of nests."""
 
+import collections
+import dataclasses
 import enum
 import hashlib
 import importlib
 import importlib.util
 import pathlib
+import time
 
 import numpy as np
 import oneflow
@@ -258,3 +261,69 @@ def test_constants_are_part_of_a_nests_shape():
     assert pytree.tree_map(lambda x: x + 1, {"x": 1, "kind": Kind.b}) == {"x": 2, "kind": Kind.b}
     with pytest.raises(TypeError, match="__eq__"):
         pytree.register_constant(Plain)
+
+
+Point = collections.namedtuple("Point", "x y")
+SHAPES = {
+    "dictionary": ({"a": [1, 2, (3,)], "b": 4}, {"a": [1, (2, 5), ([7],)], "b": [5]}),
+    "other keys": ({"a": 1, "b": 2}, {"a": 1, "c": 2}),
+    "fewer": ([1, 2], [1]),
+    "another class": ((1, 2), [1, 2]),
+    "named": (Point(1, [2]), Point({"k": 1}, [(2, 3)])),
+    "ordered": (collections.OrderedDict(b=1, a=[2]), {"a": [(1,)], "b": [2]}),
+    "with defaults": (collections.defaultdict(list, {"a": [1]}), collections.defaultdict(list, {"a": [{}]})),
+    "empty": ((), ()),
+    "leaf": (5, [1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_of_nests(name):
+    """What a shape counts, and values at its leaves' places, as PyTorch's."""
+    made = []
+    for fw in (oneflow, torch):
+        tree, other = SHAPES[name]
+        pytree = fw.utils._pytree
+        leaves, spec = pytree.tree_flatten(tree)
+        counts = [spec.num_nodes, spec.num_leaves, spec.num_children, len(spec.children())]
+        counts.append([child.num_nodes for child in spec.children()])
+        try:
+            found = spec.flatten_up_to(other)
+        except ValueError as e:
+            found = str(e)
+        made.append((counts, found, spec.unflatten([2 * leaf for leaf in leaves])))
+    assert made[0] == made[1]
+
+
+def test_kinds_of_tuples_and_chosen_leaves():
+    ours, theirs = oneflow.utils._pytree, torch.utils._pytree
+    for value in (Point(1, 2), Point, (1,), tuple, oneflow.ones(2).sort(), torch.ones(2).max(0), time.localtime(), 5):
+        for name in ("is_namedtuple", "is_structseq", "is_namedtuple_instance", "is_structseq_instance"):
+            assert getattr(ours, name)(value) == getattr(theirs, name)(value), (name, value)
+    for kind in (int, (int, str), int | str, lambda x: x == 1):
+        results = [p.tree_map(p.map_only(kind)(lambda x: 2 * x), [1, "a", (2.5, 3)]) for p in (ours, theirs)]
+        assert results[0] == results[1]
+    specs = [p.treespec_dict(a=p.treespec_leaf(), b=p.treespec_tuple([p.treespec_leaf()])) for p in (ours, theirs)]
+    # Other nests may go on below the first one's leaves.
+    mapped = [p.tree_map(lambda a, b: (a, b), [1, (2,)], [{"k": 3}, ([4, 5],)]) for p in (ours, theirs)]
+    assert mapped[0] == mapped[1] == [(1, {"k": 3}), ((2, [4, 5]),)]
+    assert [s.unflatten([1, 2]) for s in specs] == [{"a": 1, "b": (2,)}] * 2
+
+
+def test_dataclasses_as_nests():
+    for fw in (oneflow, torch):
+
+        @dataclasses.dataclass
+        class Batch:
+            x: object
+            y: object = None
+            note: str = "none"
+
+        pytree = fw.utils._pytree
+        pytree.register_dataclass(Batch, field_names=["x", "y"], drop_field_names=["note"])
+        leaves, spec = pytree.tree_flatten(Batch(1, [2, 3], "lost"))
+        assert leaves == [1, 2, 3] and spec.unflatten(leaves) == Batch(1, [2, 3])
+        assert pytree.tree_flatten(Batch(1))[0] == [1]
+        assert pytree.tree_map(lambda v: v + 1, Batch(1)) == Batch(2)
+        path = pytree.tree_flatten_with_path(Batch(1, [2]))[0][-1][0]
+        assert pytree.keystr(path) == ".y[0]"

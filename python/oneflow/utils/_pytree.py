@@ -6,9 +6,10 @@ Which classes are nests is said in ``_base/nests.py``.
 from __future__ import annotations
 
 import enum
-from collections import namedtuple
+from collections import defaultdict, namedtuple
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import UnionType
 from typing import Any
 
 from oneflow._base import nests
@@ -129,10 +130,77 @@ def register_constant(cls: type) -> None:
     register_pytree_node(cls, lambda value: ([], value), lambda children, value: value)
 
 
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Let objects of a dataclass be nests of their fields.
+
+    Args:
+        cls: the class; of another kind than a dataclass only with ``field_names``.
+        field_names: the fields that hold children, all that are given at construction by default.
+        drop_field_names: fields that ``field_names`` leaves out: they are lost, and take their defaults again.
+        serialized_type_name: how the class is called where shapes are written to text.
+
+    Raises:
+        ValueError: no fields are known, or those that are named are not all.
+    """
+    declared = [f.name for f in fields(cls) if f.init] if is_dataclass(cls) else None
+    dropped = drop_field_names or []
+    if field_names is None:
+        if declared is None:
+            raise ValueError("field_names must be specified with a list of all fields used to initialize the class")
+        field_names = declared
+    elif declared is not None and set(declared) != {*field_names, *dropped}:
+        raise ValueError(f"register_dataclass: {cls} has fields {declared}, but {field_names} and {dropped} are named")
+    names = list(field_names)
+
+    def flatten(value: Any) -> tuple[list[Any], Any]:
+        given = [name for name in names if getattr(value, name) is not None]
+        return [getattr(value, name) for name in given], [given, [name for name in names if name not in given]]
+
+    def with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, context = flatten(value)
+        return [(GetAttrKey(name), child) for name, child in zip(context[0], children, strict=True)], context
+
+    def unflatten(children: Iterable[Any], context: Any) -> Any:
+        return cls(**dict(zip(context[0], children, strict=True)), **dict.fromkeys(context[1]))
+
+    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Return whether a class is one of named tuples."""
+    return isinstance(cls, type) and nests.is_named_tuple(cls)
+
+
+def is_namedtuple_instance(obj: object) -> bool:
+    """Return whether ``obj`` is a named tuple."""
+    return nests.is_named_tuple(type(obj))
+
+
+def is_namedtuple(obj: object) -> bool:
+    """Return whether ``obj`` is a named tuple, or a class of them."""
+    return is_namedtuple_class(obj) if isinstance(obj, type) else is_namedtuple_instance(obj)
+
+
+def is_structseq_class(cls: type) -> bool:
+    """Return whether a class is one of tuples of named fields made in C, as those of ops' results are."""
+    names = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
+    return issubclass(cls, tuple) and all(isinstance(getattr(cls, name, None), int) for name in names)
+
+
 def is_structseq_instance(obj: object) -> bool:
     """Return whether ``obj`` is a tuple of named fields made in C, as ``time.struct_time`` and ops' results are."""
-    fields = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
-    return isinstance(obj, tuple) and all(isinstance(getattr(type(obj), name, None), int) for name in fields)
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: object) -> bool:
+    """Return whether ``obj`` is a tuple of named fields made in C, or a class of them."""
+    return is_structseq_class(obj) if isinstance(obj, type) else is_structseq_instance(obj)
 
 
 def _list_flatten(d: list[Any]) -> tuple[list[Any], Any]:
@@ -173,9 +241,65 @@ class TreeSpec:
         """Number of leaves."""
         return sum(child.num_leaves for child in self.children_specs)
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of nests and leaves, this one among them."""
+        return 1 + sum(child.num_nodes for child in self.children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """Number of children."""
+        return len(self.children_specs)
+
+    def children(self) -> list[TreeSpec]:
+        """The children's structures."""
+        return list(self.children_specs)
+
+    def child(self, index: int) -> TreeSpec:
+        """The structure of one child."""
+        return self.children_specs[index]
+
     def is_leaf(self) -> bool:
         """Return whether this is no nest but a value."""
         return isinstance(self, LeafSpec)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """Return what stands in ``tree`` at the places of the leaves: values, or nests.
+
+        Raises:
+            ValueError: ``tree`` has another structure above the leaves.
+        """
+        if self.is_leaf():
+            return [tree]
+        nest = registered_nest_of(type(tree))
+        both = (_get_node_type(tree), namedtuple if nests.is_named_tuple(self.type) else self.type)
+        are_dicts = isinstance(tree, dict) and isinstance(self.type, type) and issubclass(self.type, dict)
+        if nest is None or (both[0] is not both[1] and not are_dicts):
+            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+        children, context = nest.flatten(tree)
+        if are_dicts:
+            keys = set(self._keys())
+            if missing := keys ^ set(tree):
+                absent, extra = missing & keys, missing - keys
+                parts = [f"missing key(s): {absent}"] * bool(absent) + [f"extra key(s): {extra}"] * bool(extra)
+                raise ValueError(f"Node keys mismatch; {'; '.join(parts)}.")
+            children = [tree[key] for key in self._keys()]
+        if len(children) != self.num_children:
+            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
+        if not are_dicts and both[0] is not namedtuple and context != self.context:
+            raise ValueError(f"Node context mismatch for custom node type {self.type!r}.")
+        pairs = zip(self.children_specs, children, strict=True)
+        return [leaf for spec, child in pairs for leaf in spec.flatten_up_to(child)]
+
+    def _keys(self) -> list[Any]:
+        return self.context[1] if isinstance(self.context, (list, tuple)) and self._has_factory() else self.context
+
+    def _has_factory(self) -> bool:
+        return isinstance(self.type, type) and issubclass(self.type, defaultdict)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """Build the nest from its leaves: :func:`tree_unflatten`."""
+        return tree_unflatten(leaves, self)
 
 
 class LeafSpec(TreeSpec):
@@ -186,6 +310,11 @@ class LeafSpec(TreeSpec):
 
     @property
     def num_leaves(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def num_nodes(self) -> int:
         """One."""
         return 1
 
@@ -235,9 +364,13 @@ def _build(leaves: Any, spec: TreeSpec) -> Any:
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Call ``func`` on every leaf (and the leaves at the same places of ``rests``); return the nest of the results."""
+    """Call ``func`` on every leaf, and on what stands at its place in ``rests``; return the nest of the results.
+
+    Raises:
+        ValueError: one of ``rests`` has another structure above the leaves.
+    """
     leaves, spec = tree_flatten(tree, is_leaf)
-    others = [tree_flatten(rest, is_leaf)[0] for rest in rests]
+    others = [spec.flatten_up_to(rest) for rest in rests]
     return tree_unflatten([func(*values) for values in zip(leaves, *others, strict=True)], spec)
 
 
@@ -270,6 +403,31 @@ def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> boo
 def treespec_leaf() -> LeafSpec:
     """The shape of a leaf."""
     return LeafSpec()
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """The shape of a tuple of nests of these shapes."""
+    return TreeSpec(tuple, None, list(iterable))
+
+
+def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
+    """The shape of a dictionary of nests of these shapes."""
+    shapes = dict(mapping, **kwargs)
+    return TreeSpec(dict, list(shapes), list(shapes.values()))
+
+
+def map_only(kind: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """A decorator: the function is called for values of the class or classes ``kind``, or where ``kind`` holds of them.
+
+    >>> tree_map(map_only(int)(lambda x: x + 1), [1, "a"])
+    [2, 'a']
+    """
+    is_test = callable(kind) and not isinstance(kind, (type, tuple, UnionType))
+
+    def decorated(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: func(x) if (kind(x) if is_test else isinstance(x, kind)) else x
+
+    return decorated
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
@@ -349,7 +507,7 @@ def tree_map_with_path(
     """As :func:`tree_map`, ``func`` gets the leaf's path first."""
     paths = [path for path, _ in tree_leaves_with_path(tree, is_leaf)]
     leaves, spec = tree_flatten(tree, is_leaf)
-    others = [tree_flatten(rest, is_leaf)[0] for rest in rests]
+    others = [spec.flatten_up_to(rest) for rest in rests]
     return tree_unflatten([func(*values) for values in zip(paths, leaves, *others, strict=True)], spec)
 
 
