@@ -177,7 +177,8 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
     let (from, to) = (Shared::<E>::new(src.ptr), Shared::<E>::new(out.ptr));
     let (n, inner) = (nest.inner(), nest.inner_strides());
     let (so, ss) = (inner[0], inner[1]);
-    if so == 1 && ss != 1 && n > 1 && nest.ndim() > 1 {
+    let repeats = so == 1 && ss == 0 && n <= MOST_REPEATS;
+    if so == 1 && ss != 1 && ss != 0 && n > 1 && nest.ndim() > 1 {
         // A dimension the source walks without gaps makes a plane to transpose.
         let plane = (0..nest.ndim() - 1).find(|d| nest.strides(*d)[1] == 1 && nest.sizes[*d] > 1);
         if let Some(d) = plane {
@@ -194,6 +195,9 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
                 plain_run(from, to, n)
             } else if so == 1 && ss == -1 {
                 dispatch(isa(), Reversed(from, to, n));
+            } else if so == 1 && ss == 0 {
+                let v = from.read_unaligned();
+                (0..n).for_each(|i| to.add(i).write_unaligned(v));
             } else {
                 for i in 0..n as isize {
                     to.offset(i * so).write_unaligned(from.offset(i * ss).read_unaligned());
@@ -214,16 +218,54 @@ unsafe fn moves<E: Copy + Send + Sync>(src: View<'_>, out: View<'_>) {
     rows::split(nest.rows(1), ns, &|r| {
         let mut at = r.start % height;
         let mut walk = nest.walk(2, r.start / height);
-        for _ in r {
+        let mut left = r.len();
+        while left > 0 {
             let offset = |k: usize| walk.offsets[k] + at as isize * down[k];
-            row(to.at(offset(0)), from.at(offset(1)), n);
-            at += 1;
+            let (to, from) = (to.at(offset(0)), from.at(offset(1)));
+            let done = if repeats { left.min(height - at) } else { 1 };
+            if repeats {
+                // SAFETY: as many rows of the views.
+                unsafe { repeat_each(to, from, done, n, [down[0], down[1]]) };
+            } else {
+                row(to, from, n);
+            }
+            (at, left) = (at + done, left - done);
             if at == height {
                 at = 0;
                 walk.next();
             }
         }
     });
+}
+
+/// The most copies of an element side by side that are written as one.
+const MOST_REPEATS: usize = 8;
+
+/// Writes `n` copies of each of `rows` elements; both lie in steps of `down`.
+unsafe fn repeat_each<E: Copy>(to: *mut E, from: *const E, rows: usize, n: usize, down: [isize; 2]) {
+    unsafe fn each<E: Copy, const N: usize>(to: *mut E, from: *const E, rows: usize, down: [isize; 2]) {
+        for i in 0..rows as isize {
+            // SAFETY: the caller's.
+            unsafe {
+                let copies = [from.offset(i * down[1]).read_unaligned(); N];
+                to.offset(i * down[0]).cast::<[E; N]>().write_unaligned(copies);
+            }
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match n {
+            1 => each::<E, 1>(to, from, rows, down),
+            2 => each::<E, 2>(to, from, rows, down),
+            3 => each::<E, 3>(to, from, rows, down),
+            4 => each::<E, 4>(to, from, rows, down),
+            5 => each::<E, 5>(to, from, rows, down),
+            6 => each::<E, 6>(to, from, rows, down),
+            7 => each::<E, 7>(to, from, rows, down),
+            8 => each::<E, 8>(to, from, rows, down),
+            _ => unreachable!("at most {MOST_REPEATS} copies are asked for"),
+        }
+    }
 }
 
 /// Neighbours, without a call where they are few; the runs may be the same.
