@@ -5,6 +5,7 @@ what does not lie as it expects.
 """
 
 import functools
+import itertools
 import re
 import warnings
 
@@ -26,7 +27,6 @@ DIFFERS = {
     "__rmul__": "operands of different orders: which is first",
     "rsub": "operands of different orders: which is first",
     "conj_physical": "theirs of a real tensor is the tensor itself",
-    "constant_pad_nd": "theirs keep channels last where the channels are padded too",
     "float": "theirs ignores a memory format where the dtype stays",
     "histogram": "theirs copies the edges that it is given",
     "igamma": "a composition: which of two operands is first",
@@ -43,7 +43,6 @@ DIFFERS = {
     "nn.functional.hinge_embedding_loss": "a composition without reduction",
     "nn.functional.interpolate": "area of sequences",
     "nn.functional.max_pool1d": "theirs depends on whether a gradient is wanted",
-    "nn.functional.pad": "theirs keep channels last where the channels are padded too",
     "nn.functional.pixel_shuffle": "sizes of one",
     "nn.functional.pixel_unshuffle": "sizes of one",
     "nn.functional.prelu": "no elements",
@@ -206,3 +205,41 @@ def test_gradients_of_stacked_tensors():
         (oneflow.stack(mine, dim) * oneflow.from_numpy(weight.numpy())).sum().backward()
         for p, m in zip(parts, mine, strict=True):
             assert (p.grad.numpy() == m.grad.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 1, 3, 4),
+        (2, 3, 1, 1),
+        (1, 1, 1, 1),
+        (1, 3, 1, 4),
+        (2, 3, 4, 5),
+        (2, 1, 3, 3, 3),
+        (2, 3, 1, 1, 1),
+        (2, 3),
+        (3, 2, 4),
+    ],
+)
+def test_to_a_memory_format(sizes):
+    """The format that strides speak of: of one channel or one pixel, of views, and of another dtype."""
+    formats = ["contiguous_format", *{4: ["channels_last"], 5: ["channels_last_3d"]}.get(len(sizes), [])]
+
+    def strides(fw, start, target, view):
+        x = fw.empty(sizes, memory_format=getattr(fw, start))
+        x = {"whole": x, "part": x[..., :1], "transposed": x.transpose(-1, -2)}[view]
+        to = {"memory_format": getattr(fw, target)}
+        made = [
+            x.to(**to),
+            x.to(fw.float64, **to),
+            x.to(copy=True, **to),
+            x.double(**to),
+            x.contiguous(**to),
+            x.clone(**to),
+        ]
+        return [t.stride() for t in made] + [x.to(**to) is x]
+
+    for case in itertools.product(formats, formats, ("whole", "part", "transposed")):
+        assert strides(oneflow, *case) == strides(torch, *case), case
+    layers = [fw.nn.Conv2d(1, 1, 1).to(memory_format=fw.channels_last) for fw in (oneflow, torch)]
+    assert layers[0].weight.stride() == layers[1].weight.stride()

@@ -9,6 +9,7 @@ use crate::parse::Given;
 use crate::{classes, value};
 use oneflow_core::base::{Arg, DType, Device, DeviceType, Error, Result, contiguous_strides, intern};
 use oneflow_core::{Tensor, Transfers, bit, with_transfers};
+use oneflow_ops::conv::memory_format_of;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
@@ -123,7 +124,8 @@ fn convert(py: Python<'_>, t: &Tensor, w: &Want) -> Result<Tensor> {
     if dtype.is_none() && device.is_none() && !w.copy {
         return match w.format {
             None | Some("preserve_format") => Ok(t.clone()),
-            Some(f) => ops::CONTIGUOUS.one(py, &[Some(t)], &[Arg::Sym(intern(f))]),
+            Some(f) if f == memory_format_of(t) => Ok(t.clone()),
+            Some(f) => ops::CLONE.one(py, &[Some(t)], &[Arg::Sym(intern(f))]),
         };
     }
     // What comes to the host without being waited for comes to pinned memory.
@@ -134,7 +136,13 @@ fn convert(py: Python<'_>, t: &Tensor, w: &Want) -> Result<Tensor> {
     let made = ops::TO_COPY.one(py, &[Some(t)], &args)?;
     match w.format {
         None | Some("preserve_format") => Ok(made),
-        Some(f) => ops::CONTIGUOUS.one(py, &[Some(&made)], &[Arg::Sym(intern(f))]),
+        Some(f)
+            if f == memory_format_of(&made)
+                && (f != "contiguous_format" || made.strides() == contiguous_strides(made.sizes()).as_slice()) =>
+        {
+            Ok(made)
+        }
+        Some(f) => ops::CLONE.one(py, &[Some(&made)], &[Arg::Sym(intern(f))]),
     }
 }
 

@@ -102,7 +102,6 @@ pub static COPY: Named = Named::new("copy");
 pub static FILL: Named = Named::new("fill");
 pub static TO_COPY: Named = Named::new("to_copy");
 pub static CLONE: Named = Named::new("clone");
-pub static CONTIGUOUS: Named = Named::new("contiguous");
 pub static TO_GLOBAL: Named = Named::new("to_global");
 
 /// An operator slot.

@@ -25,6 +25,16 @@ pub(crate) fn expand(name: &str, what: &str, v: &[i64], spatial: usize) -> Resul
     }
 }
 
+/// The memory format that a tensor's strides speak of: unlike `is_contiguous`, they tell one channel or one pixel apart, and
+/// whatever is not channels last is contiguous.
+pub fn memory_format_of(t: &Tensor) -> &'static str {
+    match t.ndim() {
+        4 if is_channels_last(t) => "channels_last",
+        5 if is_channels_last(t) => "channels_last_3d",
+        _ => "contiguous_format",
+    }
+}
+
 /// torch's order for a tensor whose channels are innermost: images, volumes, and sequences as images of one row.
 pub(crate) fn is_channels_last(t: &Tensor) -> bool {
     let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));
