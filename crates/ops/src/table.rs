@@ -385,6 +385,8 @@ pub static TABLE: &[&OpDef] = &[
     &creation::ones::OP,
     &creation::ones::ONES_LIKE,
     &matmul::outer::OP,
+    &view::pad::OP,
+    &view::pad::BACKWARD,
     &linalg::pair_distances::OP,
     &view::permute::OP,
     &view::view_copies::PERMUTE,

@@ -13,16 +13,20 @@ use smallvec::SmallVec;
 /// Inputs of a launch.
 const MAX_INPUTS: usize = 64;
 
-/// Moves accesses of so many bytes.
-pub fn text(bytes: usize) -> Text {
-    let unit = match bytes {
+/// The device's type for accesses of so many bytes.
+pub fn unit(bytes: usize) -> &'static str {
+    match bytes {
         1 => "u8",
         2 => "unsigned short",
         4 => "u32",
         8 => "u64",
         _ => "struct __align__(16) { u64 low, high; }",
-    };
-    let b = Builder::new("concat").variant("BYTES", bytes).define("MAX_INPUTS", MAX_INPUTS).alias("U", unit);
+    }
+}
+
+/// Moves accesses of so many bytes.
+pub fn text(bytes: usize) -> Text {
+    let b = Builder::new("concat").variant("BYTES", bytes).define("MAX_INPUTS", MAX_INPUTS).alias("U", unit(bytes));
     b.push(include_str!("text/concat.cu")).finish()
 }
 

@@ -51,6 +51,7 @@ pub enum Family {
     Scale,
     Solver,
     Ctc,
+    Pad,
 }
 
 /// A compiled kernel's identity: family, then everything its text depends on.

@@ -27,6 +27,7 @@ mod nest;
 mod nn;
 mod norms;
 mod optimizer;
+mod pad;
 mod per_queue;
 mod pool;
 mod random;
@@ -128,6 +129,8 @@ pub fn register() {
         slot!(ATTENTION, attention::attention),
         slot!(ATTENTION_BACKWARD, attention::attention_backward),
         slot!(RESAMPLE, resample::resample),
+        slot!(PAD, pad::pad),
+        slot!(PAD_BACKWARD, pad::pad_backward, or host),
         slot!(EMBEDDING_BAG, rows::embedding_bag),
         slot!(SEARCHSORTED, rows::searchsorted),
         slot!(LOGCUMSUMEXP, reduce::logcumsumexp),

@@ -3,11 +3,13 @@
 use crate::row::{RowKind, RowText, RowTypes, Share};
 use crate::{
     attention, attention_mma, channel_norm, concat, conv, conv_mma, ctc, elementwise, fft, index, matmul, nn, norms,
-    optimizer, pool, random, reduce, resample, rnn, rows, solver, sort,
+    optimizer, pad, pool, random, reduce, resample, rnn, rows, solver, sort,
 };
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
-use oneflow_kernels_prim::{Activation, BagMode, Expr, RandomByKind, ResampleMode, RnnMode, Rule, ScatterKind};
+use oneflow_kernels_prim::{
+    Activation, BagMode, Expr, PadMode, RandomByKind, ResampleMode, RnnMode, Rule, ScatterKind,
+};
 use std::collections::HashSet;
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F64, DType::BF16];
@@ -172,6 +174,12 @@ pub fn all_sources() -> Result<Vec<Text>> {
     for mode in (0..).map_while(RnnMode::from_u64) {
         for part in 0..3 {
             all.extend([rnn::text(part, mode, DType::F32)?, rnn::text(part, mode, DType::F64)?]);
+        }
+    }
+    for mode in (0..).map_while(PadMode::from_u64) {
+        all.extend([1, 2, 4, 8, 16].map(|bytes| pad::text(mode, bytes)));
+        for dtype in if matches!(mode, PadMode::Constant | PadMode::Roll) { &[][..] } else { &FLOATS } {
+            all.push(pad::backward_text(mode, *dtype)?);
         }
     }
     for mode in (0..).map_while(ResampleMode::from_u64) {

@@ -163,6 +163,44 @@ fn resampling() {
     }
 }
 
+#[test]
+fn padding() {
+    if !emulator::start() {
+        return;
+    }
+    let number = |v: f64| [w(true), w(v)];
+    for (mode, widths) in [
+        (0u64, [0i64, 0, 1, 2, -1, 3]),
+        (1, [0, 0, 2, 3, 3, 1]),
+        (1, [0, 0, -1, 2, 2, -2]),
+        (2, [2, 1, 3, 4, -2, 2]),
+        (3, [0, 0, 4, 2, 1, 5]),
+        (3, [0, 0, -1, 2, 3, -1]),
+        (4, [0, 0, 1, -1, 3, -3]),
+    ] {
+        let sizes = [2i64, 4, 5];
+        let padded: Vec<i64> = (0..3).map(|d| sizes[d] + widths[2 * d] + widths[2 * d + 1]).collect();
+        let mut params = vec![w(mode), w(6u64)];
+        params.extend(widths.map(w));
+        for lay in [Lay::Rows, Lay::Reversed, Lay::Stepped] {
+            for d in [F32, F64, BF16, I64, BOOL] {
+                let with_value = [&params[..], &number(1.0)].concat();
+                let x = Arr::random(d, &sizes, lay, 3);
+                let c = Case::new(&prim::PAD, vec![Arr::empty(d, &padded, lay)], vec![x], &with_value);
+                c.named(format!("{d} {mode} {widths:?} {lay:?}")).check();
+            }
+            for (d, tolerance) in [(F32, 1e-6), (F64, 1e-14), (BF16, 2e-2)] {
+                if matches!(mode, 0 | 4) {
+                    continue;
+                }
+                let g = Arr::random(d, &padded, lay, 4);
+                let c = Case::new(&prim::PAD_BACKWARD, vec![Arr::empty(d, &sizes, lay)], vec![g], &params);
+                c.within(tolerance).named(format!("backward {d} {mode} {widths:?} {lay:?}")).check();
+            }
+        }
+    }
+}
+
 /// Operands of any layout, by a library where there is one, else on the host; what lies between the elements of results stays.
 #[test]
 fn decompositions_of_any_layout() {

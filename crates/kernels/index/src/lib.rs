@@ -11,6 +11,7 @@ mod logcumsumexp;
 mod member;
 mod nonzero;
 mod num;
+mod pad;
 mod random;
 mod random_by;
 mod random_in_order;
@@ -32,7 +33,7 @@ use oneflow_kernels_prim as prim;
 
 /// Puts the CPU implementations into their primitives' slots.
 pub fn register() {
-    let table: [(&prim::Primitive, prim::KernelFn); 16] = [
+    let table: [(&prim::Primitive, prim::KernelFn); 18] = [
         (&prim::RANDOM, random::random),
         (&prim::RANDOM_BY, random_by::random_by),
         (&prim::INDEX_SELECT, select::index_select),
@@ -41,6 +42,8 @@ pub fn register() {
         (&prim::INDEX, advanced::index),
         (&prim::INDEX_PUT, advanced::index_put),
         (&prim::CONCAT, concat::concat),
+        (&prim::PAD, pad::pad),
+        (&prim::PAD_BACKWARD, pad::pad_backward),
         (&prim::SORT, sort::sort),
         (&prim::TOPK, sort::topk),
         (&prim::COUNT_NONZERO, nonzero::count_nonzero),

@@ -9,6 +9,7 @@ mod float;
 mod lanes;
 mod launch;
 pub mod mt19937;
+pub mod pad;
 mod params;
 pub mod philox;
 pub mod precision;

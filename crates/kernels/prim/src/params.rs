@@ -5,7 +5,7 @@
 //! parameters stands at the primitive.
 
 use crate::{
-    Activation, BagMode, Expr, GridBorder, GridMode, MAX_PARAMS, Params, RandomByKind, RandomKind, ReduceKind,
+    Activation, BagMode, Expr, GridBorder, GridMode, MAX_PARAMS, PadMode, Params, RandomByKind, RandomKind, ReduceKind,
     ResampleMode, RnnMode, ScatterKind, SingularCheck, Word, register_expr,
 };
 use oneflow_base::{DType, Error, Result};
@@ -113,7 +113,7 @@ macro_rules! kinds {
     )*};
 }
 kinds! {
-    Activation, BagMode, GridBorder, GridMode, RandomByKind, RandomKind, ReduceKind, ResampleMode, RnnMode, ScatterKind,
+    Activation, BagMode, GridBorder, GridMode, PadMode, RandomByKind, RandomKind, ReduceKind, ResampleMode, RnnMode, ScatterKind,
     SingularCheck
 }
 
@@ -332,6 +332,16 @@ params! {
         /// Input elements an output element, for each resized dimension; zero: by the sizes.
         scales: SmallVec<[f64; 4]>,
     }
+    /// Of `PAD`.
+    PadParams {
+        mode: PadMode,
+        /// Before and after each dimension, the first one first.
+        widths: SmallVec<[i64; 8]>,
+        /// Of `PadMode::Constant`.
+        value: FillParams,
+    }
+    /// Of `PAD_BACKWARD`.
+    PadBackwardParams { mode: PadMode, widths: SmallVec<[i64; 8]> }
     /// Of `GRID_SAMPLE`.
     GridSampleParams { mode: GridMode, border: GridBorder, align_corners: bool }
     /// Of `PAIR_DISTANCES`: the norm.
@@ -562,6 +572,8 @@ mod tests {
             },
             7,
         );
+        let value = FillParams { is_float: true, value: Word::from(1.5), imaginary: None };
+        same(PadParams { mode: PadMode::Reflect, widths: smallvec![0, 0, 1, -2], value }, 8);
         let shard = Shard::new(&[6, 5], &[2, 3]);
         assert_eq!((shard.sizes(), shard.starts()), (&[6, 5][..], &[2, 3][..]));
         same(DropoutParams { p: 0.5, seed: u64::MAX, offset: 7, shard }, 8);

@@ -109,6 +109,12 @@ primitives! {
     /// align_corners (bool), antialias (bool), transposed (bool: y receives the adjoint map's values, x is a gradient of the result),
     /// number of resized dims k, then k scales (f64, input elements an output element; 0: by the sizes).
     RESAMPLE = "resample";
+    /// Dimensions made wider or narrower. ins: x. outs: y (same dtype), each dimension by `before + after` larger; element i holds x's
+    /// element i - before, and one beyond x's borders what the mode says. params: `PadMode`, a list of before and after for each
+    /// dimension, then as FILL the value of `PadMode::Constant`.
+    PAD = "pad";
+    /// The adjoint of PAD but for constants and rolls. ins: a gradient of y. outs: x's (same dtype). params: `PadMode`, the list.
+    PAD_BACKWARD = "pad_backward";
     /// Values of images at positions. ins: x [n, c, in...], grid [n, out..., k] of its dtype with positions in [-1, 1], the last dimension's
     /// first; k is 2 or 3. outs: [n, c, out...]. params: `GridMode`, `GridBorder`, align_corners (bool).
     GRID_SAMPLE = "grid_sample";
@@ -359,6 +365,28 @@ impl ResampleMode {
     pub fn from_u64(v: u64) -> Option<ResampleMode> {
         use ResampleMode::*;
         [Nearest, NearestExact, Linear, Cubic, Area].get(v as usize).copied()
+    }
+}
+
+/// What `PAD` puts beyond the borders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum PadMode {
+    Constant = 0,
+    /// The elements before the border, which is not repeated.
+    Reflect,
+    /// The border's element.
+    Replicate,
+    /// The other end of what is kept.
+    Circular,
+    /// The other end: the size stays, `after` is `-before`, which is not negative.
+    Roll,
+}
+
+impl PadMode {
+    pub fn from_u64(v: u64) -> Option<PadMode> {
+        use PadMode::*;
+        [Constant, Reflect, Replicate, Circular, Roll].get(v as usize).copied()
     }
 }
 

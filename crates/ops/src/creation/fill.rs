@@ -32,7 +32,9 @@ Example::
         lower: |c, outs, l| {
             let to = &outs[fill::RESULT];
             match c.arg(fill::VALUE_SCALAR).scalar() {
-                Some(s) => super::fill_params(l, scalar_range::written(to.dtype(), s)),
+                Some(s) => {
+                    l.with(super::fill_params(scalar_range::written(to.dtype(), s)));
+                }
                 None => {
                     l.prim = &COPY;
                     l.input_expanded(fill::VALUE, c.t(fill::VALUE)?, &super::copy::once(to));

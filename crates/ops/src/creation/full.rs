@@ -23,7 +23,7 @@ fn full_dtype(c: &Call<'_>, given: Arg<'_>, value: Arg<'_>) -> Result<DType> {
 }
 
 /// The number to fill with fits the dtype.
-pub(super) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>, sizes: &[i64]) -> Result<()> {
+pub(crate) fn fill_fits(c: &Call<'_>, dtype: DType, value: At<Scalar>, sizes: &[i64]) -> Result<()> {
     let is_one = sizes.iter().all(|n| *n == 1);
     c.arg(value).scalar().map_or(Ok(()), |s| scalar_range::check_many(c, dtype, s, if is_one { 1 } else { 2 }))
 }

@@ -46,17 +46,17 @@ pub fn push(c: &Call<'_>, sizes: &[i64], dtype: Arg<'_>, device: Arg<'_>, outs: 
 /// A constant fill.
 pub fn lower_fill(l: &mut Lowered, value: Scalar) -> Result<()> {
     l.output(zeros_at::RESULT);
-    fill_params(l, value);
+    l.with(fill_params(value));
     Ok(())
 }
 
 /// The number, as a fill takes it.
-fn fill_params(l: &mut Lowered, value: Scalar) {
+pub(crate) fn fill_params(value: Scalar) -> FillParams {
     match value {
-        Scalar::Float(v) => l.with(FillParams { is_float: true, value: v.into(), imaginary: None }),
-        Scalar::Complex(v, imag) => l.with(FillParams { is_float: true, value: v.into(), imaginary: Some(imag) }),
-        v => l.with(FillParams { is_float: false, value: v.to_i64().into(), imaginary: None }),
-    };
+        Scalar::Float(v) => FillParams { is_float: true, value: v.into(), imaginary: None },
+        Scalar::Complex(v, imag) => FillParams { is_float: true, value: v.into(), imaginary: Some(imag) },
+        v => FillParams { is_float: false, value: v.to_i64().into(), imaginary: None },
+    }
 }
 
 /// Rows of ops that read their input's meta and not its values: the result of the input's size follows a split, and nothing is

@@ -14,7 +14,7 @@ Example::
     kernel: Kernel::Prim {
         prim: &FILL,
         lower: |_, outs, l| {
-            super::fill_params(l, Scalar::Int(0));
+            l.with(super::fill_params(Scalar::Int(0)));
             super::copy::write_once(l, &outs[zero::RESULT]);
             Ok(())
         },

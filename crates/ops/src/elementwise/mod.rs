@@ -175,7 +175,7 @@ fn memory_order(c: &Call<'_>, sizes: &[i64]) -> Dims {
 
 /// Dense strides of `sizes`, dims sorted by the strides of the first operand that tells two of them apart (torch's rule, whose
 /// ties are part of what programs see).
-fn order_of(ins: &[&Tensor], sizes: &[i64]) -> Dims {
+pub(crate) fn order_of(ins: &[&Tensor], sizes: &[i64]) -> Dims {
     let n = sizes.len();
     let stride = |t: usize, d: usize| match (d + ins[t].ndim()).checked_sub(n) {
         Some(k) if ins[t].sizes()[k] == sizes[d] => ins[t].strides()[k],
@@ -229,11 +229,13 @@ pub(crate) fn dense_order(n_operands: usize, stride: impl Fn(usize, usize) -> i6
 
 /// Whether the elements fill one block without gaps or overlap, in any order of dimensions.
 pub fn is_dense(t: &Tensor) -> bool {
-    if t.is_contiguous() {
-        return true;
-    }
+    t.is_contiguous() || is_dense_as(t.sizes(), t.strides())
+}
+
+/// The same of a tensor of these sizes and strides.
+pub(crate) fn is_dense_as(sizes: &[i64], strides: &[i64]) -> bool {
     let mut dims: SmallVec<[(i64, i64); 6]> =
-        t.strides().iter().copied().zip(t.sizes().iter().copied()).filter(|(_, n)| *n > 1).collect();
+        strides.iter().copied().zip(sizes.iter().copied()).filter(|(_, n)| *n > 1).collect();
     dims.sort_unstable();
     let mut acc = 1;
     dims.iter().all(|(s, n)| {

@@ -1247,6 +1247,10 @@ pub trait TensorOps {
     ) -> Result<Tensor>;
     /// `outer(Tensor input, Tensor vec2) -> Tensor`
     fn outer(&self, vec2: &Tensor) -> Result<Tensor>;
+    /// `pad_nd(Tensor input, int[] widths, str mode, Scalar value=0) -> Tensor`
+    fn pad_nd(&self, widths: &[i64], mode: &str, value: impl Into<Scalar>) -> Result<Tensor>;
+    /// `pad_nd_backward(Tensor grad_output, int[] sizes, int[] widths, str mode) -> Tensor`
+    fn pad_nd_backward(&self, sizes: &[i64], widths: &[i64], mode: &str) -> Result<Tensor>;
     /// `pair_distances(Tensor x1, Tensor x2, float p) -> Tensor`
     fn pair_distances(&self, x2: &Tensor, p: f64) -> Result<Tensor>;
     /// `permute(Tensor(a) input, int[] dims) -> Tensor(a)`
@@ -6353,6 +6357,28 @@ impl TensorOps for Tensor {
     #[inline]
     fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         let call = Call { op: &crate::matmul::outer::OP, ins: &[Some(self), Some(vec2)], args: &[], dest: Dest::Fresh };
+        one(&call)
+    }
+
+    #[inline]
+    fn pad_nd(&self, widths: &[i64], mode: &str, value: impl Into<Scalar>) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::pad::OP,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(widths), sym(mode), Arg::from(value.into())],
+            dest: Dest::Fresh,
+        };
+        one(&call)
+    }
+
+    #[inline]
+    fn pad_nd_backward(&self, sizes: &[i64], widths: &[i64], mode: &str) -> Result<Tensor> {
+        let call = Call {
+            op: &crate::view::pad::BACKWARD,
+            ins: &[Some(self)],
+            args: &[Arg::Ints(sizes), Arg::Ints(widths), sym(mode)],
+            dest: Dest::Fresh,
+        };
         one(&call)
     }
 

@@ -3643,6 +3643,26 @@ pub mod outer {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `pad_nd(Tensor input, int[] widths, str mode, Scalar value=0) -> Tensor`
+pub mod pad_nd {
+    use super::*;
+    pub const INPUT: In = In::nth(0);
+    pub const WIDTHS: At<[i64]> = At::nth(0);
+    pub const MODE: At<str> = At::nth(1);
+    pub const VALUE: At<Scalar> = At::nth(2);
+    pub const RESULT: Out = Out::nth(0);
+}
+
+/// `pad_nd_backward(Tensor grad_output, int[] sizes, int[] widths, str mode) -> Tensor`
+pub mod pad_nd_backward {
+    use super::*;
+    pub const GRAD_OUTPUT: In = In::nth(0);
+    pub const SIZES: At<[i64]> = At::nth(0);
+    pub const WIDTHS: At<[i64]> = At::nth(1);
+    pub const MODE: At<str> = At::nth(2);
+    pub const RESULT: Out = Out::nth(0);
+}
+
 /// `pair_distances(Tensor x1, Tensor x2, float p) -> Tensor`
 pub mod pair_distances {
     use super::*;

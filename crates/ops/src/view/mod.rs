@@ -25,6 +25,7 @@ pub mod hstack;
 pub mod meshgrid;
 pub mod movedim;
 pub mod narrow;
+pub mod pad;
 pub mod permute;
 pub mod ravel;
 pub mod repeat;

@@ -29,22 +29,26 @@ Example::
                 dims.len()
             )));
         }
-        let mut y = x.clone();
         if x.numel() == 0 {
             return give(outs, x.cloned()?);
         }
         if x.ndim() == 0 && !dims.is_empty() {
             return Err(Error::index("Dimension specified as 0 but tensor has no dimensions"));
         }
+        // In pairs, the last dimension first.
+        let mut widths = Dims::from_elem(0, 2 * x.ndim());
+        let mut is_still = false;
         for (&by, &d) in shifts.iter().zip(dims) {
             let d = wrap_dim(d, x.ndim())?;
-            let n = x.sizes().get(d).copied().unwrap_or(0);
-            let at = if n > 0 { (n - by.rem_euclid(n)) % n } else { 0 };
-            // Without a shift too: the result lies in memory as one of `cat`.
-            let d = d as i64;
-            y = f::cat([&y.slice(d, Some(at), None, 1)?, &y.slice(d, Some(0), Some(at), 1)?], d)?;
+            let at = 2 * (x.ndim() - 1 - d);
+            let by = by.rem_euclid(x.sizes()[d]);
+            widths[at] = (widths[at] + by) % x.sizes()[d];
+            widths[at + 1] = -widths[at];
+            is_still |= by == 0;
         }
-        give(outs, if y.same(x) { x.cloned()? } else { y })
+        let y = x.pad_nd(&widths, "roll", 0)?;
+        // As PyTorch's, which is a `cat` with nothing then.
+        give(outs, if is_still { y.contiguous()? } else { y })
     }),
     samples: || {
         let t = |s: &[i64], by: &[i64], d: &[i64]| {

@@ -189,11 +189,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{len(pad)} and input of dimension {input.dim()}",
         )
     if mode == "constant":
-        return _pad_constant(input, pad, 0 if value is None else value)
+        return _oneflow._C.pad_nd(input, pad, mode, 0 if value is None else value)
     if value:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    extend = {"reflect": _reflect, "replicate": _replicate, "circular": _circular}.get(mode)
-    if extend is None:
+    if mode not in ("reflect", "replicate", "circular"):
         raise wording.error(NotImplementedError, f"Unrecognised padding mode {mode}")
     n_dims = len(pad) // 2
     if len(pad) not in (2, 4, 6) or input.dim() not in (n_dims + 1, n_dims + 2):
@@ -204,109 +203,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     # PyTorch's autocast lists all of these for the host but reflection of volumes.
     if mode == "replicate" or (mode == "reflect" and n_dims < 3):
         input = widened_on_host(input)
-    widths = [(input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1]) for i in range(n_dims)]
-    for dim, before, after in widths:
-        _check_width(mode, input, dim, before, after)
-    order = _channels_last(input) if mode != "circular" else oneflow.contiguous_format
-    if mode != "circular":
-        input = _oneflow._C.straight(input)
-    # Cuts first: what is joined last is dense.
-    for dim, before, after in sorted(widths, key=lambda w: max(w[1:]) > 0):
-        input = extend(input, dim, before, after)
-    # A result of cuts alone is no view either.
-    return input.contiguous(memory_format=order) if any(p > 0 for p in pad) else input.clone(memory_format=order)
-
-
-def _channels_last(x: Tensor) -> Any:
-    """The memory format whose order the dimensions have: channels innermost, or row-major."""
-    order = {4: oneflow.channels_last, 5: oneflow.channels_last_3d}.get(x.dim())
-    if order is None or x.is_contiguous() or not x.is_contiguous(memory_format=order):
-        return oneflow.contiguous_format
-    return order
-
-
-def _pad_constant(input: Tensor, pad: list[int], value: float) -> Tensor:
-    n_dims = len(pad) // 2
-    order = _channels_last(input)
-    for i in range(n_dims):
-        dim = input.dim() - 1 - i
-        before, after = pad[2 * i], pad[2 * i + 1]
-        n = input.shape[dim]
-        if n + before + after < 0:
-            raise RuntimeError(
-                f"The input size {n}, plus negative padding {before} and {after} resulted in a negative output size, "
-                f"which is invalid. Check dimension {dim} of your input."
-            )
-        if before < 0 or after < 0:
-            input = input.narrow(dim, max(-before, 0), n + min(before, 0) + min(after, 0))
-    if all(p <= 0 for p in pad):
-        return input.clone()
-    for i in range(n_dims):
-        dim = input.dim() - 1 - i
-        parts = [input]
-        for width, place in ((pad[2 * i], 0), (pad[2 * i + 1], 2)):
-            if width > 0:
-                shape = [*input.shape]
-                shape[dim] = width
-                parts.insert(place, input.new_full(shape, value).contiguous(memory_format=order))
-        if len(parts) > 1:
-            input = oneflow.cat(parts, dim)
-    return input
-
-
-def _check_width(mode: str, input: Tensor, dim: int, before: int, after: int) -> None:
-    n = input.shape[dim]
-    if mode == "reflect" and (before >= n or after >= n):
-        raise RuntimeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, "
-            f"but got: padding ({before}, {after}) at dimension {dim} of input {list(input.shape)}"
-        )
-    if mode == "circular" and (before > n or after > n):
-        raise RuntimeError("Padding value causes wrapping around more than once.")
-    if n + before + after < 1:
-        raise RuntimeError(
-            f"pad: dimension {dim} of the input {list(input.shape)} padded by {before} and {after} would be too small"
-        )
-    if n == 0:
-        raise RuntimeError(
-            f"Expected {input.dim()}D input with possibly 0 batch size and other non-zero dimensions, "
-            f"but got: {list(input.shape)}"
-        )
-
-
-def _cut(input: Tensor, dim: int, before: int, after: int) -> Tensor:
-    if before >= 0 and after >= 0:
-        return input
-    return input.narrow(dim, max(-before, 0), input.shape[dim] + min(before, 0) + min(after, 0))
-
-
-def _joined(before: list[Tensor], input: Tensor, after: list[Tensor], dim: int) -> Tensor:
-    return oneflow.cat([*before, input, *after], dim) if before or after else input
-
-
-def _reflect(input: Tensor, dim: int, before: int, after: int) -> Tensor:
-    n = input.shape[dim]
-    left = [input.narrow(dim, 1, before).flip(dim)] if before > 0 else []
-    right = [input.narrow(dim, n - 1 - after, after).flip(dim)] if after > 0 else []
-    return _joined(left, _cut(input, dim, before, after), right, dim)
-
-
-def _replicate(input: Tensor, dim: int, before: int, after: int) -> Tensor:
-    def border(at: int, width: int) -> list[Tensor]:
-        shape = [*input.shape]
-        shape[dim] = width
-        return [input.narrow(dim, at, 1).expand(shape)] if width > 0 else []
-
-    left, right = border(0, before), border(input.shape[dim] - 1, after)
-    return _joined(left, _cut(input, dim, before, after), right, dim)
-
-
-def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
-    n = input.shape[dim]
-    # A side that is cut wraps to what is left.
-    left = [input.narrow(dim, n - before + min(after, 0), before)] if before > 0 else []
-    right = [input.narrow(dim, max(-before, 0), after)] if after > 0 else []
-    return _joined(left, _cut(input, dim, before, after), right, dim)
+    return _oneflow._C.pad_nd(input if mode == "circular" else _oneflow._C.straight(input), pad, mode)
 
 
 # ---- rearranging
@@ -314,7 +211,10 @@ def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 def _in_format_of(input: Tensor, result: Tensor) -> Tensor:
     """The result in the memory format of the input."""
-    return result.contiguous(memory_format=_channels_last(input))
+    order = {4: oneflow.channels_last, 5: oneflow.channels_last_3d}.get(input.dim())
+    if order is None or input.is_contiguous() or not input.is_contiguous(memory_format=order):
+        order = oneflow.contiguous_format
+    return result.contiguous(memory_format=order)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
@@ -466,7 +366,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
                 f"padding={(ph, pw)}, calculated shape of the array of sliding blocks is too small, "
                 f"but its components must be at least one (stride={strides})."
             )
-    padded = _pad_constant(input, [pw, pw, ph, ph], 0) if ph or pw else input
+    padded = pad(input, [pw, pw, ph, ph]) if ph or pw else input
     height, width = padded.shape[2:]
     places, windows = _places(height, width, options, input.device)
     places = replicate_like(input, places)

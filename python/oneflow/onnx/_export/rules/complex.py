@@ -189,7 +189,7 @@ _ALIKE = (
     *("view", "reshape", "flatten", "unflatten", "ravel", "view_as", "reshape_as", "squeeze", "squeeze.dim"),
     *("unsqueeze", "expand", "broadcast_to", "expand_as", "permute", "transpose", "swapaxes", "swapdims", "movedim"),
     *("select", "slice", "narrow", "split", "split.sizes", "split_with_sizes", "chunk", "unbind", "cat", "stack"),
-    *("flip", "index_select", "sum", "mean", "cumsum"),
+    *("flip", "index_select", "sum", "mean", "cumsum", "pad_nd"),
 )
 _DIMS = ("dim", "dim0", "dim1", "axis0", "axis1", "dims", "source", "destination")
 
@@ -201,6 +201,10 @@ def alike(n: Op) -> Any:
     seen = Op(n.b, graph, n.node, n.names)
     rank = n.out.rank if n.name in ("stack", "unsqueeze") else _first(n).rank
     seen.args = {k: _positive(v, rank) if k in _DIMS else v for k, v in n.args.items()}
+    if n.name == "pad_nd":
+        seen.args["widths"] = [0, 0, *n.args["widths"]]
+        if n.args["mode"] == "constant" and n.args["value"] != 0:
+            raise n.refuse("of complex numbers with another value than zero has no ONNX form")
     if n.name == "permute":
         seen.args["dims"] = [*seen.args["dims"], rank]
     elif n.name in ("sum", "mean") and not seen.args.get("dim"):

@@ -178,17 +178,45 @@ def flip(n: Op) -> Any:
 def roll(n: Op) -> Any:
     b, meta, x = n.b, n.meta("input"), n.x()
     shifts, dims = n.args["shifts"], n.args["dims"]
-    if not dims:
-        x, dims, shape = b.reshape(x, [-1]), [0], meta.sizes
-    else:
-        shape = None
-    for shift, dim in zip(shifts, dims, strict=True):
-        axis = b.ints([dim % max(meta.rank, 1)])
+    if dims:
+        return _rolled(n, x, zip(dims, shifts, strict=True))
+    return b.reshape(_rolled(n, b.reshape(x, [-1]), [(0, shifts[0])]), meta.sizes)
+
+
+def _rolled(n: Op, x: str, shifts: Any) -> str:
+    """Pairs of a dimension and how far its elements go."""
+    b, rank = n.b, max(n.meta("input").rank, 1)
+    for dim, shift in shifts:
+        axis = b.ints([dim % rank])
         cut = b.ints([-shift]) if static(shift) else b.node("Neg", b.ints([shift]))
         head = b.node("Slice", x, cut, b.ints([2**63 - 1]), axis)
         tail = b.node("Slice", x, b.ints([0]), cut, axis)
-        x = b.node("Concat", head, tail, axis=dim % max(meta.rank, 1))
-    return x if shape is None else b.reshape(x, shape)
+        x = b.node("Concat", head, tail, axis=dim % rank)
+    return x
+
+
+_PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@rule("pad_nd")
+def pad(n: Op) -> Any:
+    b, mode, widths, rank = n.b, n.args["mode"], [*n.args["widths"]], n.meta("input").rank
+    if mode == "roll":
+        firsts = enumerate(widths[::2])
+        return _rolled(n, n.x(), [(rank - 1 - i, w) for i, w in firsts if not static(w) or w != 0])
+    kept = [0] * (rank - len(widths) // 2)
+    before, after = kept + widths[-2::-2], kept + widths[:0:-2]
+    if mode == "reflect" and not all(static(w) and w >= 0 for w in widths):
+        raise n.refuse("that reflects and cuts has no ONNX form")
+    if mode == "circular" and b.opset < 19:
+        raise n.refuse("of mode 'circular' needs opset 19")
+    # Runtimes pad these numbers alone.
+    dtype = n.out.dtype
+    wide = {flow.int16: flow.int32, flow.float16: flow.float32, flow.bfloat16: flow.float32}.get(dtype, dtype)
+    inputs = [b.cast(n.x(), dtype, wide), b.ints(before + after)]
+    if mode == "constant":
+        inputs.append(b.cast(b.const(n.args["value"], dtype), dtype, wide))
+    return b.cast(b.node("Pad", *inputs, mode=_PADS[mode]), wide, dtype)
 
 
 @rule("tril", "triu")
