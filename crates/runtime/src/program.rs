@@ -81,7 +81,10 @@ impl Program {
         let mut dims: Vec<i64> = Vec::new();
         for o in l.ins.iter().chain(&l.outs).flatten() {
             // The op's own rule may have made another layout of the operand: it has to stay inside as well.
-            let inside = o.extent().zip(buffers.get(o.buffer as usize)).is_some_and(|((_, end), b)| end <= b.bytes);
+            // One without elements lies nowhere.
+            let reaches = |end: u64| if o.sizes.contains(&0) { 0 } else { end };
+            let at = o.extent().zip(buffers.get(o.buffer as usize));
+            let inside = at.is_some_and(|((_, end), b)| reaches(end) <= b.bytes);
             if !inside {
                 return Err(Error::value(format!("plan: {}: an operand lies outside its buffer", l.prim.name)));
             }
@@ -106,7 +109,7 @@ impl Program {
                         strides: &words[next + n..next + 2 * n],
                     };
                     next += 2 * n;
-                    let bytes = o.offset as usize * o.dtype.size();
+                    let bytes = if o.sizes.contains(&0) { 0 } else { o.offset as usize * o.dtype.size() };
                     let place = *places.entry(o.buffer).or_insert_with(|| {
                         bases.push(Base { buffer: o.buffer, ptr: std::ptr::null_mut(), users: Vec::new() });
                         bases.len() as u32 - 1
