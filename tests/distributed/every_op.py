@@ -173,9 +173,9 @@ def _constant(t: Any) -> Any:
 class Rank:
     """What one process does."""
 
-    def __init__(self, modes: list[str]) -> None:
-        self.placement = oneflow.placement.all("cpu")
+    def __init__(self, modes: list[str], parts: str = "balanced") -> None:
         self.n, self.rank = oneflow.distributed.get_world_size(), oneflow.distributed.get_rank()
+        self.placement = oneflow.placement("cpu", list(range(self.n)), parts=parts)
         self.modes = modes
         self.n_checked = dict.fromkeys(["value", "gradient", "graph value", "graph gradient"], 0)
         self.skipped: dict[str, str] = {}
@@ -189,9 +189,7 @@ class Rank:
             local = t - sum(noise) if self.rank == 0 else noise[self.rank - 1]
             return local.to_global(placement=self.placement, sbp=oneflow.sbp.partial_sum)
         dim = int(layout[2:-1])
-        whole, extra = divmod(t.shape[dim], self.n)
-        start = self.rank * whole + min(self.rank, extra)
-        local = t.narrow(dim, start, whole + (self.rank < extra)).clone()
+        local = t.narrow(dim, *self.placement._part(t.shape[dim], 0, self.rank)).clone()
         return local.to_global(placement=self.placement, sbp=oneflow.sbp.split(dim))
 
     def _noise(self, t: Any, rank: int) -> Any:
@@ -331,7 +329,7 @@ def _rank(options: argparse.Namespace) -> None:
     """The program of each process: it writes what it found to a file."""
     warnings.simplefilter("ignore")
     oneflow.distributed.init_process_group("gloo", timeout=60)
-    rank, done, failures = Rank(options.modes), -1, []
+    rank, done, failures = Rank(options.modes, options.parts), -1, []
     every = chosen(options.names or None, options.seed, options.a_op)
     for done, case in enumerate(every):
         if done < options.start:
@@ -386,6 +384,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="a random choice in place of all cases")
     parser.add_argument("--a-op", type=int, default=1, help="with a seed: how many cases of each op (1)")
     parser.add_argument("--modes", nargs="*", default=["eager", "graph"], help="eager, graph or both")
+    parser.add_argument("--parts", default="balanced", choices=["balanced", "chunks"], help="of dimensions (balanced)")
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
@@ -394,7 +393,7 @@ def main() -> int:
         return 0
     import tempfile
 
-    given = [*options.names, "--a-op", str(options.a_op), "--modes", *options.modes]
+    given = [*options.names, "--a-op", str(options.a_op), "--modes", *options.modes, "--parts", options.parts]
     given += [] if options.seed is None else ["--seed", str(options.seed)]
     with tempfile.TemporaryDirectory() as folder:
         found = run(Path(folder), options.ranks, *given)
@@ -402,7 +401,7 @@ def main() -> int:
         print(f"skipped {name}: {reason}")
     print("\n".join(found["failures"]))
     print(
-        f"{found['n_cases']} cases on {options.ranks} processes, checked {found['checked']}: "
+        f"{found['n_cases']} cases on {options.ranks} processes ({options.parts}), checked {found['checked']}: "
         f"{len(found['failures'])} failures"
     )
     return 1 if found["failures"] else 0

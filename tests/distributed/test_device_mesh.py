@@ -485,22 +485,22 @@ def test_four_processes() -> None:
 
 
 @pytest.mark.parametrize("size", [7, 4, 2])
-def test_parts_of_torch_chunk_s_sizes_are_refused_with_those_that_fit(size: int) -> None:
-    """A dimension that does not divide is split as evenly as possible."""
+def test_balanced_parts_are_refused_with_those_that_fit(size: int) -> None:
+    """A dimension that does not divide is split as `chunk` splits it."""
 
     def rank() -> bool:
         mesh, here = init_device_mesh("cpu", (3,)), dist.get_rank()
         whole = torch.arange(2.0 * size).view(size, 2)
         chunks = [*whole.chunk(3), *(whole[size:] for _ in range(3))]
-        fits = [size // 3 + (r < size % 3) for r in range(3)]
-        own = chunks[here]
+        fits = [len(piece) for piece in chunks]
+        own = whole.tensor_split(3)[here]
         if len(own) == fits[here]:
             DTensor.from_local(own, mesh, [Shard(0)], shape=whole.shape, stride=whole.stride())
         else:
             part, got = rf"\[{fits[here]}, 2\] on rank {here}", rf"got \[{len(own)}, 2\]"
             with pytest.raises(ValueError, match=rf"Shard\(dim=0\)\] of shape \[{size}, 2\] .* {part}, {got}; a dim"):
                 DTensor.from_local(own, mesh, [Shard(0)], shape=whole.shape, stride=whole.stride())
-        own = whole.tensor_split(3)[here]
+        own = chunks[here]
         return DTensor.from_local(own, mesh, [Shard(0)], shape=whole.shape).full_tensor().equal(whole)
 
     assert run_ranks(3, rank) == [True] * 3

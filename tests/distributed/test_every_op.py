@@ -13,9 +13,13 @@ from oneflow.testing import run_ranks
 SEED = 20
 
 
-@pytest.mark.parametrize(("ranks", "modes"), [(2, ("eager", "graph")), (4, ("eager",))])
-def test_a_case_of_every_op(ranks: int, modes: tuple[str, ...], tmp_path: Path) -> None:
-    found = every_op.run(tmp_path, ranks, "--seed", str(SEED), "--modes", *modes, seconds=300)
+@pytest.mark.parametrize(
+    ("ranks", "modes", "parts"),
+    [(2, ("eager", "graph"), "balanced"), (4, ("eager",), "balanced"), (4, ("eager",), "chunks")],
+)
+def test_a_case_of_every_op(ranks: int, modes: tuple[str, ...], parts: str, tmp_path: Path) -> None:
+    given = ("--seed", str(SEED), "--parts", parts, "--modes", *modes)
+    found = every_op.run(tmp_path, ranks, *given, seconds=300)
     assert found["failures"] == [], f"seed {SEED}"
     n_ops = len({case.op for case in every_op.cases()})
     assert n_ops > 450 and found["n_cases"] == n_ops

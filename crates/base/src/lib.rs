@@ -27,6 +27,6 @@ pub use float8::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, f32_to_flo
 pub use half::{bf16, f16};
 pub use intern::{Sym, intern, sym_name};
 pub use meta::Meta;
-pub use placement::{Placement, PlacementId};
+pub use placement::{Parts, Placement, PlacementId};
 pub use sbp::{NdSbp, NdSbpId, PKind, Sbp, balanced_split};
 pub use scalar::Scalar;

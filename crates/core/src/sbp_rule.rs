@@ -3,7 +3,7 @@
 //! Only the vocabulary: choosing rows and boxing inputs is the global layer's work.
 
 use crate::{AnyArg, At, Call, InMask};
-use oneflow_base::{Attrs, PKind, Result, Sbp};
+use oneflow_base::{Attrs, PKind, Parts, Result, Sbp};
 use smallvec::SmallVec;
 
 /// The rule of an op, for one mesh axis; an n-D signature is a product of rows.
@@ -77,6 +77,8 @@ pub struct Row {
 pub struct Mesh<'a> {
     /// Hierarchy sizes.
     pub sizes: &'a [i64],
+    /// How the ranks of an axis share a dimension.
+    pub parts: Parts,
     /// This rank's coordinates.
     pub coords: &'a [i64],
     /// nd-SBP of each input and output.

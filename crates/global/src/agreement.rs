@@ -43,7 +43,7 @@ pub fn whole_of_shards(x: &Tensor, to: Spread) -> Result<(Dims, DType)> {
                 name(here.dtype)
             )));
         }
-        if here.sizes != part(&sizes, h, to.sbp, &coords).sizes {
+        if here.sizes != part(&sizes, to.placement, to.sbp, &coords).sizes {
             return Err(Error::runtime(format!(
                 "to_global(): the shards do not form one tensor under {:?} on {}: rank {first_rank} has shape {:?}, rank {rank} has shape {:?}",
                 to.sbp, to.placement, first.sizes, here.sizes

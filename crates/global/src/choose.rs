@@ -5,10 +5,12 @@
 //! be scattered, because scattering is half an all-reduce, and every later op would be tempted to gather weights instead.
 
 use crate::boxing::{UNSUPPORTED, axis_cost};
-use crate::rows::{Candidate, candidates, later_candidates};
+use crate::rows::{Candidate, candidates, later_candidates, rule_of};
 use crate::tensor::Spread;
-use oneflow_base::{Attrs, DType, Dims, Error, NdSbpId, PlacementId, Result, Sbp, balanced_split};
-use oneflow_core::{Call, OpDef, Row, Tensor};
+use oneflow_base::{
+    Arg, Attrs, DType, Dims, Error, NdSbpId, PKind, Parts, Placement, PlacementId, Result, Sbp, contiguous_strides,
+};
+use oneflow_core::{Call, Dest, Localize, OpDef, Outs, Row, Rows, Tensor};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -62,7 +64,7 @@ pub fn choose(
         return Ok(found);
     }
     let now: Layouts = spreads.iter().map(|s| s.map(|s| s.sbp)).collect();
-    let chosen = decide(c, &now, outs, &placement.placement.hierarchy, dest, fixed)?.map(Rc::new);
+    let chosen = decide(c, &now, outs, Axes::of(placement.placement), dest, fixed)?.map(Rc::new);
     CACHE.with_borrow_mut(|cache| {
         if cache.len() >= CACHE_LIMIT {
             cache.clear();
@@ -74,7 +76,6 @@ pub fn choose(
 
 /// The arguments without what changes with every call.
 fn key_attrs(c: &Call<'_>) -> Attrs {
-    use oneflow_base::Arg;
     let args: SmallVec<[Arg<'_>; 8]> = c
         .args
         .iter()
@@ -89,13 +90,19 @@ fn key_attrs(c: &Call<'_>) -> Attrs {
 /// The layouts that the eager rule chooses for a call over a mesh of these sizes; no rank needs to be there. `now`: those
 /// that the inputs have.
 pub fn rule(c: &Call<'_>, now: &[Option<&[Sbp]>], outs: &[Tensor], hierarchy: &[i64]) -> Result<Choice> {
-    decide(c, now, outs, hierarchy, &[], 0)?.ok_or_else(|| Error::runtime(format!("{}(): no layout fits", c.name())))
+    decide(c, now, outs, Axes::balanced(hierarchy), &[], 0)?
+        .ok_or_else(|| Error::runtime(format!("{}(): no layout fits", c.name())))
 }
 
 /// All layouts that the op's rows offer for a call over a mesh of these sizes, each once.
 pub fn choices(c: &Call<'_>, outs: &[Tensor], hierarchy: &[i64]) -> Result<Vec<Choice>> {
+    choices_over(c, outs, Axes::balanced(hierarchy))
+}
+
+/// As `choices`, over any placement.
+pub(crate) fn choices_over(c: &Call<'_>, outs: &[Tensor], mesh: Axes<'_>) -> Result<Vec<Choice>> {
     let mut found: Vec<Choice> = Vec::new();
-    offer(c, outs, hierarchy, Sizes::of(c, outs), &[], &mut |rows| {
+    offer(c, outs, mesh, Sizes::of(c, outs), &[], &mut |rows| {
         let ids = |k: usize, of: fn(&Row) -> &[Sbp]| NdSbpId::of(&rows.iter().map(|r| of(r)[k]).collect::<Vec<_>>());
         let choice = Choice {
             ins: (0..c.ins.len()).map(|k| ids(k, |r| &r.ins)).collect(),
@@ -112,60 +119,129 @@ pub fn choices(c: &Call<'_>, outs: &[Tensor], hierarchy: &[i64]) -> Result<Vec<C
 fn offer(
     c: &Call<'_>,
     outs: &[Tensor],
-    hierarchy: &[i64],
+    mesh: Axes<'_>,
     sizes: Sizes,
     before: &[Row],
     each: &mut dyn FnMut(&[Row]),
 ) -> Result<()> {
-    let Some(&n) = hierarchy.get(before.len()) else {
+    let Some(&n) = mesh.hierarchy.get(before.len()) else {
         each(before);
         return Ok(());
     };
-    for cand in sizes.candidates(c, outs, before.len())? {
-        if sizes.fit(&cand, n) {
+    for cand in sizes.candidates(c, outs, before.len(), mesh.parts)? {
+        if sizes.fit(c, &cand, n, mesh.parts, &|_| Sbp::B) {
             let rows: Vec<Row> = before.iter().chain([&cand.row]).cloned().collect();
-            offer(c, outs, hierarchy, sizes.after(&cand.row, n), &rows, each)?;
+            offer(c, outs, mesh, sizes.after(&cand.row, n, mesh.parts), &rows, each)?;
         }
     }
     Ok(())
 }
 
-/// Sizes of inputs and outputs as some axes leave them, on the smallest shard.
+/// The sizes of a mesh and how its ranks share a dimension.
+#[derive(Clone, Copy)]
+pub(crate) struct Axes<'a> {
+    hierarchy: &'a [i64],
+    parts: Parts,
+}
+
+impl<'a> Axes<'a> {
+    pub(crate) fn of(placement: &'a Placement) -> Axes<'a> {
+        Axes { hierarchy: &placement.hierarchy, parts: placement.parts }
+    }
+
+    fn balanced(hierarchy: &'a [i64]) -> Axes<'a> {
+        Axes { hierarchy, parts: Parts::Balanced }
+    }
+}
+
+/// Sizes of inputs and outputs as some axes leave them: on the smallest shard of balanced ones, on the largest of chunks, which
+/// may be the only one that is not empty.
 #[derive(Clone)]
 struct Sizes {
     ins: Vec<Dims>,
     outs: Vec<Dims>,
+    /// The different sizes of shards of each input.
+    shards: Vec<Vec<Dims>>,
 }
 
 impl Sizes {
     fn of(c: &Call<'_>, outs: &[Tensor]) -> Sizes {
+        let ins: Vec<Dims> = c.ins.iter().map(|t| t.map_or(Dims::new(), |t| Dims::from_slice(t.sizes()))).collect();
         Sizes {
-            ins: c.ins.iter().map(|t| t.map_or(Dims::new(), |t| Dims::from_slice(t.sizes()))).collect(),
+            shards: ins.iter().map(|z| vec![z.clone()]).collect(),
+            ins,
             outs: outs.iter().map(|t| Dims::from_slice(t.sizes())).collect(),
         }
     }
 
     /// The rows that an op offers to a mesh axis.
-    fn candidates(&self, c: &Call<'_>, outs: &[Tensor], axis: usize) -> Result<Vec<Candidate>> {
+    fn candidates(&self, c: &Call<'_>, outs: &[Tensor], axis: usize, parts: Parts) -> Result<Vec<Candidate>> {
         if axis > 0
             && let (Some(from), Some(to)) = (self.ins.first(), self.outs.first())
-            && let Some(later) = later_candidates(c, outs, from, to)?
+            && let Some(later) = later_candidates(c, outs, from, to, parts)?
         {
             return Ok(later);
         }
-        candidates(c, outs)
+        candidates(c, outs, parts)
     }
 
-    fn fit(&self, cand: &Candidate, n: i64) -> bool {
-        let fits = |s: &Sbp, sizes: &Dims| splits(*s, sizes, n, cand.even);
-        cand.row.ins.iter().zip(&self.ins).all(|(s, z)| fits(s, z))
-            && cand.row.outs.iter().zip(&self.outs).all(|(s, z)| fits(s, z))
+    /// Whether `n` ranks can run a row, given the layouts that inputs have.
+    fn fit(&self, c: &Call<'_>, cand: &Candidate, n: i64, parts: Parts, now: &dyn Fn(usize) -> Sbp) -> bool {
+        let Row { ins, outs } = &cand.row;
+        // No shard is empty, but for chunks: as in PyTorch, inputs that are split so already may stay so.
+        let small = |kept: bool| parts == Parts::Chunks && cand.small && kept;
+        let fits = |s: &Sbp, z: &Dims, kept: bool| splits(*s, z, n, cand.even, small(kept));
+        // There is no greatest element of nothing.
+        let ordered = outs.iter().any(|s| matches!(s, Sbp::P(PKind::Max | PKind::Min)));
+        let filled = || (0..ins.len()).all(|i| self.least(i, ins[i], n, parts).is_none_or(|least| least > 0));
+        ins.iter().zip(&self.ins).enumerate().all(|(i, (s, z))| fits(s, z, now(i) == *s))
+            && outs.iter().zip(&self.outs).all(|(s, z)| fits(s, z, true))
+            && (parts == Parts::Balanced || filled() || !ordered && self.takes_empty_shards(c, cand, n, parts))
     }
 
-    fn after(&self, row: &Row, n: i64) -> Sizes {
+    /// The smallest part of the dimension by which a layout splits an input.
+    fn least(&self, input: usize, s: Sbp, n: i64, parts: Parts) -> Option<i64> {
+        let Sbp::S(d) = s else { return None };
+        self.shards[input].iter().map(|z| parts.part(z[d as usize], n, n - 1).1).min()
+    }
+
+    /// Whether an op with rows of its own takes the smallest shards, which are empty: there is no convolution without a channel
+    /// of its result.
+    fn takes_empty_shards(&self, c: &Call<'_>, cand: &Candidate, n: i64, parts: Parts) -> bool {
+        let mut args = Attrs::new(c.args);
+        match (rule_of(c), c.op.sbp.localize, self.outs.first(), cand.row.outs.first()) {
+            (Rows::Custom(_), Localize::None, ..) => {}
+            (Rows::Custom(_), Localize::Sizes(at), Some(out), Some(s)) => {
+                let mut sizes = out.clone();
+                if let Sbp::S(d) = *s {
+                    sizes[d as usize] = parts.part(sizes[d as usize], n, n - 1).1;
+                }
+                args = args.with(at.index(), Arg::Ints(&sizes));
+            }
+            _ => return true,
+        }
+        let args = args.args();
+        let shard = |i: usize| {
+            let (t, mut sizes) = (c.ins[i]?, self.ins[i].clone());
+            if let (Sbp::S(d), Some(least)) = (cand.row.ins[i], self.least(i, cand.row.ins[i], n, parts)) {
+                sizes[d as usize] = least;
+            }
+            let strides = contiguous_strides(&sizes);
+            Tensor::shell(t.dtype(), t.device(), sizes, strides).ok()
+        };
+        let shards: Vec<Option<Tensor>> = (0..c.ins.len()).map(shard).collect();
+        let ins: Vec<Option<&Tensor>> = shards.iter().map(Option::as_ref).collect();
+        let call = Call { op: c.op, ins: &ins, args: &args, dest: Dest::Fresh };
+        (c.op.infer)(&call, &mut Outs::new()).is_ok()
+    }
+
+    fn after(&self, row: &Row, n: i64, parts: Parts) -> Sizes {
         let mut next = self.clone();
-        next.ins.iter_mut().zip(&row.ins).for_each(|(z, s)| shrink(z, *s, n));
-        next.outs.iter_mut().zip(&row.outs).for_each(|(z, s)| shrink(z, *s, n));
+        next.ins.iter_mut().zip(&row.ins).for_each(|(z, s)| shrink(z, *s, n, parts));
+        next.outs.iter_mut().zip(&row.outs).for_each(|(z, s)| shrink(z, *s, n, parts));
+        if parts == Parts::Chunks {
+            next.shards.iter_mut().zip(&row.ins).for_each(|(shards, s)| *shards = pieces(shards, *s, n, parts));
+        }
         next
     }
 }
@@ -177,18 +253,18 @@ fn decide(
     c: &Call<'_>,
     layouts: &[Option<&[Sbp]>],
     outs: &[Tensor],
-    hierarchy: &[i64],
+    mesh: Axes<'_>,
     dest: &[NdSbpId],
     fixed: u64,
 ) -> Result<Option<Choice>> {
-    let mut rows = candidates(c, outs)?;
+    let mut rows = candidates(c, outs, mesh.parts)?;
     let dest: Vec<&[Sbp]> = dest.iter().map(|d| d.get().unwrap_or(&[])).collect();
     let mut sizes = Sizes::of(c, outs);
     let mut ins: Vec<Vec<Sbp>> = vec![Vec::new(); c.ins.len()];
     let mut to: Vec<Vec<Sbp>> = vec![Vec::new(); outs.len()];
-    for (axis, &n) in hierarchy.iter().enumerate() {
+    for (axis, &n) in mesh.hierarchy.iter().enumerate() {
         if axis > 0 {
-            rows = sizes.candidates(c, outs, axis)?;
+            rows = sizes.candidates(c, outs, axis, mesh.parts)?;
         }
         let now = |i: usize| layouts[i].map_or(Sbp::B, |s| s[axis]);
         // On one rank nothing costs anything: it chooses as two do, so that results have the layouts they have on many.
@@ -200,7 +276,7 @@ fn decide(
                 || (row.outs.iter().zip(&dest).all(|(o, d)| *o == d[axis])
                     && (0..row.ins.len())
                         .all(|i| fixed.checked_shr(i as u32).unwrap_or(0) & 1 == 0 || row.ins[i] == now(i)));
-            if !fits_dest || !sizes.fit(cand, n) {
+            if !fits_dest || !sizes.fit(c, cand, n, mesh.parts, &now) {
                 continue;
             }
             let mut cost = 0.0;
@@ -228,7 +304,7 @@ fn decide(
             }
             return Err(nothing_fits(c, layouts, &rows));
         };
-        sizes = sizes.after(&cand.row, n);
+        sizes = sizes.after(&cand.row, n, mesh.parts);
         ins.iter_mut().zip(&cand.row.ins).for_each(|(own, s)| own.push(*s));
         to.iter_mut().zip(&cand.row.outs).for_each(|(own, s)| own.push(*s));
     }
@@ -238,19 +314,33 @@ fn decide(
     }))
 }
 
-fn splits(s: Sbp, sizes: &[i64], n: i64, even: bool) -> bool {
+fn splits(s: Sbp, sizes: &[i64], n: i64, even: bool, small: bool) -> bool {
     match s {
-        // No shard is empty.
-        Sbp::S(d) => sizes.get(d as usize).is_some_and(|z| *z >= n && (!even || z % n == 0)),
+        Sbp::S(d) => sizes.get(d as usize).is_some_and(|z| (small || *z >= n) && (!even || z % n == 0)),
         _ => true,
     }
 }
 
-fn shrink(sizes: &mut Dims, s: Sbp, n: i64) {
+/// The different sizes of the pieces of shards.
+fn pieces(shards: &[Dims], s: Sbp, n: i64, parts: Parts) -> Vec<Dims> {
+    let Sbp::S(d) = s else { return shards.to_vec() };
+    let mut found: Vec<Dims> = Vec::new();
+    for (shard, i) in shards.iter().flat_map(|z| (0..n).map(move |i| (z, i))) {
+        let mut piece = shard.clone();
+        piece[d as usize] = parts.part(shard[d as usize], n, i).1;
+        if !found.contains(&piece) {
+            found.push(piece);
+        }
+    }
+    found
+}
+
+fn shrink(sizes: &mut Dims, s: Sbp, n: i64, parts: Parts) {
     if let Sbp::S(d) = s
         && let Some(z) = sizes.get_mut(d as usize)
     {
-        *z = balanced_split(*z, n, n - 1).1;
+        let of = if parts == Parts::Balanced { n - 1 } else { 0 };
+        *z = parts.part(*z, n, of).1;
     }
 }
 

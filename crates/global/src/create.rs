@@ -44,7 +44,7 @@ fn create(c: &Call<'_>, overload: &str, dtype: DType, slots: Slots, args: Local,
     let local = match my_coords(to.placement) {
         None => None,
         Some(coords) => {
-            let mine = part(sizes, &to.placement.hierarchy, to.sbp, &coords);
+            let mine = part(sizes, to.placement, to.sbp, &coords);
             let on = crate::boxing::local_device(to.placement.kind);
             // The greatest of equal values is that value; of terms of a sum one has it.
             let holds = to.sbp.iter().zip(&coords).all(|(s, c)| *s != Sbp::P_SUM || *c == 0);

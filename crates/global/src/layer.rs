@@ -194,8 +194,7 @@ fn localize(
     if !is_split(&choice.ins) && !is_split(&choice.outs) {
         return Ok(None);
     }
-    let h = &placement.hierarchy;
-    let mine = shells.first().zip(choice.outs.first()).map(|(t, id)| part(t.sizes(), h, sbp(id), coords));
+    let mine = shells.first().zip(choice.outs.first()).map(|(t, id)| part(t.sizes(), placement, sbp(id), coords));
     let mut attrs = None;
     match (c.op.sbp.localize, &mine) {
         (Localize::Sizes(i), Some(mine)) => {
@@ -206,7 +205,8 @@ fn localize(
                 c.ins.iter().zip(&choice.ins).map(|(t, id)| t.map(|_| sbp(id))).collect();
             let outs: SmallVec<[&[Sbp]; 2]> = choice.outs.iter().map(sbp).collect();
             let out_sizes = shells.first().map_or(&[][..], |t| t.sizes());
-            let mesh = Mesh { sizes: h, coords, ins: &ins, outs: &outs, out_sizes };
+            let mesh =
+                Mesh { sizes: &placement.hierarchy, parts: placement.parts, coords, ins: &ins, outs: &outs, out_sizes };
             let mut a = Attrs::new(c.args);
             f(c, &mesh, &mut a)?;
             attrs = Some(a);

@@ -1,6 +1,6 @@
 //! The parts of each rank, and the process groups along mesh axes.
 
-use oneflow_base::{Dims, Error, Placement, PlacementId, Result, Sbp, balanced_split};
+use oneflow_base::{Dims, Error, Placement, PlacementId, Result, Sbp};
 use oneflow_comm::{Kind, ProcessGroup, world};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
@@ -35,14 +35,14 @@ impl Part {
     }
 }
 
-/// The part at these mesh coordinates: axis after axis, the first ranks get the extra.
-pub fn part(sizes: &[i64], hierarchy: &[i64], sbp: &[Sbp], coords: &[i64]) -> Part {
+/// The part at these mesh coordinates: axis after axis, as the placement shares a dimension.
+pub fn part(sizes: &[i64], placement: &Placement, sbp: &[Sbp], coords: &[i64]) -> Part {
     let mut p = Part::whole(sizes);
     for (axis, s) in sbp.iter().enumerate() {
         if let Sbp::S(d) = *s
             && let Some(n) = p.sizes.get_mut(d as usize)
         {
-            let (start, len) = balanced_split(*n, hierarchy[axis], coords[axis]);
+            let (start, len) = placement.parts.part(*n, placement.hierarchy[axis], coords[axis]);
             *n = len;
             p.starts[d as usize] += start;
         }
@@ -64,7 +64,8 @@ struct Entry {
     axes: AxisGroups,
 }
 
-/// By address of the world group: ranks may be threads of one process.
+/// By address of the world group, as ranks may be threads of one process, and by the number that placements of the same ranks
+/// share.
 static GROUPS: LazyLock<Mutex<HashMap<(usize, PlacementId), Entry>>> = LazyLock::new(Mutex::default);
 
 fn table() -> MutexGuard<'static, HashMap<(usize, PlacementId), Entry>> {
@@ -78,7 +79,7 @@ pub fn address(world: &Group) -> usize {
 /// The groups of a placement. Made on first use, which is the same point of the program on every rank of the world.
 pub fn axis_groups(id: PlacementId, placement: &Placement) -> Result<AxisGroups> {
     let world = world();
-    let key = (address(&world), id);
+    let key = (address(&world), id.of_ranks());
     if let Some(e) = table().get(&key)
         && e.world.upgrade().is_some_and(|w| Arc::ptr_eq(&w, &world))
     {
@@ -131,7 +132,7 @@ pub fn adopt_axis_groups(id: PlacementId, placement: &Placement, groups: Vec<Opt
         }
     }
     let world = world();
-    let key = (address(&world), id);
+    let key = (address(&world), id.of_ranks());
     let mut table = table();
     table.retain(|_, e| e.world.strong_count() > 0);
     table.entry(key).or_insert_with(|| Entry { world: Arc::downgrade(&world), axes: Arc::new(groups) });
@@ -159,7 +160,7 @@ pub fn world_address() -> usize {
 
 /// The groups that the world at this address has created, for threads that belong to no rank.
 pub fn groups_at(world: usize, id: PlacementId) -> Option<AxisGroups> {
-    table().get(&(world, id)).filter(|e| e.world.strong_count() > 0).map(|e| e.axes.clone())
+    table().get(&(world, id.of_ranks())).filter(|e| e.world.strong_count() > 0).map(|e| e.axes.clone())
 }
 
 fn all_groups() -> Vec<Group> {
@@ -208,7 +209,7 @@ pub fn close_groups() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oneflow_base::DeviceType;
+    use oneflow_base::{DeviceType, Parts};
 
     #[test]
     fn lines_of_a_mesh() {
@@ -219,9 +220,18 @@ mod tests {
 
     #[test]
     fn parts_nest_axis_after_axis() {
-        let p = part(&[7, 4], &[2, 2], &[Sbp::S(0), Sbp::S(0)], &[0, 1]);
-        assert_eq!((p.starts.as_slice(), p.sizes.as_slice()), (&[2, 0][..], &[2, 4][..]));
-        let p = part(&[7, 4], &[2, 2], &[Sbp::S(1), Sbp::B], &[1, 1]);
-        assert_eq!((p.starts.as_slice(), p.sizes.as_slice()), (&[0, 2][..], &[7, 2][..]));
+        let mesh = Placement::new(DeviceType::CPU, vec![0, 1, 2, 3], &[2, 2]).unwrap();
+        let check = |parts: Parts, sbp: [Sbp; 2], coords: [i64; 2], starts: [i64; 2], sizes: [i64; 2]| {
+            let p = part(&[5, 4], &mesh.with_parts(parts), &sbp, &coords);
+            assert_eq!((p.starts.as_slice(), p.sizes.as_slice()), (&starts[..], &sizes[..]), "{parts:?}");
+        };
+        for parts in Parts::ALL {
+            check(parts, [Sbp::S(0), Sbp::S(0)], [0, 1], [2, 0], [1, 4]);
+            check(parts, [Sbp::S(1), Sbp::B], [1, 1], [0, 2], [5, 2]);
+        }
+        let over = Placement::new(DeviceType::CPU, (0..4).collect(), &[4, 1]).unwrap();
+        let sizes =
+            |parts: Parts, at: i64| part(&[5], &over.with_parts(parts), &[Sbp::S(0), Sbp::B], &[at, 0]).sizes[0];
+        assert_eq!((sizes(Parts::Balanced, 3), sizes(Parts::Chunks, 3)), (1, 0));
     }
 }

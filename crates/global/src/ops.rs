@@ -246,7 +246,7 @@ pub static SHARD: OpDef = OpDef {
         let x = c.t(_shard::INPUT)?;
         let from = spread_arg(c.arg(_shard::PLACEMENT), c.arg(_shard::SBP))?;
         let sizes = match my_coords(from.placement) {
-            Some(coords) => part(x.sizes(), &from.placement.hierarchy, from.sbp, &coords).sizes,
+            Some(coords) => part(x.sizes(), from.placement, from.sbp, &coords).sizes,
             None => Dims::from_slice(&[0]),
         };
         outs.push(x.dtype(), crate::boxing::local_device(from.placement.kind), &sizes)
@@ -300,7 +300,7 @@ pub static ASSEMBLE: OpDef = OpDef {
         let local = match my_coords(to.placement) {
             None => None,
             Some(coords) => {
-                let mine = part(sizes, &to.placement.hierarchy, to.sbp, &coords);
+                let mine = part(sizes, to.placement, to.sbp, &coords);
                 if mine.sizes.as_slice() != x.sizes() {
                     return Err(Error::runtime(format!(
                         "a shard of shape {:?} was expected for {:?} of shape {sizes:?}, got {:?}",

@@ -4,7 +4,7 @@
 //! made from a trace of one micro-batch without ranks then holds for all of them on ranks. Chooses nothing itself (`choose` says
 //! what an op offers).
 
-use crate::choose::{Choice, choices};
+use crate::choose::{Axes, Choice, choices_over};
 use crate::tensor::Spread;
 use oneflow_base::{Error, NdSbp, NdSbpId, Result};
 use oneflow_core::{Call, Tensor};
@@ -139,7 +139,7 @@ pub(crate) fn choice(c: &Call<'_>, outs: &[Tensor], home: Spread) -> Result<Opti
     let Some(pin) = next(c) else { return Ok(None) };
     let ids = |l: &[NdSbp]| l.iter().map(|s| NdSbpId::of(s)).collect::<Vec<_>>();
     let (ins, to) = (ids(&pin.ins), ids(&pin.outs));
-    let offered = choices(c, outs, &home.placement.hierarchy)?;
+    let offered = choices_over(c, outs, Axes::of(home.placement))?;
     let found = offered.into_iter().find(|o| o.ins.as_slice() == ins && o.outs.as_slice() == to);
     match found {
         Some(found) => Ok(Some(Rc::new(found))),

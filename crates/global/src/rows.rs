@@ -1,6 +1,6 @@
 //! From an op's rule to its candidate rows: what each family of rules means, for one mesh axis.
 
-use oneflow_base::{Error, PKind, Result, Sbp, wrap_dim};
+use oneflow_base::{Error, PKind, Parts, Result, Sbp, wrap_dim};
 use oneflow_core::{AnyArg, At, Call, DimGroup, In, InMask, Row, Rows, Tensor};
 use smallvec::SmallVec;
 
@@ -10,13 +10,15 @@ pub struct Candidate {
     pub row: Row,
     /// The split dimensions must divide evenly by the number of ranks.
     pub even: bool,
+    /// Some shards of an input may be empty, where the placement has such.
+    pub small: bool,
 }
 
 type Split = SmallVec<[Sbp; 4]>;
 
 /// All rows the op offers for these inputs and logical outputs; the first one is all-broadcast.
-pub fn candidates(c: &Call<'_>, outs: &[Tensor]) -> Result<Vec<Candidate>> {
-    let mut rows = Rules { c, outs, rows: Vec::new() };
+pub fn candidates(c: &Call<'_>, outs: &[Tensor], parts: Parts) -> Result<Vec<Candidate>> {
+    let mut rows = Rules { c, outs, parts, rows: Vec::new() };
     rows.push(SmallVec::from_elem(Sbp::B, c.ins.len()), SmallVec::from_elem(Sbp::B, outs.len()));
     match rule_of(c) {
         Rows::OnlyB { .. } | Rows::Compose | Rows::By(_) => {}
@@ -37,16 +39,22 @@ pub fn candidates(c: &Call<'_>, outs: &[Tensor]) -> Result<Vec<Candidate>> {
 /// The rows of a view on a mesh axis after the first, where earlier axes have left `from` of the input and `to` of the
 /// output: once they have split a dimension of a group down to size one, the next one of the group leads. `None` for ops that
 /// offer each axis the same.
-pub fn later_candidates(c: &Call<'_>, outs: &[Tensor], from: &[i64], to: &[i64]) -> Result<Option<Vec<Candidate>>> {
+pub fn later_candidates(
+    c: &Call<'_>,
+    outs: &[Tensor],
+    from: &[i64],
+    to: &[i64],
+    parts: Parts,
+) -> Result<Option<Vec<Candidate>>> {
     let Rows::View(f) = rule_of(c) else { return Ok(None) };
-    let mut rows = Rules { c, outs, rows: Vec::new() };
+    let mut rows = Rules { c, outs, parts, rows: Vec::new() };
     rows.push(SmallVec::from_elem(Sbp::B, c.ins.len()), SmallVec::from_elem(Sbp::B, outs.len()));
     rows.view(f, from, to)?;
     Ok(Some(rows.rows))
 }
 
 /// The rule that holds for these arguments.
-fn rule_of(c: &Call<'_>) -> Rows {
+pub(crate) fn rule_of(c: &Call<'_>) -> Rows {
     let mut rule = c.op.sbp.rows;
     while let Rows::By(f) = rule {
         rule = f(c);
@@ -57,12 +65,15 @@ fn rule_of(c: &Call<'_>) -> Rows {
 struct Rules<'a> {
     c: &'a Call<'a>,
     outs: &'a [Tensor],
+    parts: Parts,
     rows: Vec<Candidate>,
 }
 
 impl Rules<'_> {
     fn push(&mut self, ins: Split, outs: SmallVec<[Sbp; 2]>) {
-        self.rows.push(Candidate { row: Row { ins, outs }, even: false });
+        // A product over a dimension that not all ranks have is computed by all, as in PyTorch.
+        let small = !matches!(rule_of(self.c), Rows::Contract(_));
+        self.rows.push(Candidate { row: Row { ins, outs }, even: false, small });
     }
 
     fn n_ins(&self) -> usize {
@@ -99,7 +110,8 @@ impl Rules<'_> {
     /// Splits of every output dim that inputs follow through broadcasting, and the linear rows.
     fn elementwise(&mut self, linear: &[InMask]) {
         let Some(out) = self.outs.first() else { return };
-        for d in (0..out.ndim()).filter(|d| out.sizes()[*d] > 1) {
+        let least = if self.parts == Parts::Chunks { 0 } else { 2 };
+        for d in (0..out.ndim()).filter(|d| out.sizes()[*d] >= least) {
             let follow = |t: Option<&Tensor>| aligned(t, d, out.ndim(), out.sizes()[d]);
             let ins = self.c.ins.iter().map(|t| follow(*t)).collect();
             self.push(ins, SmallVec::from_elem(Sbp::S(d as u8), self.outs.len()));
@@ -172,9 +184,11 @@ impl Rules<'_> {
         let (x, y) = (self.c.t(In::nth(0))?, &self.outs[0]);
         let n = self.outs.len();
         for g in groups {
-            // Dims of size one carry nothing.
-            let ins: SmallVec<[u8; 4]> = g.ins.iter().copied().filter(|d| from[*d as usize] != 1).collect();
-            let outs: SmallVec<[u8; 4]> = g.outs.iter().copied().filter(|d| to[*d as usize] != 1).collect();
+            // Dims of size one carry nothing, unless they are split and stay what they are.
+            let stays = self.parts == Parts::Chunks && g.ins.len() == 1 && g.outs.len() == 1;
+            let carries = |size: i64| stays || size != 1;
+            let ins: SmallVec<[u8; 4]> = g.ins.iter().copied().filter(|d| carries(from[*d as usize])).collect();
+            let outs: SmallVec<[u8; 4]> = g.outs.iter().copied().filter(|d| carries(to[*d as usize])).collect();
             if let (Some(a), Some(b)) = (ins.first(), outs.first()) {
                 self.push(SmallVec::from_slice(&[Sbp::S(*a)]), SmallVec::from_elem(Sbp::S(*b), n));
                 if let Some(last) = self.rows.last_mut() {

@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use oneflow_base::{DType, PKind, Result, Sbp};
+use oneflow_base::{DType, PKind, Parts, Result, Sbp};
 use oneflow_core::{
     AnyArg, At, BoundSample, Call, In, InMask, Kernel, OpDef, Outs, Row, Rows, SbpRule, ShapeOf, Tensor, Traits,
     copy_into, dispatch,
@@ -59,7 +59,7 @@ fn shard(x: &Tensor, n: usize, s: Sbp) -> Result<Tensor> {
             }
         }
         _ => {
-            let p = part(x.sizes(), &[n as i64], &[s], &coords);
+            let p = part(x.sizes(), to.placement, &[s], &coords);
             let offset = x.offset() + p.starts.iter().zip(x.strides()).map(|(a, b)| a * b).sum::<i64>();
             cast(&x.alias(p.sizes, x.strides().into(), offset)?, x.dtype())
         }
@@ -129,7 +129,7 @@ fn check_rows(b: &BoundSample, n: usize) -> std::result::Result<usize, String> {
     let want = reference(b).map_err(text)?;
     let mut shells = Outs::new();
     b.with(|c| (c.op.infer)(c, &mut shells)).map_err(text)?;
-    let rows = b.with(|c| candidates(c, shells.tensors())).map_err(text)?;
+    let rows = b.with(|c| candidates(c, shells.tensors(), Parts::Balanced)).map_err(text)?;
     let mut tested = 0;
     for cand in rows.iter().filter(|r| fits(b, shells.tensors(), &r.row, r.even, n as i64)) {
         tested += 1;

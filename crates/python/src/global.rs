@@ -2,7 +2,7 @@
 
 use crate::distributed::PyGroup;
 use crate::gate::{self, to_py};
-use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, PKind, Placement, PlacementId, Result, Sbp};
+use oneflow_core::base::{Arg, DeviceType, Error, NdSbpId, PKind, Parts, Placement, PlacementId, Result, Sbp};
 use oneflow_core::{Tensor, bit};
 use oneflow_global::{Spread, global_of};
 use pyo3::exceptions::PyValueError;
@@ -10,7 +10,11 @@ use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-/// A device type and an n-D array of ranks.
+/// A device type, an n-D array of ranks, and how the ranks of an axis share a dimension that their number does not divide.
+///
+/// With `parts="balanced"` sizes differ by one at most: 5 over 4 ranks is 2, 1, 1, 1. With `parts="chunks"`, which device meshes
+/// have, they are those of `oneflow.chunk`: 2, 2, 1, 0. Tensors of placements that differ do not meet in one op; `to_global`
+/// moves them.
 ///
 /// Example::
 ///
@@ -64,14 +68,17 @@ fn n_ranks(py: Python<'_>) -> PyResult<usize> {
 #[pymethods]
 impl PyPlacement {
     #[new]
-    #[pyo3(signature = (r#type, ranks))]
-    fn new(r#type: &str, ranks: &Bound<'_, PyAny>) -> PyResult<PyPlacement> {
+    #[pyo3(signature = (r#type, ranks, parts="balanced"))]
+    fn new(r#type: &str, ranks: &Bound<'_, PyAny>, parts: &str) -> PyResult<PyPlacement> {
+        let parts = Parts::from_name(parts).ok_or_else(|| {
+            PyValueError::new_err(format!("placement: parts must be \"balanced\" or \"chunks\", got {parts:?}"))
+        })?;
         let (mut flat, mut shape) = (Vec::new(), Vec::new());
         flatten(ranks, 0, &mut flat, &mut shape)?;
         // A launcher's job begins with the first placement. Ranks that do not exist are found where a placement is used.
         n_ranks(ranks.py())?;
         let p = Placement::new(kind_of(r#type)?, flat, &shape).map_err(to_py)?;
-        Ok(PyPlacement(p.id()))
+        Ok(PyPlacement(p.with_parts(parts).id()))
     }
     /// All ranks of the world in one row.
     #[classmethod]
@@ -94,11 +101,30 @@ impl PyPlacement {
     fn hierarchy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.get()?.hierarchy.iter())
     }
+    /// How the ranks of an axis share a dimension: "balanced" or "chunks".
+    #[getter]
+    fn parts(&self) -> PyResult<&'static str> {
+        Ok(self.get()?.parts.name())
+    }
+    /// The placement of the same ranks with these parts.
+    fn _with_parts(&self, parts: &str) -> PyResult<PyPlacement> {
+        let parts = Parts::from_name(parts).ok_or_else(|| PyValueError::new_err(format!("no parts are {parts:?}")))?;
+        Ok(PyPlacement(self.0.with_parts(parts)))
+    }
+    /// Start and length of the part of a dimension of `size` elements that coordinate `i` of a mesh axis has.
+    fn _part(&self, size: i64, axis: usize, i: i64) -> PyResult<(i64, i64)> {
+        let p = self.get()?;
+        let n = *p.hierarchy.get(axis).ok_or_else(|| PyValueError::new_err(format!("{p} has no mesh axis {axis}")))?;
+        Ok(p.parts.part(size, n, i))
+    }
     fn __repr__(&self) -> PyResult<String> {
         Ok(self.get()?.to_string())
     }
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
-        let args = (self.r#type()?, self.nested(py)?).into_pyobject(py)?;
+        let args = match self.get()?.parts {
+            Parts::Balanced => (self.r#type()?, self.nested(py)?).into_pyobject(py)?,
+            parts => (self.r#type()?, self.nested(py)?, parts.name()).into_pyobject(py)?,
+        };
         Ok((py.get_type::<PyPlacement>(), args))
     }
 }

@@ -1,7 +1,7 @@
 //! The op table for tests: `_C._ops()`, `_C._samples(name)` and `_C._rows(name)`. Nothing public uses it.
 
 use crate::gate::run;
-use oneflow_core::base::Sbp;
+use oneflow_core::base::{Parts, Sbp};
 use oneflow_core::{BoundSample, Faces, Kernel, OpDef, Outs, Sample, SampleArg, ShapeOf, Traits, op_by_name, ops};
 use oneflow_global::candidates;
 use pyo3::exceptions::PyKeyError;
@@ -80,7 +80,7 @@ fn _rows(name: &str) -> PyResult<Vec<Vec<Vec<String>>>> {
                 let mut shells = Outs::new();
                 let known = bound.with(|c| (c.op.infer)(c, &mut shells));
                 let rows = match known {
-                    Ok(()) => bound.with(|c| candidates(c, shells.tensors()))?,
+                    Ok(()) => bound.with(|c| candidates(c, shells.tensors(), Parts::Balanced))?,
                     // Without a rule of its own the op is its composition, whose ops have theirs.
                     Err(_) => Vec::new(),
                 };

@@ -1,6 +1,7 @@
 """Ranks as an array whose dimensions have names: PyTorch's ``torch.distributed.device_mesh``.
 
-A mesh is an :class:`oneflow.placement` with names, and the process groups along its dimensions. Parts of a mesh use the
+A mesh is an :class:`oneflow.placement` with names, and the process groups along its dimensions. Its ranks share a
+dimension of a tensor in chunks, as PyTorch's do. Parts of a mesh use the
 groups of the whole, so they are made without communication.
 """
 
@@ -96,7 +97,7 @@ class DeviceMesh:
 
     @property
     def placement(self) -> Any:
-        """The :class:`oneflow.placement` of global tensors over this mesh."""
+        """The :class:`oneflow.placement` of global tensors over this mesh, with ``parts="chunks"``."""
         return self._placement
 
     def size(self, mesh_dim: int | str | None = None) -> int:
@@ -370,15 +371,15 @@ def init_device_mesh(
 
 
 def mesh_of(placement: Any) -> DeviceMesh | None:
-    """The mesh that this thread has made over a placement, if it has made one in the job that it is part of."""
-    found = _table().meshes.get(placement)
+    """The mesh that this thread has made over the ranks of a placement, if it has made one in its present job."""
+    found = _table().meshes.get(placement._with_parts("chunks"))
     if found is None or found._world != _oneflow._world_group():
         return None
     return found
 
 
 def mesh_or_new(placement: Any) -> DeviceMesh:
-    """The mesh over a placement; one without names if nobody has made it."""
+    """The mesh over the ranks of a placement; one without names if nobody has made it."""
     found = mesh_of(placement)
     return found or DeviceMesh(placement.type, placement.ranks.tolist(), _init_backend=False)
 
@@ -419,7 +420,7 @@ def _placement(device_type: str, nested: Any, n_ranks: int) -> Any:
         raise RuntimeError(
             f"Mesh should not be bigger than default world size {n_ranks}, but found {len(flat)} ranks: {nested}"
         )
-    return oneflow.placement(device_type, nested if isinstance(nested, list) else [nested])
+    return oneflow.placement(device_type, nested if isinstance(nested, list) else [nested], parts="chunks")
 
 
 def _flat(nested: Any) -> list[int]:

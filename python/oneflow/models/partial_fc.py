@@ -101,7 +101,6 @@ class PartialFC(nn.Module):
         return self._loss(embeddings, labels)
 
     def _of_global(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        from oneflow.distributed.device_mesh import mesh_or_new
         from oneflow.distributed.tensor import _layouts
 
         whole, rows = [torch.sbp.broadcast], [torch.sbp.split(0)]
@@ -109,7 +108,7 @@ class PartialFC(nn.Module):
             raise ValueError(f"PartialFC: global embeddings lie over one axis of ranks, got {embeddings.sbp}")
         own = _layouts.to_local(embeddings.to_global(sbp=rows))
         loss = self._loss(own, labels.to_global(sbp=rows).to_local())
-        return _layouts.enter(loss, mesh_or_new(embeddings.placement), whole, [])
+        return _layouts.enter(loss, embeddings.placement, whole, [])
 
     def _loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         from oneflow.distributed import _functional_collectives as functional

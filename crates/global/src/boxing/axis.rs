@@ -1,7 +1,7 @@
 //! One mesh axis changes its layout: one collective, with packing where the split dimension is not the leading one.
 
 use super::bytes::{copy_at, cut, dense, dense_at, narrow, on, span, zeros};
-use oneflow_base::{DType, Device, Dims, Error, PKind, Result, Sbp, balanced_split};
+use oneflow_base::{DType, Device, Dims, Error, PKind, Parts, Result, Sbp};
 use oneflow_comm::{ProcessGroup, ReduceOp, Request, on_device, serves_device};
 use oneflow_core::{Tensor, copy_into};
 use std::sync::Arc;
@@ -10,8 +10,22 @@ use std::sync::Arc;
 pub struct Axis<'a> {
     pub n: i64,
     pub coord: i64,
+    /// How its ranks share a dimension.
+    pub parts: Parts,
     /// Absent for an axis of one rank.
     pub group: Option<&'a Arc<dyn ProcessGroup>>,
+}
+
+impl Axis<'_> {
+    /// Start and length of the part of a dimension that the rank at coordinate `i` has.
+    pub fn part(&self, size: i64, i: i64) -> (i64, i64) {
+        self.parts.part(size, self.n, i)
+    }
+
+    /// The part that this rank has.
+    pub fn own(&self, size: i64) -> (i64, i64) {
+        self.part(size, self.coord)
+    }
 }
 
 /// The shard after the step. `sizes` are those of the tensor with this axis undone.
@@ -20,14 +34,14 @@ pub fn step(local: &Tensor, sizes: &[i64], from: Sbp, to: Sbp, axis: &Axis<'_>) 
     let out = match (from, to) {
         (a, b) if a == b => return Ok(local.clone()),
         (Sbp::B, Sbp::S(d)) => {
-            let (start, len) = balanced_split(sizes[d as usize], axis.n, axis.coord);
+            let (start, len) = axis.own(sizes[d as usize]);
             return dense(&narrow(local, d as usize, start, len)?);
         }
         (Sbp::B, Sbp::P(PKind::Sum)) if axis.coord == 0 => return dense(local),
         (Sbp::B, Sbp::P(PKind::Sum)) => return zeros(local.dtype(), device, sizes),
         (Sbp::S(d), Sbp::P(PKind::Sum)) => {
             let out = zeros(local.dtype(), device, sizes)?;
-            let (start, len) = balanced_split(sizes[d as usize], axis.n, axis.coord);
+            let (start, len) = axis.own(sizes[d as usize]);
             copy_into(&narrow(&out, d as usize, start, len)?, local)?;
             return Ok(out);
         }
@@ -81,9 +95,9 @@ pub(super) fn reduce_op(kind: PKind) -> ReduceOp {
 }
 
 /// Elements of a dense tensor of `sizes` in which dimension `d` has each rank's length.
-fn counts(sizes: &[i64], d: usize, n: i64) -> Vec<usize> {
+fn counts(sizes: &[i64], d: usize, axis: &Axis<'_>) -> Vec<usize> {
     let rest: i64 = sizes.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, s)| *s).product();
-    (0..n).map(|i| (balanced_split(sizes[d], n, i).1 * rest) as usize).collect()
+    (0..axis.n).map(|i| (axis.part(sizes[d], i).1 * rest) as usize).collect()
 }
 
 /// Returns true if the chunks along `d` are contiguous.
@@ -102,12 +116,12 @@ fn pieces(
     flat: &Tensor,
     sizes: &[i64],
     d: usize,
-    n: i64,
+    axis: &Axis<'_>,
     mut f: impl FnMut(&Tensor, i64, i64) -> Result<()>,
 ) -> Result<()> {
     let mut at = 0;
-    for i in 0..n {
-        let (start, len) = balanced_split(sizes[d], n, i);
+    for i in 0..axis.n {
+        let (start, len) = axis.part(sizes[d], i);
         let piece = with_dim(sizes, d, len);
         let count: i64 = piece.iter().product();
         let strides = oneflow_base::contiguous_strides(&piece);
@@ -118,23 +132,23 @@ fn pieces(
 }
 
 /// The chunks along `d`, one after the other.
-fn pack(t: &Tensor, d: usize, n: i64, device: Device) -> Result<Tensor> {
+fn pack(t: &Tensor, d: usize, axis: &Axis<'_>, device: Device) -> Result<Tensor> {
     if t.is_contiguous() && leading(t.sizes(), d) {
         return dense_at(t, device);
     }
     let t = dense_at(t, device)?;
     let flat = Tensor::empty(t.dtype(), device, &[t.numel()])?;
-    pieces(&flat, t.sizes(), d, n, |piece, start, len| copy_into(piece, &narrow(&t, d, start, len)?))?;
+    pieces(&flat, t.sizes(), d, axis, |piece, start, len| copy_into(piece, &narrow(&t, d, start, len)?))?;
     Ok(flat)
 }
 
 /// A tensor of `sizes` from the chunks along `d`.
-fn unpack(flat: Tensor, sizes: &[i64], d: usize, n: i64) -> Result<Tensor> {
+fn unpack(flat: Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>) -> Result<Tensor> {
     if leading(sizes, d) {
         return flat.alias(Dims::from_slice(sizes), oneflow_base::contiguous_strides(sizes), 0);
     }
     let out = Tensor::empty(flat.dtype(), flat.device(), sizes)?;
-    pieces(&flat, sizes, d, n, |piece, start, len| copy_into(&narrow(&out, d, start, len)?, piece))?;
+    pieces(&flat, sizes, d, axis, |piece, start, len| copy_into(&narrow(&out, d, start, len)?, piece))?;
     Ok(out)
 }
 
@@ -147,10 +161,10 @@ fn all_reduce(local: &Tensor, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
 
 fn reduce_scatter(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>, kind: PKind) -> Result<Tensor> {
     let at = Meeting::of(axis, local, true)?;
-    let packed = pack(local, d, axis.n, at.device)?;
-    let (_, len) = balanced_split(sizes[d], axis.n, axis.coord);
+    let packed = pack(local, d, axis, at.device)?;
+    let (_, len) = axis.own(sizes[d]);
     let out = at.empty(local.dtype(), &with_dim(sizes, d, len))?;
-    let (output, input, counts) = (span(&out), span(&packed), counts(sizes, d, axis.n));
+    let (output, input, counts) = (span(&out), span(&packed), counts(sizes, d, axis));
     at.run(Request::ReduceScatter { output, input, counts, dtype: out.dtype(), op: reduce_op(kind) })?;
     Ok(out)
 }
@@ -159,21 +173,21 @@ fn all_gather(local: &Tensor, sizes: &[i64], d: usize, axis: &Axis<'_>) -> Resul
     let at = Meeting::of(axis, local, false)?;
     let mine = dense_at(local, at.device)?;
     let flat = at.empty(local.dtype(), &[sizes.iter().product()])?;
-    let (output, input, counts) = (span(&flat), span(&mine), counts(sizes, d, axis.n));
+    let (output, input, counts) = (span(&flat), span(&mine), counts(sizes, d, axis));
     at.run(Request::AllGather { output, input, counts, dtype: flat.dtype() })?;
-    unpack(flat, sizes, d, axis.n)
+    unpack(flat, sizes, d, axis)
 }
 
 fn all_to_all(local: &Tensor, sizes: &[i64], a: usize, b: usize, axis: &Axis<'_>) -> Result<Tensor> {
     let at = Meeting::of(axis, local, false)?;
-    let packed = pack(local, b, axis.n, at.device)?;
-    let (_, len) = balanced_split(sizes[b], axis.n, axis.coord);
+    let packed = pack(local, b, axis, at.device)?;
+    let (_, len) = axis.own(sizes[b]);
     let mine = with_dim(sizes, b, len);
     let flat = at.empty(local.dtype(), &[mine.iter().product()])?;
-    let (send_counts, recv_counts) = (counts(local.sizes(), b, axis.n), counts(&mine, a, axis.n));
+    let (send_counts, recv_counts) = (counts(local.sizes(), b, axis), counts(&mine, a, axis));
     let (output, input) = (span(&flat), span(&packed));
     at.run(Request::AllToAll { output, recv_counts, input, send_counts, dtype: flat.dtype() })?;
-    unpack(flat, &mine, a, axis.n)
+    unpack(flat, &mine, a, axis)
 }
 
 /// A dense copy of a box.

@@ -6,11 +6,11 @@
 use super::axis::{Axis, Meeting, reduce_op};
 use super::bytes::{narrow, span};
 use super::nth_result;
-use super::traced::{decode, over};
+use super::traced::{axis_of, decode, over};
 use super::wire::goes_alone;
 use crate::mesh::groups_at;
 use crate::named::_box_axes as at;
-use oneflow_base::{DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split, contiguous_strides};
+use oneflow_base::{DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, contiguous_strides};
 use oneflow_comm::Request;
 use oneflow_core::kernels::{Launch, Primitive, Rest};
 use oneflow_core::{Faces, Kernel, OpDef, Sig, Tensor, Traits, copy_into};
@@ -77,9 +77,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let (from, to, placement) = (decode(source), decode(target), PlacementId(placement as u32));
     let groups = groups_at(world, placement)
         .ok_or_else(|| Error::runtime("boxing in a plan: the process group it was traced with is gone"))?;
-    let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
-    let group = groups.get(axis).and_then(|g| g.as_ref());
-    let axis = Axis { n, coord: group.map_or(0, |g| g.rank() as i64), group };
+    let axis = axis_of(placement, axis, groups.get(axis).and_then(|g| g.as_ref()));
     let misfit = || Error::value(format!("plan: a bucket of boxing {from:?} to {to:?} does not fit its operands"));
     let mut left: &[i64] = &sizes.0;
     let mut tensors: Vec<Item> = Vec::with_capacity(l.ins.len());
@@ -93,7 +91,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
             if let Sbp::S(d) = s
                 && let Some(z) = out.get_mut(d as usize)
             {
-                *z = balanced_split(*z, n, axis.coord).1;
+                *z = axis.own(*z).1;
             }
             out
         };
@@ -107,7 +105,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
         let (input, output) = unsafe { (over(&input, l.queue.device)?, over(&output, l.queue.device)?) };
         tensors.push(Item { input, output, sizes: Dims::from_slice(whole) });
     }
-    if !left.is_empty() || l.outs.len() != l.ins.len() || group.map_or(1, |g| g.size() as i64) != n {
+    if !left.is_empty() || l.outs.len() != l.ins.len() || axis.group.map_or(1, |g| g.size() as i64) != axis.n {
         return Err(misfit());
     }
     if !fits_a_bucket(from, to) {
@@ -132,7 +130,7 @@ pub(super) fn exchange(tensors: &[Item], from: Sbp, to: Sbp, axis: &Axis<'_>) ->
     let (alone, packed): (Vec<&Item>, Vec<&Item>) = tensors.iter().partition(is_alone);
     for t in alone {
         let (output, input, dtype) = (span(&t.output), span(&t.input), t.input.dtype());
-        let counts = |d: u8| counts(&[t], d as usize, axis.n);
+        let counts = |d: u8| counts(&[t], d as usize, axis);
         meeting.run(match (from, to) {
             (Sbp::P(kind), Sbp::S(d)) => {
                 Request::ReduceScatter { output, input, counts: counts(d), dtype, op: reduce_op(kind) }
@@ -147,9 +145,9 @@ pub(super) fn exchange(tensors: &[Item], from: Sbp, to: Sbp, axis: &Axis<'_>) ->
     }
     match (from, to) {
         _ if packed.is_empty() => Ok(()),
-        (Sbp::P(kind), Sbp::S(d)) => reduce_scatter(&packed, d as usize, axis.n, &meeting, kind),
+        (Sbp::P(kind), Sbp::S(d)) => reduce_scatter(&packed, d as usize, axis, &meeting, kind),
         (Sbp::P(kind), _) => all_reduce(&packed, &meeting, kind),
-        (Sbp::S(d), _) => all_gather(&packed, d as usize, axis.n, &meeting),
+        (Sbp::S(d), _) => all_gather(&packed, d as usize, axis, &meeting),
         _ => Ok(()),
     }
 }
@@ -178,15 +176,15 @@ fn all_reduce(tensors: &[&Item], meeting: &Meeting, kind: PKind) -> Result<()> {
 fn parts(
     tensors: &[&Item],
     d: usize,
-    n: i64,
+    axis: &Axis<'_>,
     flat: &Tensor,
     whole: impl Fn(&Item) -> &Tensor,
     mut f: impl FnMut(&Tensor, &Tensor) -> Result<()>,
 ) -> Result<()> {
     let mut at = 0;
-    for rank in 0..n {
+    for rank in 0..axis.n {
         for t in tensors {
-            let (start, len) = balanced_split(t.sizes[d], n, rank);
+            let (start, len) = axis.part(t.sizes[d], rank);
             let part = narrow(whole(t), d, start, len)?;
             f(&part, &next(flat, part.sizes(), &mut at)?)?;
         }
@@ -195,30 +193,30 @@ fn parts(
 }
 
 /// By rank, the elements that it has of all tensors.
-fn counts(tensors: &[&Item], d: usize, n: i64) -> Vec<usize> {
+fn counts(tensors: &[&Item], d: usize, axis: &Axis<'_>) -> Vec<usize> {
     let of = |t: &&Item, rank| {
         let rest: i64 = t.sizes.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, s)| *s).product();
-        (balanced_split(t.sizes[d], n, rank).1 * rest) as usize
+        (axis.part(t.sizes[d], rank).1 * rest) as usize
     };
-    (0..n).map(|rank| tensors.iter().map(|t| of(t, rank)).sum()).collect()
+    (0..axis.n).map(|rank| tensors.iter().map(|t| of(t, rank)).sum()).collect()
 }
 
-fn reduce_scatter(tensors: &[&Item], d: usize, n: i64, meeting: &Meeting, kind: PKind) -> Result<()> {
+fn reduce_scatter(tensors: &[&Item], d: usize, axis: &Axis<'_>, meeting: &Meeting, kind: PKind) -> Result<()> {
     let packed = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), meeting)?;
-    parts(tensors, d, n, &packed, |t| &t.input, |part, place| copy_into(place, part))?;
+    parts(tensors, d, axis, &packed, |t| &t.input, |part, place| copy_into(place, part))?;
     let own = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), meeting)?;
-    let (output, input, counts) = (span(&own), span(&packed), counts(tensors, d, n));
+    let (output, input, counts) = (span(&own), span(&packed), counts(tensors, d, axis));
     meeting.run(Request::ReduceScatter { output, input, counts, dtype: own.dtype(), op: reduce_op(kind) })?;
     let mut at = 0;
     tensors.iter().try_for_each(|t| copy_into(&t.output, &next(&own, t.output.sizes(), &mut at)?))
 }
 
-fn all_gather(tensors: &[&Item], d: usize, n: i64, meeting: &Meeting) -> Result<()> {
+fn all_gather(tensors: &[&Item], d: usize, axis: &Axis<'_>, meeting: &Meeting) -> Result<()> {
     let own = flat(tensors, tensors.iter().map(|t| t.input.numel()).sum(), meeting)?;
     let mut at = 0;
     tensors.iter().try_for_each(|t| copy_into(&next(&own, t.input.sizes(), &mut at)?, &t.input))?;
     let all = flat(tensors, tensors.iter().map(|t| t.output.numel()).sum(), meeting)?;
-    let (output, input, counts) = (span(&all), span(&own), counts(tensors, d, n));
+    let (output, input, counts) = (span(&all), span(&own), counts(tensors, d, axis));
     meeting.run(Request::AllGather { output, input, counts, dtype: all.dtype() })?;
-    parts(tensors, d, n, &all, |t| &t.output, copy_into)
+    parts(tensors, d, axis, &all, |t| &t.output, copy_into)
 }

@@ -29,7 +29,7 @@ pub fn cross(local: Option<&Tensor>, c: &Cross<'_>, world: &dyn ProcessGroup) ->
     let mut incoming: Vec<(Tensor, Part, Work)> = Vec::new();
     let mut out: Option<(Tensor, Part)> = None;
     if let Some(coords) = to.placement.coords(me) {
-        let mine = part(sizes, &to.placement.hierarchy, to.sbp, &coords);
+        let mine = part(sizes, to.placement, to.sbp, &coords);
         let made = match holds_value(to.sbp, &coords) {
             true => host_empty(dtype, &mine.sizes)?,
             false => zeros(dtype, Device::CPU, &mine.sizes)?,
@@ -42,7 +42,7 @@ pub fn cross(local: Option<&Tensor>, c: &Cross<'_>, world: &dyn ProcessGroup) ->
         if !holds_value(to.sbp, &coords) {
             continue;
         }
-        let wanted = part(sizes, &to.placement.hierarchy, to.sbp, &coords);
+        let wanted = part(sizes, to.placement, to.sbp, &coords);
         for (owner, has) in owners(from, sizes, rank, i) {
             if owner != me && rank != me {
                 continue;
@@ -104,6 +104,6 @@ pub(super) fn owners(from: Spread, sizes: &[i64], receiver: u32, index: usize) -
         .iter()
         .filter_map(|r| Some((*r, from.placement.coords(*r)?)))
         .filter(|(_, c)| (0..h.len()).all(|a| matches!(from.sbp[a], Sbp::S(_)) || c[a] == replica(a)))
-        .map(|(r, c)| (r, part(sizes, h, from.sbp, &c)))
+        .map(|(r, c)| (r, part(sizes, from.placement, from.sbp, &c)))
         .collect()
 }

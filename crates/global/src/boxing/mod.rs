@@ -38,10 +38,22 @@ pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {
     crate::fingerprints::boxing(t, g.spread, to);
     let local = if g.spread.placement_id == to.placement_id {
         within(g.local.as_ref(), t, g.spread, to.sbp)?
+    } else if same_parts(t.sizes(), g.spread, to) {
+        within(g.local.as_ref(), t, g.spread, to.sbp)?
     } else {
         between(g.local.as_ref(), t, g.spread, to)?
     };
     make(t, t.sizes(), to, local)
+}
+
+/// Whether two placements of the same ranks give each the same part under the layout of the second: then it is one placement for
+/// this tensor.
+fn same_parts(sizes: &[i64], from: Spread, to: Spread) -> bool {
+    let same = |rank: &u32| {
+        let coords = to.placement.coords(*rank).unwrap_or_default();
+        part(sizes, from.placement, to.sbp, &coords) == part(sizes, to.placement, to.sbp, &coords)
+    };
+    from.placement_id.of_ranks() == to.placement_id.of_ranks() && to.placement.ranks.iter().all(same)
 }
 
 fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Result<Option<Tensor>> {
@@ -51,20 +63,26 @@ fn within(local: Option<&Tensor>, t: &Tensor, from: Spread, to: &[Sbp]) -> Resul
     let groups = axis_groups(from.placement_id, from.placement)?;
     let (Some(local), Some(coords)) = (local, my_coords(from.placement)) else { return Ok(None) };
     if local.device().is_meta() {
-        return Tensor::empty(local.dtype(), local.device(), &part(t.sizes(), hierarchy, to, &coords).sizes).map(Some);
+        return Tensor::empty(local.dtype(), local.device(), &part(t.sizes(), from.placement, to, &coords).sizes)
+            .map(Some);
     }
     let mut cur: Vec<Sbp> = from.sbp.to_vec();
     let mut shard = local.clone();
     for step in path {
         let k = step.axis;
         cur[k] = Sbp::B;
-        let whole = part(t.sizes(), hierarchy, &cur, &coords).sizes;
+        let whole = part(t.sizes(), from.placement, &cur, &coords).sizes;
         cur[k] = step.to;
         shard = if traced::tracing() {
-            let out = part(t.sizes(), hierarchy, &cur, &coords).sizes;
+            let out = part(t.sizes(), from.placement, &cur, &coords).sizes;
             traced::record(&shard, &whole, &out, k, step.from, step.to, from.placement_id)?
         } else {
-            let axis = axis::Axis { n: hierarchy[k], coord: coords[k], group: groups[k].as_ref() };
+            let axis = axis::Axis {
+                n: hierarchy[k],
+                coord: coords[k],
+                parts: from.placement.parts,
+                group: groups[k].as_ref(),
+            };
             axis::step(&shard, &whole, step.from, step.to, &axis)?
         };
     }

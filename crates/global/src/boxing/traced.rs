@@ -7,9 +7,11 @@ use super::axis::{Axis, step};
 use super::bucket::{Item, exchange, fits_a_bucket};
 use crate::mesh::groups_at;
 use crate::named::_box_axis as at;
-use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, PlacementId, Result, Sbp, balanced_split};
+use oneflow_base::{Arg, Device, DeviceType, Dims, Error, PKind, Parts, PlacementId, Result, Sbp};
+use oneflow_comm::ProcessGroup;
 use oneflow_core::kernels::{Launch, Primitive, Rest, View};
 use oneflow_core::{Call, Faces, Kernel, OpDef, Sig, Storage, Tensor, Traits, bit, copy_into, redispatch, tls};
+use std::sync::Arc;
 
 /// Whether calls are recorded and not run.
 pub fn tracing() -> bool {
@@ -103,6 +105,17 @@ pub(super) fn decode(code: i64) -> Sbp {
     }
 }
 
+/// A mesh axis of a placement, seen by the rank that is in its group.
+pub(super) fn axis_of(placement: PlacementId, axis: usize, group: Option<&Arc<dyn ProcessGroup>>) -> Axis<'_> {
+    let placement = placement.get();
+    Axis {
+        n: placement.and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1),
+        coord: group.map_or(0, |g| g.rank() as i64),
+        parts: placement.map_or(Parts::default(), |p| p.parts),
+        group,
+    }
+}
+
 /// A tensor over a kernel's operand.
 ///
 /// # Safety
@@ -121,23 +134,21 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let sizes: Dims = sizes.0.into_iter().collect();
     let groups = groups_at(world, placement)
         .ok_or_else(|| Error::runtime("boxing in a plan: the process group it was traced with is gone"))?;
-    let n = placement.get().and_then(|p| p.hierarchy.get(axis).copied()).unwrap_or(1);
-    let group = groups.get(axis).and_then(|g| g.as_ref());
-    let axis = Axis { n, coord: group.map_or(0, |g| g.rank() as i64), group };
+    let axis = axis_of(placement, axis, groups.get(axis).and_then(|g| g.as_ref()));
     // A plan may come from a file: its words are checked against its operands.
     let laid_out = |s: Sbp| {
         let mut out = sizes.clone();
         if let Sbp::S(d) = s
             && let Some(z) = out.get_mut(d as usize)
         {
-            *z = balanced_split(*z, n, axis.coord).1;
+            *z = axis.own(*z).1;
         }
         out
     };
     let names_a_dim = |s: Sbp| !matches!(s, Sbp::S(d) if d as usize >= sizes.len());
     let fits = names_a_dim(from)
         && names_a_dim(to)
-        && group.map_or(1, |g| g.size() as i64) == n
+        && axis.group.map_or(1, |g| g.size() as i64) == axis.n
         && laid_out(from).as_slice() == l.input(0)?.sizes
         && laid_out(to).as_slice() == l.output(0)?.sizes;
     if !fits {
@@ -145,7 +156,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     }
     // SAFETY: both tensors end with this function.
     let (input, output) = unsafe { (over(&l.input(0)?, l.queue.device)?, over(&l.output(0)?, l.queue.device)?) };
-    if n > 1 && fits_a_bucket(from, to) {
+    if axis.n > 1 && fits_a_bucket(from, to) {
         return exchange(&[Item { input, output, sizes }], from, to, &axis);
     }
     copy_into(&output, &step(&input, &sizes, from, to, &axis)?)

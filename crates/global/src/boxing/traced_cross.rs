@@ -85,7 +85,7 @@ pub fn record(local: Option<&Tensor>, c: &Cross<'_>) -> Result<Option<Tensor>> {
         (Some(_), None) => &SEND,
         (None, None) => return Ok(None),
     };
-    let mine = coords.as_ref().map(|coords| part(c.sizes, &c.to.placement.hierarchy, c.to.sbp, coords).sizes);
+    let mine = coords.as_ref().map(|coords| part(c.sizes, c.to.placement, c.to.sbp, coords).sizes);
     let out_sizes = mine.unwrap_or_else(|| Dims::from_slice(&[0]));
     let args = [
         Arg::Ints(&out_sizes),
@@ -158,7 +158,7 @@ unsafe fn run(l: &Launch<'_>) -> Result<()> {
     let shard = |s: Spread| -> Result<Option<Dims>> {
         let s = s.check(&sizes, "plan")?;
         let coords = s.placement.coords(rank);
-        Ok(coords.map(|coords| part(&sizes, &s.placement.hierarchy, s.sbp, &coords).sizes))
+        Ok(coords.map(|coords| part(&sizes, s.placement, s.sbp, &coords).sizes))
     };
     let (input, output) = (l.input(0).ok(), l.output(0)?);
     let (held, wanted) = (shard(from)?, shard(to)?);

@@ -254,7 +254,7 @@ impl AxisMove {
         if let Sbp::S(d) = s
             && let Some(z) = own.get_mut(d as usize)
         {
-            *z = balanced_split(*z, self.n(), coord).1;
+            *z = self.placement.parts.part(*z, self.n(), coord).1;
         }
         let n = self.elements(&own);
         (own, n)
@@ -306,7 +306,7 @@ impl CrossMove {
         let (to, mut found) = (self.to.placement, Vec::new());
         for (i, rank) in to.ranks.iter().copied().enumerate() {
             let Some(coords) = to.coords(rank).filter(|c| holds_value(self.to.sbp, c)) else { continue };
-            let wanted = part(&self.sizes, &to.hierarchy, self.to.sbp, &coords);
+            let wanted = part(&self.sizes, to, self.to.sbp, &coords);
             for (owner, has) in owners(self.from, &self.sizes, rank, i) {
                 if owner == rank {
                     continue;

@@ -86,7 +86,7 @@ pub fn check_shard(t: &Tensor, rank: usize) {
     match g.spread.placement.coords(rank as u32) {
         None => assert!(g.local.is_none()),
         Some(c) => {
-            let want = part(t.sizes(), &g.spread.placement.hierarchy, g.spread.sbp, &c).sizes;
+            let want = part(t.sizes(), g.spread.placement, g.spread.sbp, &c).sizes;
             assert_eq!(g.local.as_ref().unwrap().sizes(), want.as_slice(), "{:?}", g.spread.sbp);
         }
     }

@@ -109,7 +109,7 @@ pub(super) fn window(mesh: &Mesh<'_>, at: In, n: i64) -> (i64, i64, i64) {
     if let Some(Some(sbp)) = mesh.ins.get(at.index()) {
         for (axis, s) in sbp.iter().enumerate() {
             if *s == Sbp::S(0) {
-                let (s, l) = balanced_split(len, mesh.sizes[axis], mesh.coords[axis]);
+                let (s, l) = mesh.parts.part(len, mesh.sizes[axis], mesh.coords[axis]);
                 start += s;
                 len = l;
             }
@@ -184,7 +184,7 @@ pub static BACKWARD: OpDef = OpDef {
         let (mut start, mut len, mut split) = (0, total, false);
         for (axis, s) in mesh.outs.first().copied().unwrap_or(&[]).iter().enumerate() {
             if *s == Sbp::S(0) {
-                let (s, l) = balanced_split(len, mesh.sizes[axis], mesh.coords[axis]);
+                let (s, l) = mesh.parts.part(len, mesh.sizes[axis], mesh.coords[axis]);
                 start += s;
                 len = l;
                 split = true;

@@ -23,9 +23,8 @@ def box_of(x: Tensor) -> Box | None:
     starts, sizes = [0] * x.dim(), list(x.shape)
     for axis, s in enumerate(x.sbp):
         if s.dim is not None:
-            each, more = divmod(sizes[s.dim], ranks.shape[axis])
-            starts[s.dim] += each * at[axis] + min(at[axis], more)
-            sizes[s.dim] = each + (at[axis] < more)
+            start, sizes[s.dim] = x.placement._part(sizes[s.dim], axis, at[axis])
+            starts[s.dim] += start
     return tuple(starts), tuple(sizes)
 
 

@@ -41,7 +41,9 @@ class Home:
 
     def placement(self, mesh_placement: Any) -> Any:
         """The placement of slices, given that of the mesh."""
-        return oneflow.placement("cpu", mesh_placement.ranks.tolist()) if self.on_host else mesh_placement
+        if not self.on_host:
+            return mesh_placement
+        return oneflow.placement("cpu", mesh_placement.ranks.tolist(), parts=mesh_placement.parts)
 
     def memory_for(self, own: Tensor) -> Tensor:
         """A local slice where it is to live, files aside."""

@@ -55,9 +55,8 @@ class ShardedParam:
             self.dtype = whole.dtype
         n, here = mesh.size(-1), mesh.get_local_rank(mesh.ndim - 1)
         self._here = here
-        each, more = divmod(self.shape[self.dim], n)
         # The slices of all ranks along `dim`, as (start, length).
-        self.slices = [(each * r + min(r, more), each + (r < more)) for r in range(n)]
+        self.slices = [mesh.placement._part(self.shape[self.dim], mesh.ndim - 1, r) for r in range(n)]
         self.others = math.prod(self.shape) // max(self.shape[self.dim], 1)
         # Room for a slice in what is sent: that of the largest.
         self.room = self.slices[0][1] * self.others

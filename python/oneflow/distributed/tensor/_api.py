@@ -44,7 +44,9 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
     ``full_tensor`` and ``to_local``. They are made by :func:`distribute_tensor`, :meth:`DTensor.from_local`,
     :func:`zeros` and their like, or with ``to_global``.
 
-    Sizes that a mesh does not divide: slices differ by one at most, where PyTorch gives the last ranks less or nothing.
+    Sizes that a mesh does not divide: slices are those of :func:`oneflow.chunk`, and the last ranks have less or
+    nothing. Slices of global tensors on an :class:`oneflow.placement` differ by one at most; ``redistribute`` and
+    ``to_global`` convert between the two.
 
     Example::
 
@@ -118,7 +120,7 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
             _check(local_tensor, mesh, layout)
         if shape is not None:
             _check_part(local_tensor, mesh, layout, sizes)
-        return _layouts.enter(local_tensor, mesh, layout, sizes)
+        return _layouts.enter(local_tensor, mesh.placement, layout, sizes)
 
 
 def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
@@ -131,14 +133,14 @@ def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
 
 
 def _check_part(local: Tensor, mesh: DeviceMesh, layout: list[Any], sizes: list[int]) -> None:
-    """Parts have the sizes of an even split, of which the first ones are longer by one where that leaves a rest."""
+    """Parts have the sizes of ``chunk``."""
     expected, _ = compute_local_shape_and_global_offset(sizes, mesh, from_sbp(layout))
     if mesh.get_coordinate() is None or tuple(local.shape) == expected:
         return
     raise ValueError(
         f"DTensor.from_local: {list(from_sbp(layout))} of shape {sizes} over {mesh} has a part of shape "
         f"{list(expected)} on rank {distributed.get_rank()}, got {list(local.shape)}; a dimension that does not divide "
-        "is split as evenly as possible, as 7 into 3, 2 and 2, where torch.chunk gives 3, 3 and 1"
+        "is split as by torch.chunk, 7 into 3, 3 and 1"
     )
 
 
@@ -193,6 +195,11 @@ def distribute_tensor(
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     layout = to_sbp(placements, mesh.ndim, tensor.dim(), "distribute_tensor")
     if tensor.is_global:
+        if tensor.placement == mesh.placement._with_parts("balanced"):
+            raise ValueError(
+                f"distribute_tensor: the tensor is global on {tensor.placement}, and the mesh is {mesh.placement}; "
+                "move it with `redistribute`"
+            )
         if tensor.placement != mesh.placement:
             raise ValueError(
                 f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}."

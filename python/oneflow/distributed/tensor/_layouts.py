@@ -29,12 +29,12 @@ __all__ = [
 
 
 def has_mesh(x: Tensor) -> bool:
-    """Whether a global tensor is seen by PyTorch's names: this thread has made a mesh over its placement."""
+    """Whether a global tensor is seen by PyTorch's names: this thread has made a mesh over its ranks."""
     return mesh_of(x.placement) is not None
 
 
 def device_mesh(x: Tensor) -> DeviceMesh:
-    """The mesh over the placement of a global tensor."""
+    """The mesh over the ranks of a global tensor."""
     return mesh_or_new(x.placement)
 
 
@@ -53,9 +53,9 @@ def local_part(x: Tensor) -> Tensor:
     return _oneflow._C._shard(x.detach(), x.placement, list(x.sbp), False)
 
 
-def enter(local: Tensor, mesh: DeviceMesh, layout: Sequence[Any], sizes: Sequence[int]) -> Tensor:
+def enter(local: Tensor, placement: Any, layout: Sequence[Any], sizes: Sequence[int]) -> Tensor:
     """The global tensor of known sizes with this shard."""
-    return _Enter.apply(local, mesh.placement, list(layout), list(sizes))
+    return _Enter.apply(local, placement, list(layout), list(sizes))
 
 
 def to_local(x: Tensor, grad_placements: Sequence[Placement] | None = None) -> Tensor:

@@ -42,7 +42,7 @@ class Placement:
 
 
 class Shard(Placement):
-    """Each rank holds a slice along ``dim``; sizes differ by one at most, and the first ranks have the larger slices.
+    """Each rank holds a slice along ``dim``, as :func:`oneflow.chunk` cuts it: the last ranks have less or nothing.
 
     Args:
         dim: the dimension of the tensor, negative from the end.

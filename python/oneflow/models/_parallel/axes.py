@@ -61,7 +61,7 @@ class Axes:
 
     def enter(self, local: Tensor, layout: list[Any], sizes: list[int]) -> Tensor:
         """The global tensor of which ``local`` is this rank's part."""
-        return _layouts.enter(local, mesh_or_new(self.placement), layout, sizes)
+        return _layouts.enter(local, self.placement, layout, sizes)
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:

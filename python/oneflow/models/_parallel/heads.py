@@ -10,7 +10,6 @@ from typing import Any
 import oneflow as torch
 import oneflow.nn.functional as F
 from oneflow import Tensor, nn
-from oneflow.distributed.device_mesh import mesh_or_new
 from oneflow.distributed.tensor import _layouts
 from oneflow.distributed.tensor.placement_types import Partial, Placement, from_sbp
 from oneflow.models.layers import Attention
@@ -53,4 +52,4 @@ class _Attend:
         y = F.scaled_dot_product_attention(
             q, k, v, attn_mask=own, is_causal=is_causal, scale=self.module.scale, enable_gqa=True
         )
-        return _layouts.enter(y, mesh_or_new(query.placement), layout, [*query.shape[:3], value.shape[3]])
+        return _layouts.enter(y, query.placement, layout, [*query.shape[:3], value.shape[3]])

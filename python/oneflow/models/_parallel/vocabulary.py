@@ -112,9 +112,7 @@ def split_staged_vocabulary(model: Any, first: Axes, last: Axes, sequence: bool)
 
 def _looked_up(ids: Tensor, table: Tensor, axes: Axes, sequence: bool) -> Tensor:
     """Rows of a table that is split by rows over "tp": each rank has its own, and zeros for the others."""
-    each, more = divmod(table.shape[0], axes.size("tp"))
-    here = axes.here("tp")
-    start = each * here + min(here, more)
+    start, _ = table.placement._part(table.shape[0], axes.names.index("tp"), axes.here("tp"))
     part = local_copy(table)
     at = ids.to_local() - start
     inside = (at >= 0) & (at < part.shape[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,15 +98,12 @@ def _cross_entropy(
         for t in (target, weight)
     ]
     dim = 1 if input.dim() > 1 else 0
-    n, here = mesh.size(axis), mesh.get_local_rank(axis)
-    # The first ranks have one class more where the ranks do not divide them.
-    each, more = divmod(input.shape[dim], n)
-    start = each * here + min(here, more)
+    start, _ = input.placement._part(input.shape[dim], axis, mesh.get_local_rank(axis))
     parts = _layouts.to_local(input)
     loss = _Parts.apply(
         parts, whole[0], whole[1], start, input.shape[dim], ignore_index, reduction, mesh.get_group(axis)
     )
-    return _layouts.enter(loss, mesh, [oneflow.sbp.broadcast] * mesh.ndim, list(loss.shape))
+    return _layouts.enter(loss, input.placement, [oneflow.sbp.broadcast] * mesh.ndim, list(loss.shape))
 
 
 class _Parts(Function):
@@ -127,15 +125,19 @@ class _Parts(Function):
         if bool(wrong.any()):
             raise IndexError(f"Target {int(target[wrong].flatten()[0])} is out of bounds.")
         logits = parts.float() if parts.dtype in (oneflow.float16, oneflow.bfloat16) else parts
+        n = logits.shape[dim]
+        if n == 0:
+            # A rank without classes: one that nothing is.
+            logits = logits.new_full([1 if d == dim else size for d, size in enumerate(logits.shape)], -math.inf)
         largest = logits.amax(dim, keepdim=True).contiguous()
         distributed.all_reduce(largest, distributed.ReduceOp.MAX, group)
         powers = (logits - largest).exp()
         total = powers.sum(dim, keepdim=True).contiguous()
         distributed.all_reduce(total, group=group)
         at = (target - start).unsqueeze(dim)
-        inside = counts.unsqueeze(dim) & (at >= 0) & (at < logits.shape[dim])
+        inside = counts.unsqueeze(dim) & (at >= 0) & (at < n)
         at = oneflow.where(inside, at, 0)
-        picked = (logits.gather(dim, at) * inside).contiguous()
+        picked = oneflow.where(inside, logits.gather(dim, at), 0).contiguous()
         distributed.all_reduce(picked, group=group)
         factor = counts.to(logits.dtype)
         if weight is not None:
@@ -145,7 +147,7 @@ class _Parts(Function):
             factor = factor / factor.sum()
             loss = (total.log() + largest - picked).squeeze(dim) * factor
         ctx.save_for_backward(powers / total, at, inside, factor)
-        ctx.dim, ctx.dtype = dim, parts.dtype
+        ctx.dim, ctx.n, ctx.dtype = dim, n, parts.dtype
         # Where nothing counts, the mean is 0 / 0 as in PyTorch.
         return (loss if reduction == "none" else loss.sum()).to(parts.dtype)
 
@@ -155,4 +157,4 @@ class _Parts(Function):
         scale = (grad * factor).unsqueeze(ctx.dim)
         found = softmax * scale
         found = found.scatter_add(ctx.dim, at, -(scale * inside))
-        return (found.to(ctx.dtype), *([None] * 7))
+        return (found.narrow(ctx.dim, 0, ctx.n).to(ctx.dtype), *([None] * 7))
