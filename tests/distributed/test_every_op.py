@@ -15,7 +15,7 @@ SEED = 20
 
 @pytest.mark.parametrize(
     ("ranks", "modes", "parts"),
-    [(2, ("eager", "graph"), "balanced"), (4, ("eager",), "balanced"), (4, ("eager",), "chunks")],
+    [(2, ("eager", "graph"), "balanced"), (4, ("eager",), "balanced"), (4, ("eager", "graph"), "chunks")],
 )
 def test_a_case_of_every_op(ranks: int, modes: tuple[str, ...], parts: str, tmp_path: Path) -> None:
     given = ("--seed", str(SEED), "--parts", parts, "--modes", *modes)

@@ -78,3 +78,30 @@ def test_values_of_another_mesh_are_brought_to_the_tensor_they_are_written_to(to
         return x.numpy().tolist()
 
     assert run_ranks(2, rank) == [[5.0, 5.0, 4.0, 4.0, 3.0, 5.0, 4.0, 3.0]] * 2
+
+
+@pytest.mark.parametrize("parts", ["balanced", "chunks"])
+def test_shards_of_size_one_keep_their_dimension(parts: str) -> None:
+    """Along a dimension where the whole has more elements, which a view of the whole does not drop."""
+    views = [lambda x: x.squeeze(), lambda x: x.squeeze(1), lambda x: x.squeeze((0, 1)), lambda x: x.t().squeeze(0)]
+    views += [lambda x: x[..., None].squeeze(), lambda x: x.transpose(0, 1).squeeze()]
+
+    def rank() -> None:
+        place = torch.placement("cpu", [0, 1, 2, 3], parts=parts)
+        for shape, dim in itertools.product([(4, 2), (3, 2), (4, 4), (1, 4)], (0, 1)):
+            whole = torch.arange(1.0, 1 + torch.Size(shape).numel()).view(shape)
+            for view in views:
+                x = whole.to_global(place, B).to_global(sbp=sbp.split(dim), copy=True).requires_grad_()
+                y, expected = view(x), view(whole)
+                sizes = list(expected.shape)
+                if (at := y.sbp[0].dim) is not None:
+                    sizes[at] = place._part(sizes[at], 0, torch.distributed.get_rank())[1]
+                assert list(y.to_local().shape) == sizes and y.tolist() == expected.tolist(), (shape, dim, y.sbp)
+                (y * y).sum().backward()
+                assert x.grad.tolist() == (2 * whole).tolist()
+                if shape[dim] == 4:
+                    with torch.no_grad():
+                        view(x).mul_(3)
+                    assert x.tolist() == (3 * whole).tolist()
+
+    run_ranks(4, rank)

@@ -243,8 +243,11 @@ fn finish(c: &Call<'_>, spreads: &Spreads, home: Spread, choice: &Choice, outs: 
     };
     let alias = outs.alias_of();
     for (i, shell) in outs.tensors().iter().enumerate() {
-        let local = made.as_ref().map(|m| m[i].clone());
         let spread = Spread::new(home.placement_id, choice.outs[i])?;
+        let mut local = made.as_ref().map(|m| m[i].clone());
+        if matches!(c.op.kernel, Kernel::View) {
+            local = local.map(|t| in_shape_of_part(t, shell, spread)).transpose()?;
+        }
         let mut detached = copied;
         if let Some(a) = alias {
             let base = c.t(In::nth(a))?;
@@ -258,6 +261,18 @@ fn finish(c: &Call<'_>, spreads: &Spreads, home: Spread, choice: &Choice, outs: 
         wrap(shell, spread, local, detached);
     }
     Ok(())
+}
+
+/// A view of a shard in the shape of its part of the whole: a shard may have size one along a dimension where the whole has more,
+/// and views drop dimensions of size one.
+fn in_shape_of_part(t: Tensor, shell: &Tensor, spread: Spread) -> Result<Tensor> {
+    let Some(coords) = my_coords(spread.placement) else { return Ok(t) };
+    let sizes = part(shell.sizes(), spread.placement, spread.sbp, &coords).sizes;
+    if t.ndim() >= sizes.len() || sizes.iter().product::<i64>() != t.numel() {
+        return Ok(t);
+    }
+    let _guard = local_only();
+    t.view(&sizes)
 }
 
 /// In-place and `out=`: the destination's layout is kept.
