@@ -36,9 +36,8 @@ pub fn boxed(t: &Tensor, to: Spread) -> Result<Tensor> {
     }
     let to = to.check(t.sizes(), "boxing")?;
     crate::fingerprints::boxing(t, g.spread, to);
-    let local = if g.spread.placement_id == to.placement_id {
-        within(g.local.as_ref(), t, g.spread, to.sbp)?
-    } else if same_parts(t.sizes(), g.spread, to) {
+    let one_placement = g.spread.placement_id == to.placement_id || same_parts(t.sizes(), g.spread, to);
+    let local = if one_placement {
         within(g.local.as_ref(), t, g.spread, to.sbp)?
     } else {
         between(g.local.as_ref(), t, g.spread, to)?
