@@ -18,6 +18,7 @@ if "WITHOUT_PACKAGES" in os.environ:
 import oneflow as flow
 import oneflow.distributed as dist
 import oneflow.nn as nn
+from oneflow.distributed import flight
 from oneflow.distributed.fsdp import (
     CPUOffloadPolicy,
     DiskOffloadPolicy,
@@ -194,9 +195,12 @@ def captures():
     graph = flow.cuda.CUDAGraph()
     with flow.cuda.graph(graph):
         y, z = step()
+    assert dist.wire_calls()["reduce_scatter"] == 1, "a capture runs nothing"
     for k in range(6):
         x.fill_(k + 1.0 + rank)
         graph.replay()
+        # Each launch counts.
+        assert dist.wire_calls()["reduce_scatter"] == 2 + k, (k, dist.wire_calls())
         # Between launches collectives go on as ever.
         total = flow.full((2,), float(k), device=device)
         dist.all_reduce(total)
@@ -205,7 +209,28 @@ def captures():
         assert z.tolist() == [2 * (k + 2.0)] * 3 and total.tolist() == [2.0 * k] * 2, (k, z.tolist())
         assert rank == 0 or sent.tolist() == [k + 1.0] * 2, k
     flow.cuda.synchronize()
+    states = {"started"}
+    while "started" in states:
+        # The group's thread looks now and then.
+        time.sleep(0.01)
+        states = {entry["state"] for entry in flight.record()["operations"] if "nccl" in entry["group"]}
+    assert states == {"completed"}, states
     dist.barrier()
+    alone = dist.new_group([0, 1])
+    dist.all_reduce(total, group=alone)
+    graph = captured(lambda: dist.all_reduce(total, group=alone))
+    dist.destroy_process_group(alone)
+    text = failure(graph.replay)
+    assert "the launch of a captured graph" in text and "was closed" in text, text
+
+
+def captured(run):
+    """A graph of what was run before."""
+    flow.cuda.synchronize()
+    graph = flow.cuda.CUDAGraph()
+    with flow.cuda.graph(graph):
+        run()
+    return graph
 
 
 def by_hand():
@@ -419,16 +444,57 @@ def late():
         dist.all_reduce(x)
         text = failure(x.cpu)
     else:
-        while True:
-            try:
-                dist.isend(flow.zeros(0), 0, tag=5).wait()
-            except RuntimeError as error:
-                text = str(error)
-                # The socket of messages may close before the word of why has been read.
-                if "the connection to rank 0 is closed" not in text:
-                    break
-            time.sleep(0.05)
+        text = told_of_failure()
     assert "#1 all_reduce(float32, 8 elements, sum) on rank 0 of" in text and "timed out after" in text, text
+
+
+def late_launch():
+    """Rank 1 does not launch its graph: rank 0 says which operations it has waited for, and rank 1 hears of it."""
+    rank, device = join()
+    x, y = flow.ones(8, device=device), flow.ones(2, 3, device=device)
+    dist.all_reduce(x)
+    graph = captured(lambda: (dist.all_reduce(x), dist.broadcast(y, 1)))
+    for _ in range(2):
+        graph.replay()
+    flow.cuda.synchronize()
+    assert x.tolist() == [8.0] * 8
+    if rank == 0:
+        dist.set_timeout(0.5)
+        graph.replay()
+        text = failure(x.cpu)
+        later = failure(graph.replay)
+        assert "the launch of a captured graph" in later and "timed out after" in later, later
+    else:
+        text = told_of_failure()
+    assert "#5 all_reduce(float32, 8 elements, sum) on rank 0 of" in text and "timed out after" in text, text
+    assert "the first of 2 operations in a captured graph" in text, text
+
+
+def told_of_failure():
+    """What rank 1 hears from rank 0, which has failed."""
+    while True:
+        try:
+            dist.isend(flow.zeros(0), 0, tag=5).wait()
+        except RuntimeError as error:
+            # The socket of messages may close before the word of why has been read.
+            if "the connection to rank 0 is closed" not in str(error):
+                return str(error)
+        time.sleep(0.05)
+
+
+def killed_before_launch():
+    """Rank 1 dies before it launches its graph."""
+    rank, device = join()
+    x = flow.ones(8, device=device)
+    dist.all_reduce(x)
+    graph = captured(lambda: dist.all_reduce(x))
+    graph.replay()
+    flow.cuda.synchronize()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    graph.replay()
+    text = failure(flow.cuda.synchronize)
+    assert "#2 all_reduce" in text and "in a captured graph" in text and "rank 1" in text, text
 
 
 def killed():

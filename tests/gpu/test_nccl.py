@@ -60,13 +60,14 @@ def test_ranks_on_gpus_agree_with_the_cpu(name, two_gpus):
     all_well(run(name))
 
 
-@pytest.mark.parametrize("name", ["late", "one_gpu"])
+@pytest.mark.parametrize("name", ["late", "late_launch", "one_gpu"])
 def test_failures_say_what_they_met(name, two_gpus):
     all_well(run(name))
 
 
-def test_a_rank_that_dies_is_named(two_gpus):
-    all_well(run("killed")[:1])
+@pytest.mark.parametrize("name", ["killed", "killed_before_launch"])
+def test_a_rank_that_dies_is_named(name, two_gpus):
+    all_well(run(name)[:1])
 
 
 @pytest.mark.parametrize(("name", "own"), [("out_of_step", {}), ("planted", {"EMULATOR_NCCL_FAILS_AFTER": "5"})])

@@ -63,7 +63,14 @@ pub struct Desk {
     p2p_seq: AtomicU64,
 }
 
-/// An operation that was admitted.
+/// An operation that was checked. One that a graph holds is numbered and recorded each time that the graph is launched.
+pub struct Described {
+    stamp: Stamp,
+    peer: Option<usize>,
+    sent: usize,
+}
+
+/// An operation that was admitted, or several that are one for the device.
 pub struct Admitted {
     ticket: Ticket,
     /// Of a receive, whose message it gets.
@@ -79,25 +86,52 @@ impl Desk {
         Desk { ledger, members, seq: AtomicU64::new(0), p2p_seq: AtomicU64::new(0) }
     }
 
+    /// Checks a request.
+    pub fn describe(&self, request: &Request) -> Result<Described> {
+        request.check(self.members.rank, self.members.ranks.len())?;
+        let (peer, sent) = match request {
+            Request::Send { dst, data, .. } => (Some(*dst), data.len),
+            Request::Recv { src, .. } => (Some(*src), 0),
+            other => (None, bytes_sent(other, self.members.rank)),
+        };
+        Ok(Described { stamp: request.stamp(), peer, sent })
+    }
+
     /// Checks a request, gives it its number and notes it. The caller keeps the order of the operations.
     pub fn admit(&self, request: &Request) -> Result<Admitted> {
-        request.check(self.members.rank, self.members.ranks.len())?;
-        let (seq, peer, sent) = match request {
-            Request::Send { dst, data, .. } => (&self.p2p_seq, Some(*dst), data.len),
-            Request::Recv { src, .. } => (&self.p2p_seq, Some(*src), 0),
-            other => (&self.seq, None, bytes_sent(other, self.members.rank)),
+        let operation = self.describe(request)?;
+        let stamp = self.number(&operation);
+        let (what, source) = (self.words(&stamp, operation.peer), operation.source());
+        Ok(Admitted { ticket: flight::issued(&self.members, stamp, operation.peer), source, what })
+    }
+
+    /// The operations of a graph that is launched, as one: each gets its number and is noted.
+    pub fn admit_launch(&self, operations: &[Described]) -> Admitted {
+        let stamps: Vec<Stamp> = operations.iter().map(|operation| self.number(operation)).collect();
+        let first = stamps.iter().zip(operations).next().map(|(s, o)| self.words(s, o.peer)).unwrap_or_default();
+        let what = match operations.len() {
+            0 | 1 => format!("{first}, in a captured graph"),
+            n => format!("{first}, the first of {n} operations in a captured graph"),
         };
-        let stamp = Stamp { seq: seq.fetch_add(1, Ordering::Relaxed), ..request.stamp() };
+        let all = stamps.into_iter().zip(operations).map(|(stamp, operation)| (stamp, operation.peer));
+        Admitted { ticket: flight::issued_together(&self.members, all), source: None, what }
+    }
+
+    fn number(&self, operation: &Described) -> Stamp {
+        let seq = if operation.peer.is_some() { &self.p2p_seq } else { &self.seq };
+        let stamp = Stamp { seq: seq.fetch_add(1, Ordering::Relaxed), ..operation.stamp };
         self.ledger.counters.add_call(stamp.kind);
-        self.ledger.counters.add_bytes(stamp.kind, sent);
+        self.ledger.counters.add_bytes(stamp.kind, operation.sent);
+        stamp
+    }
+
+    fn words(&self, stamp: &Stamp, peer: Option<usize>) -> String {
         let other = match (stamp.kind, peer) {
             (Kind::Send, Some(peer)) => format!(" to rank {peer}"),
             (Kind::Recv, Some(peer)) => format!(" from rank {peer}"),
             _ => String::new(),
         };
-        let what = format!("{stamp}{other} on rank {} of group '{}'", self.members.rank, self.members.name);
-        let source = peer.filter(|_| stamp.kind == Kind::Recv);
-        Ok(Admitted { ticket: flight::issued(&self.members, stamp, peer), source, what })
+        format!("{stamp}{other} on rank {} of group '{}'", self.members.rank, self.members.name)
     }
 }
 
@@ -107,11 +141,25 @@ impl Drop for Desk {
     }
 }
 
+impl Described {
+    /// The handle of the operation while it is captured, when nothing runs.
+    pub fn captured(&self, deadline: Instant, end: Arc<dyn OnDevice>, abort: Abort) -> Work {
+        let work = Work::on_device(format!("a captured {}", self.stamp.kind), deadline, abort, None, end);
+        self.source().iter().for_each(|rank| work.set_source(*rank));
+        work
+    }
+
+    /// Of a receive, whose message it gets.
+    fn source(&self) -> Option<usize> {
+        self.peer.filter(|_| self.stamp.kind == Kind::Recv)
+    }
+}
+
 impl Admitted {
     /// The handle of the operation, which a device runs. Whoever sees its end calls [`Work::complete`].
     pub fn work(&self, deadline: Instant, end: Arc<dyn OnDevice>, abort: Abort) -> Work {
         flight::started(self.ticket);
-        let work = Work::on_device(self.what.clone(), deadline, abort, self.ticket, end);
+        let work = Work::on_device(self.what.clone(), deadline, abort, Some(self.ticket), end);
         self.source.iter().for_each(|rank| work.set_source(*rank));
         work
     }

@@ -72,9 +72,12 @@ impl State {
     }
 }
 
-/// An operation's place in the ring.
+/// The places in the ring of operations that were issued together, mostly of one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket {
+    first: u64,
+    n: u64,
+}
 
 fn recorder() -> MutexGuard<'static, Recorder> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,19 +114,32 @@ pub(crate) fn leave(members: &Arc<Members>) {
 }
 
 pub(crate) fn issued(group: &Arc<Members>, stamp: Stamp, peer: Option<usize>) -> Ticket {
+    issued_together(group, std::iter::once((stamp, peer)))
+}
+
+/// Operations that start and end as one.
+pub(crate) fn issued_together(
+    group: &Arc<Members>,
+    operations: impl Iterator<Item = (Stamp, Option<usize>)>,
+) -> Ticket {
     let most = capacity();
     let mut recorder = recorder();
     if most == 0 {
-        return Ticket(u64::MAX);
+        return Ticket { first: u64::MAX, n: 0 };
     }
-    while recorder.entries.len() >= most {
-        recorder.entries.pop_front();
-        recorder.first += 1;
+    let first = recorder.first + recorder.entries.len() as u64;
+    let mut n = 0;
+    for (stamp, peer) in operations {
+        while recorder.entries.len() >= most {
+            recorder.entries.pop_front();
+            recorder.first += 1;
+        }
+        let group = group.clone();
+        let entry = Entry { group, stamp, peer, state: State::Issued, issued: now(), started: 0, ended: 0 };
+        recorder.entries.push_back(entry);
+        n += 1;
     }
-    let group = group.clone();
-    let entry = Entry { group, stamp, peer, state: State::Issued, issued: now(), started: 0, ended: 0 };
-    recorder.entries.push_back(entry);
-    Ticket(recorder.first + recorder.entries.len() as u64 - 1)
+    Ticket { first, n }
 }
 
 pub(crate) fn started(ticket: Ticket) {
@@ -135,12 +151,14 @@ pub(crate) fn ended(ticket: Ticket, is_ok: bool) {
     change(ticket, |entry| (entry.state, entry.ended) = (state, now()));
 }
 
-fn change(ticket: Ticket, f: impl FnOnce(&mut Entry)) {
+fn change(ticket: Ticket, f: impl Fn(&mut Entry)) {
     let mut recorder = recorder();
-    // Long-running operations may have left the ring.
-    let at = ticket.0.checked_sub(recorder.first).and_then(|at| usize::try_from(at).ok());
-    if let Some(entry) = at.and_then(|at| recorder.entries.get_mut(at)) {
-        f(entry);
+    for number in ticket.first..ticket.first.saturating_add(ticket.n) {
+        // Long-running operations may have left the ring.
+        let at = number.checked_sub(recorder.first).and_then(|at| usize::try_from(at).ok());
+        if let Some(entry) = at.and_then(|at| recorder.entries.get_mut(at)) {
+            f(entry);
+        }
     }
 }
 
@@ -255,5 +273,10 @@ mod tests {
         }
         assert_eq!(recorder().entries.len(), DEFAULT);
         ended(tickets[1], true);
+        // Some that end as one.
+        let both = issued_together(&members, (5..7).map(|seq| (stamp(seq), None)));
+        ended(both, false);
+        let states: Vec<State> = recorder().entries.iter().rev().take(3).map(|entry| entry.state).collect();
+        assert!(states == [State::Failed, State::Failed, State::Issued]);
     }
 }

@@ -50,7 +50,7 @@ mod work;
 mod world;
 
 pub use auth::{Access, Secret};
-pub use device::{Admitted, Desk, DeviceBackend, on_device, serves_device, set_device_backend};
+pub use device::{Admitted, Described, Desk, DeviceBackend, on_device, serves_device, set_device_backend};
 pub use group::{Counters, Ledger, ProcessGroup};
 pub use interrupt::{interrupted, set_interrupt_check, set_thread_interrupt_check};
 pub use purpose::Purpose;

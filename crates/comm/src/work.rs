@@ -140,10 +140,10 @@ impl Work {
         what: String,
         deadline: Instant,
         abort: Abort,
-        ticket: Ticket,
+        ticket: Option<Ticket>,
         end: Arc<dyn OnDevice>,
     ) -> Work {
-        Work::made(What::Words(what), deadline, abort, Some(ticket), None, Some(end), None)
+        Work::made(What::Words(what), deadline, abort, ticket, None, Some(end), None)
     }
 
     fn made(

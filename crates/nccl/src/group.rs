@@ -5,15 +5,16 @@
 //! the work until it was waited for or has ended. The first failure is final, here and in the group that stands behind.
 
 use crate::calls::{self, Place};
+use crate::captured::Captures;
 use crate::communicators::Communicators;
 use crate::watchdog::{Guarded, Pending, Watched};
 use oneflow_base::{Device, DeviceType, Error, Result};
-use oneflow_comm::{Admitted, Counters, Desk, Kind, Ledger, OnDevice, ProcessGroup, Request, Work};
+use oneflow_comm::{Abort, Admitted, Counters, Described, Desk, Kind, Ledger, OnDevice, ProcessGroup, Request, Work};
 use oneflow_ep::cuda::nccl::{Call, Communicator};
 use oneflow_ep::cuda::{self, Cuda, Event};
 use oneflow_ep::{Block, Provider, Queue};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a group that is closed lets its operations end.
@@ -21,15 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 struct NcclGroup(Arc<Shared>);
 
-struct Shared {
+pub(crate) struct Shared {
     /// The group that stands behind: its ranks are connected.
     host: Weak<dyn ProcessGroup>,
     ledger: Arc<Ledger>,
     desk: Desk,
-    cuda: &'static Cuda,
+    pub(crate) cuda: &'static Cuda,
     device: u16,
     communicators: Communicators,
     pending: Pending,
+    captures: Captures,
     /// One operation at a time is numbered and issued.
     order: Mutex<()>,
     /// A byte that barriers reduce.
@@ -45,6 +47,7 @@ pub fn beside(host: &Arc<dyn ProcessGroup>, device: Device) -> Result<Arc<dyn Pr
     }
     // Said here rather than at the first operation.
     crate::available()?;
+    keep_graphs_apart();
     let cuda = cuda::provider().ok_or_else(|| Error::runtime("CUDA is not available"))?;
     cuda.device(device.index)?;
     let ledger = host.ledger().ok_or_else(|| Error::runtime("the group has no ledger"))?.clone();
@@ -56,11 +59,25 @@ pub fn beside(host: &Arc<dyn ProcessGroup>, device: Device) -> Result<Arc<dyn Pr
         device: device.index,
         communicators: Communicators::default(),
         pending: Pending::default(),
+        captures: Captures::default(),
         order: Mutex::default(),
         scratch: OnceLock::new(),
         failure: Mutex::default(),
         is_closed: AtomicBool::new(false),
     }))))
+}
+
+/// Lets captured operations use memory as others do. By default the library registers the buffers of captured ones with the
+/// other ranks, which all of them would have to do in the same launch, and which memory of growing ranges does not allow.
+fn keep_graphs_apart() {
+    const VARIABLE: &str = "NCCL_GRAPH_REGISTER";
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if std::env::var_os(VARIABLE).is_none() {
+            // SAFETY: Rust's readers of the environment wait, and the library reads the variable when a communicator forms.
+            unsafe { std::env::set_var(VARIABLE, "0") };
+        }
+    });
 }
 
 /// The end of an operation on the device.
@@ -155,7 +172,7 @@ impl Shared {
 
     /// The error of a wait for the library, when something has failed or `deadline` has passed.
     fn go_on(&self, deadline: Instant) -> Result<()> {
-        if let Some(cause) = self.failure().clone().or_else(|| self.trouble()) {
+        if let Some(cause) = self.cause() {
             return Err(Error::runtime(cause));
         }
         if oneflow_comm::interrupted() {
@@ -168,12 +185,27 @@ impl Shared {
         Ok(())
     }
 
-    fn admit(&self, request: &Request) -> Result<Admitted> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Error::runtime(format!("{}: group '{}' was closed", request.kind(), self.name())));
+    fn usable(&self, what: impl std::fmt::Display) -> Result<()> {
+        match self.is_closed.load(Ordering::Relaxed) {
+            true => Err(Error::runtime(format!("{what}: group '{}' was closed", self.name()))),
+            false => Ok(()),
         }
+    }
+
+    /// The queue of the caller's work.
+    pub(crate) fn current(&self) -> Queue {
+        self.cuda.queue(self.device)
+    }
+
+    /// Why nothing can be issued any more.
+    fn cause(&self) -> Option<String> {
+        self.failure().clone().or_else(|| self.trouble())
+    }
+
+    fn admit(&self, request: &Request) -> Result<Admitted> {
+        self.usable(request.kind())?;
         let admitted = self.desk.admit(request)?;
-        match self.failure().clone().or_else(|| self.trouble()) {
+        match self.cause() {
             Some(cause) => Err(admitted.refused(Error::runtime(cause))),
             None => Ok(admitted),
         }
@@ -203,12 +235,43 @@ impl Shared {
             let scratch = if request.kind() == Kind::Barrier { self.scratch()? } else { std::ptr::null_mut() };
             all.extend(calls::of(request, place, scratch)?);
         }
+        let is_barrier = requests.iter().any(|r| r.kind() == Kind::Barrier);
+        if let Some(id) = self.cuda.capture(self.current()) {
+            let described = requests.iter().map(|request| self.desk.describe(request)).collect::<Result<Vec<_>>>()?;
+            requests.iter().try_for_each(|request| self.usable(request.kind()))?;
+            // SAFETY: the caller's promise.
+            let end = unsafe { self.issue_calls(all, peer, is_barrier)? };
+            let captured =
+                |operation: &Described| operation.captured(self.ledger.deadline(), end.clone(), self.abort());
+            let works = described.iter().map(captured).collect();
+            self.captures.add(self, id, described);
+            return Ok(works);
+        }
         let admitted = requests.iter().map(|request| self.admit(request)).collect::<Result<Vec<_>>>()?;
         // SAFETY: the caller's promise.
-        match unsafe { self.issue_calls(all, peer, requests.iter().any(|r| r.kind() == Kind::Barrier)) } {
+        match unsafe { self.issue_calls(all, peer, is_barrier) } {
             Ok(end) => admitted.into_iter().map(|one| self.watch(&one, end.clone())).collect(),
             Err(e) => Err(admitted.into_iter().fold(e, |e, one| one.refused(e))),
         }
+    }
+
+    /// Before a graph with operations of this group is launched.
+    pub(crate) fn may_launch(&self) -> Result<()> {
+        self.usable("the launch of a captured graph")?;
+        match self.cause() {
+            Some(cause) => Err(Error::runtime(format!("the launch of a captured graph: {cause}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Watches the operations of a graph that was launched on a queue.
+    pub(crate) fn watch_launch(self: &Arc<Self>, operations: &[Described], queue: Queue) -> Result<()> {
+        let _one = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = self.cuda.record(queue)?;
+        // Whatever is issued behind the graph goes on without the host's knowledge.
+        let (cuda, device, is_awaited) = (self.cuda, self.device, AtomicBool::new(true));
+        let end = End { cuda, device, event, is_barrier: false, is_captured: false, is_awaited };
+        self.watch(&self.desk.admit_launch(operations), Arc::new(end)).map(drop)
     }
 
     /// # Safety
@@ -222,7 +285,7 @@ impl Shared {
             // Of a pair the lower rank is the first.
             calls.iter_mut().for_each(|call| name_peer(call, usize::from(peer > host.rank())));
         }
-        let current = self.cuda.queue(self.device);
+        let current = self.current();
         let is_captured = self.cuda.is_capturing(current);
         let event = self.issue_between(&communicator, &calls, current, &go_on);
         let (cuda, device, is_awaited) = (self.cuda, self.device, AtomicBool::new(false));
@@ -243,15 +306,18 @@ impl Shared {
         unsafe { communicator.issue(calls, before, after, go_on) }
     }
 
-    fn watch(self: &Arc<Self>, admitted: &Admitted, end: Arc<End>) -> Result<Work> {
-        let (issued, deadline) = (Instant::now(), self.ledger.deadline());
+    fn abort(self: &Arc<Self>) -> Abort {
         let group = Arc::downgrade(self);
-        let abort = Box::new(move |reason: &str| {
+        Box::new(move |reason: &str| {
             if let Some(group) = group.upgrade() {
                 group.fail_everywhere(reason);
             }
-        });
-        let work = admitted.work(deadline, end, abort);
+        })
+    }
+
+    fn watch(self: &Arc<Self>, admitted: &Admitted, end: Arc<End>) -> Result<Work> {
+        let (issued, deadline) = (Instant::now(), self.ledger.deadline());
+        let work = admitted.work(deadline, end, self.abort());
         let what = admitted.what.clone();
         self.pending.watch(self, Watched { work: work.clone(), what, issued, deadline })?;
         Ok(work)

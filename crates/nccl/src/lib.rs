@@ -5,11 +5,13 @@
 //! an error that names the package. Knows no tensor, and no memory but by its address.
 //!
 //! - `calls`: what the library is asked for each request.
+//! - `captured`: operations in captured graphs, which are watched each time that the graph is launched.
 //! - `communicators`: of all ranks, and of pairs that exchange messages; each owns its queue.
 //! - `group`: operations between the caller's queue and the communicator's.
 //! - `watchdog`: the thread that sees operations end, or not.
 
 mod calls;
+mod captured;
 mod communicators;
 mod group;
 mod watchdog;

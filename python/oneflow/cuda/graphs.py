@@ -98,8 +98,11 @@ class CUDAGraph:
     def replay(self) -> None:
         """Issue the captured work to the current stream.
 
+        Collectives in it count as issued now: ranks launch their graphs in the same order, and a group whose ranks do
+        not all come within its timeout fails, with an error that names the first collective.
+
         Raises:
-            RuntimeError: nothing is captured.
+            RuntimeError: nothing is captured, or a group whose collectives it holds has failed or was closed.
         """
         self._raw.replay(current_stream()._raw)
 

@@ -30,6 +30,14 @@ pub struct Drawn {
     block: Block,
 }
 
+/// What has to know of each launch of a graph, as operations in it that other processes take part in.
+pub trait Launched: Send + Sync {
+    /// Before a launch; an error refuses it.
+    fn before(&self) -> Result<()>;
+    /// Behind a launch on `queue`.
+    fn after(&self, queue: Queue) -> Result<()>;
+}
+
 /// A capture under way. Dropped before its end, it is given up.
 pub struct Capture {
     cuda: &'static Cuda,
@@ -49,6 +57,7 @@ pub struct Graph {
     pool: u32,
     drawn: Arc<Drawn>,
     draws: bool,
+    told: Vec<Arc<dyn Launched>>,
 }
 
 // SAFETY: graphs are used by one thread at a time, as the driver demands: `launch` needs an exclusive reference.
@@ -61,6 +70,8 @@ struct Known {
     id: u64,
     drawn: usize,
     draws: bool,
+    /// Told of the graph's launches.
+    told: Vec<Arc<dyn Launched>>,
 }
 
 static N_CAPTURING: AtomicUsize = AtomicUsize::new(0);
@@ -141,6 +152,19 @@ impl Cuda {
         }
     }
 
+    /// The number of the capture that a queue's work belongs to; `None` outside of captures.
+    pub fn capture(&self, queue: Queue) -> Option<u64> {
+        if is_any_capturing() { capture_of(queue.raw.cast()) } else { None }
+    }
+
+    /// Lets `who` know of each launch of what a queue's capture makes.
+    pub fn tell_of_launches(&self, queue: Queue, who: Arc<dyn Launched>) {
+        let id = self.capture(queue);
+        if let Some(k) = known().iter_mut().find(|k| Some(k.id) == id) {
+            k.told.push(who);
+        }
+    }
+
     /// Captures what is issued to a queue from now on. `drawn`: of a graph that draws the same random numbers, as the forward of
     /// this graph's backward.
     pub fn begin_capture(
@@ -182,7 +206,7 @@ impl Cuda {
             .map_err(|e| driver_error("begin capture", e))?;
         N_CAPTURING.fetch_add(1, Ordering::Relaxed);
         let id = capture_of(queue.raw.cast()).unwrap_or(0);
-        known().push(Known { id, drawn: drawn.block.ptr as usize, draws: false });
+        known().push(Known { id, drawn: drawn.block.ptr as usize, draws: false, told: Vec::new() });
         gpu.memory.begin_private(id, pool);
         Ok(Capture { cuda: self, queue, id, pool, drawn, is_over: false })
     }
@@ -206,7 +230,8 @@ impl Drop for Drawn {
 impl Capture {
     /// Ends the capture.
     pub fn end(mut self) -> Result<Graph> {
-        let (graph, draws) = self.finish();
+        let (graph, known) = self.finish();
+        let (draws, told) = known.map_or_else(Default::default, |k| (k.draws, k.told));
         let graph = graph.map_err(|e| {
             let ended_by = ENDED_BY.lock().unwrap_or_else(|e| e.into_inner()).take();
             let error = driver_error("end capture", e);
@@ -227,7 +252,7 @@ impl Capture {
         });
         let Capture { cuda, queue, pool, .. } = self;
         match instantiated {
-            Ok((graph, exec)) => Ok(Graph { cuda, queue, graph, exec, pool, drawn: self.drawn.clone(), draws }),
+            Ok((graph, exec)) => Ok(Graph { cuda, queue, graph, exec, pool, drawn: self.drawn.clone(), draws, told }),
             Err(e) => {
                 cuda.release_private(queue, pool);
                 Err(e)
@@ -239,7 +264,7 @@ impl Capture {
         &self.drawn
     }
 
-    fn finish(&mut self) -> (Result<sys::CUgraph, DriverError>, bool) {
+    fn finish(&mut self) -> (Result<sys::CUgraph, DriverError>, Option<Known>) {
         self.is_over = true;
         let ended = self.cuda.device(self.queue.device.index);
         // SAFETY: streams live until the process ends.
@@ -250,7 +275,7 @@ impl Capture {
         }
         let mut known = known();
         let at = known.iter().position(|k| k.id == self.id);
-        (graph, at.is_some_and(|at| known.swap_remove(at).draws))
+        (graph, at.map(|at| known.swap_remove(at)))
     }
 }
 
@@ -283,8 +308,16 @@ impl Graph {
             }
             self.cuda.record_use(queue.device.index, self.drawn.block, queue);
         }
+        let is_captured = self.cuda.is_capturing(queue);
+        for who in &self.told {
+            match is_captured {
+                true => self.cuda.tell_of_launches(queue, who.clone()),
+                false => who.before()?,
+            }
+        }
         // SAFETY: the graph is live, its memory is kept by its pool.
-        unsafe { result::graph::launch(self.exec, queue.raw.cast()) }.map_err(|e| driver_error("launch graph", e))
+        unsafe { result::graph::launch(self.exec, queue.raw.cast()) }.map_err(|e| driver_error("launch graph", e))?;
+        if is_captured { Ok(()) } else { self.told.iter().try_for_each(|who| who.after(queue)) }
     }
 
     pub fn drawn(&self) -> &Arc<Drawn> {
