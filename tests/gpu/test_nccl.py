@@ -12,21 +12,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "distributed"))
 from processes import environment, free_port, torchrun
 
 pytestmark = pytest.mark.gpu
-PROGRAMS = Path(__file__).with_name("nccl_programs.py")
+PROGRAMS, STEPS = (Path(__file__).with_name(name) for name in ("nccl_programs.py", "nccl_steps.py"))
 
 
 def is_emulated(gpu):
     return oneflow.cuda.get_device_name(gpu) == "emulated device"
 
 
-def run(name, n=2, seconds=100, **own):
+def run(name, n=2, seconds=100, programs=PROGRAMS, **own):
     """What each rank wrote, and its errors; all end by themselves."""
     port = free_port()
     kept = {key: value for key, value in os.environ.items() if key.startswith(("ONEFLOW_CU", "ONEFLOW_REQUIRE"))}
     pipe = subprocess.PIPE
     ranks = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAMS), name],
+            [sys.executable, str(programs), name],
             env=environment(**{**kept, **(torchrun(rank, n, port) if n > 1 else {}), **own}),
             stdout=pipe,
             stderr=pipe,
@@ -60,6 +60,11 @@ def test_ranks_on_gpus_agree_with_the_cpu(name, two_gpus):
     all_well(run(name))
 
 
+@pytest.mark.parametrize("name", ["recorded", "beside", "placements", "declined", "moved", "late"])
+def test_ranks_record_collectives_together(name, two_gpus):
+    all_well(run(name, programs=STEPS))
+
+
 @pytest.mark.parametrize("name", ["late", "late_launch", "one_gpu"])
 def test_failures_say_what_they_met(name, two_gpus):
     all_well(run(name))
@@ -68,6 +73,10 @@ def test_failures_say_what_they_met(name, two_gpus):
 @pytest.mark.parametrize("name", ["killed", "killed_before_launch"])
 def test_a_rank_that_dies_is_named(name, two_gpus):
     all_well(run(name)[:1])
+
+
+def test_a_rank_that_dies_before_a_recorded_step_is_named(two_gpus):
+    all_well(run("killed", programs=STEPS)[:1])
 
 
 @pytest.mark.parametrize(("name", "own"), [("out_of_step", {}), ("planted", {"EMULATOR_NCCL_FAILS_AFTER": "5"})])

@@ -41,6 +41,8 @@ pub struct RunArgs {
     pub outputs: Vec<usize>,
     pub seed: u64,
     pub offset: u64,
+    /// All ranks record the plan as a whole in this run.
+    pub records: bool,
 }
 
 /// What all streams share.

@@ -10,8 +10,10 @@
 
 mod actor;
 mod aside;
+mod beside;
 mod check;
 mod codec;
+mod consent;
 mod cost;
 mod describe;
 mod embed;

@@ -2,6 +2,7 @@
 //! costs its kernel and one indirect call.
 
 use crate::actor::POLL;
+use crate::beside::{Beside, Issuing, Side};
 use crate::lower::{LaunchSpec, find, launches};
 use crate::offload::Hint;
 use crate::plan::{Buffer, Instr};
@@ -9,7 +10,9 @@ use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Result};
 use oneflow_core::{SpanKind, Traits, watch_span};
 use oneflow_ep::Queue;
-use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, View, Word};
+use oneflow_ep::cuda::Event;
+use oneflow_global::boxing::{Circle, circle};
+use oneflow_kernels::prim::{Expr, KernelFn, Launch, Params, Primitive, View, Word};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +29,8 @@ pub struct Program {
     device: Device,
     /// What follows a launch, where variables lie in files.
     hints: HashMap<usize, Vec<Hint>>,
+    /// Of launches that run beside others.
+    side: Option<Side>,
 }
 
 struct Base {
@@ -37,6 +42,7 @@ struct Base {
 
 /// One launch with everything in its place.
 struct Ready {
+    prim: &'static Primitive,
     kernel: KernelFn,
     expr: Option<&'static Expr>,
     params: Params,
@@ -50,6 +56,8 @@ struct Ready {
     origin: u32,
     /// Whether it exchanges data with other ranks.
     talks: bool,
+    /// Of one that runs beside others: the launch that waits for it.
+    until: Option<usize>,
 }
 
 // SAFETY: the raw pointers are addresses of the session's memory; the program is moved to the thread of its task, which alone
@@ -64,7 +72,7 @@ impl Program {
 
     fn make(instrs: &[Instr], buffers: &[Buffer], device: Device) -> Result<Program> {
         let (bases, places, hints) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut p = Program { ready: Vec::new(), origins: Vec::new(), bases, places, device, hints };
+        let mut p = Program { ready: Vec::new(), origins: Vec::new(), bases, places, device, hints, side: None };
         for i in instrs {
             p.origins.push(i.origin.clone());
             let talks = i.steps.iter().any(|s| find(&s.op).is_ok_and(|op| op.traits.has(Traits::COLLECTIVE)));
@@ -123,6 +131,7 @@ impl Program {
         let ins = side(&l.ins, false);
         let outs = side(&l.outs, true);
         self.ready.push(Ready {
+            prim: l.prim,
             kernel,
             expr: l.expr,
             params: l.params,
@@ -133,6 +142,7 @@ impl Program {
             offsets: l.offsets.into_vec().into_boxed_slice(),
             origin: self.origins.len() as u32 - 1,
             talks,
+            until: None,
         });
         Ok(())
     }
@@ -158,6 +168,26 @@ impl Program {
         }
     }
 
+    /// Says which instructions run beside others.
+    pub(crate) fn set_beside(&mut self, beside: &[Beside]) -> Result<()> {
+        if beside.is_empty() {
+            return Ok(());
+        }
+        self.side = Some(Side::of(self.device)?);
+        for (instr, until) in beside {
+            let until = self.ready.iter().position(|r| r.origin as usize >= *until).unwrap_or(self.ready.len());
+            let own = self.ready.iter_mut().filter(|r| r.origin as usize == *instr);
+            own.for_each(|r| r.until = Some(until));
+        }
+        Ok(())
+    }
+
+    /// The ranks that run a launch together, where their collective is in the order of this device's queues.
+    pub(crate) fn circle(&self, launch: usize) -> Option<Circle> {
+        let r = &self.ready[launch];
+        circle(r.prim, &r.params, self.device)
+    }
+
     /// Whether a launch exchanges data with other ranks.
     pub fn talks(&self, launch: usize) -> bool {
         self.ready[launch].talks
@@ -171,6 +201,11 @@ impl Program {
     /// The buffers that its launches touch, by their places here.
     pub fn used(&self) -> impl Iterator<Item = (usize, u32)> {
         self.bases.iter().enumerate().map(|(place, b)| (place, b.buffer))
+    }
+
+    /// Where the buffer at a place lies.
+    pub(crate) fn base(&self, place: usize) -> *mut u8 {
+        self.bases[place].ptr
     }
 
     /// Says where the buffer at a place lies from now on.
@@ -212,8 +247,48 @@ impl Program {
         cancel: &AtomicBool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.issue(launches, queue, cancel, poll) }.map_err(|(_, e)| e)
+    }
+
+    /// As `run`; an error comes with the launch that met it.
+    ///
+    /// # Safety
+    /// As for `run`.
+    pub(crate) unsafe fn issue(
+        &self,
+        launches: Range<usize>,
+        queue: Queue,
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<(), (usize, Error)> {
+        let mut under_way = Vec::new();
+        let mut at = launches.start;
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.issue_each(launches, queue, cancel, poll, &mut at, &mut under_way) };
+        // What is issued next waits for all of it, whatever has failed.
+        let joined = under_way.iter().try_for_each(|(_, mark)| self.join(queue, mark));
+        done.and(joined).map_err(|e| (at, e))
+    }
+
+    fn join(&self, queue: Queue, mark: &Event) -> Result<()> {
+        self.side.as_ref().map_or(Ok(()), |side| side.join(queue, mark))
+    }
+
+    /// # Safety
+    /// As for `run`.
+    unsafe fn issue_each(
+        &self,
+        launches: Range<usize>,
+        queue: Queue,
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+        now: &mut usize,
+        under_way: &mut Vec<(usize, Event)>,
+    ) -> Result<()> {
         let mut asked = Instant::now();
         for (at, r) in launches.clone().zip(&self.ready[launches]) {
+            *now = at;
             if cancel.load(Ordering::Relaxed) {
                 return Err(Error::runtime("the run was interrupted"));
             }
@@ -221,6 +296,16 @@ impl Program {
                 poll()?;
                 asked = Instant::now();
             }
+            while let Some(due) = under_way.iter().position(|(until, _)| *until <= at) {
+                self.join(queue, &under_way.swap_remove(due).1)?;
+            }
+            let side = r.until.and(self.side.as_ref());
+            if let Some(side) = side {
+                side.follow(queue)?;
+            }
+            let queue = side.map_or(queue, Side::queue);
+            // A collective issues by itself, and not to the queue of its launch.
+            let _issuing = (r.talks && !self.device.is_cpu()).then(|| Issuing::to(queue));
             let origin = &self.origins[r.origin as usize];
             let _span = watch_span(SpanKind::Instruction, || origin.clone().into(), 0);
             let l = Launch { outs: &r.outs, ins: &r.ins, params: &r.params, expr: r.expr, queue };
@@ -228,6 +313,9 @@ impl Program {
             // buffers, and the caller vouches for the buffers.
             if let Err(e) = unsafe { (r.kernel)(&l) } {
                 return Err(e.context(format_args!("{origin}: ")));
+            }
+            if let (Some(side), Some(until)) = (side, r.until) {
+                under_way.push((until, side.mark()?));
             }
             if !self.hints.is_empty() {
                 self.hints.get(&at).into_iter().flatten().for_each(Hint::give);

@@ -4,7 +4,12 @@
 //! The first run with certain addresses launches one by one, which makes kernels and plans of libraries; the second one is
 //! recorded. Recordings are kept for the sets of addresses that were used last. Inputs and results that lie elsewhere each time
 //! are copied from and to a place of their own.
+//!
+//! A recording holds collectives if all their ranks have made one (`consent.rs`). It is one for all runs, so that no rank issues
+//! collectives one by one while others launch theirs: all inputs and results are copied. Without consent collectives stand
+//! between recordings.
 
+use crate::consent::{Circles, Consent, settle};
 use crate::program::Program;
 use crate::sync::sync::atomic::AtomicBool;
 use oneflow_base::{Device, Error, Result};
@@ -42,6 +47,8 @@ pub(crate) struct Replays {
     /// Launches that need the host.
     alone: Vec<bool>,
     is_off: bool,
+    /// Of a plan that may be recorded as a whole, with its collectives.
+    whole: Option<(Consent, Circles)>,
 }
 
 struct Placed {
@@ -71,7 +78,23 @@ impl Replays {
         let can = is_wanted && provider(device.kind).is_ok_and(|p| p.can_record());
         let (placed, kept, seen) = (Vec::new(), Vec::new(), Vec::new());
         let alone = (0..n).map(|i| program.talks(i)).collect();
-        Replays { device, movable, placed, kept, seen, n_missed: 0, alone, is_off: !can || n < WORTH }
+        let (is_off, whole) = (!can || n < WORTH, None);
+        Replays { device, movable, placed, kept, seen, n_missed: 0, alone, is_off, whole }
+    }
+
+    /// Returns true if the program could be recorded as a whole, once and for all addresses of what moves.
+    pub fn can_be_whole(&self) -> bool {
+        !self.is_off && self.movable.iter().map(|m| m.bytes).sum::<u64>() <= MAX_PLACED
+    }
+
+    /// Returns true if the buffer at a place may have a copy of its own.
+    pub fn moves(&self, place: usize) -> bool {
+        self.movable.iter().any(|m| m.place == place)
+    }
+
+    /// Lets ranks decide whether the program is recorded as a whole.
+    pub fn set_whole(&mut self, consent: Consent, circles: Circles) {
+        self.whole = Some((consent, circles));
     }
 
     /// Says where a buffer lies in this run.
@@ -86,24 +109,32 @@ impl Replays {
         );
     }
 
-    /// Runs the program, whose random numbers are set.
+    /// Runs the program, whose random numbers are set. `records`: all ranks record it as a whole now.
     ///
     /// # Safety
     /// As for `Program::run`; what `set_base` was given counts.
     pub unsafe fn run(
         &mut self,
-        program: &Program,
-        random: Position,
+        program: &mut Program,
+        (random, records): (Position, bool),
         cancel: &AtomicBool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let provider = provider(self.device.kind)?;
         let queue = provider.queue(self.device.index);
-        self.copy_placed(provider, queue, false)?;
         // Within somebody's capture the launches become part of it.
-        let can =
-            !self.is_off && queue.raw == provider.own_queue(self.device.index).raw && !provider.is_recorded(queue);
-        let ready = can && self.find(provider, program, random, cancel, poll);
+        let is_own = queue.raw == provider.own_queue(self.device.index).raw && !provider.is_recorded(queue);
+        if records {
+            self.make_whole(provider, program, (random, is_own), cancel, poll)?;
+        }
+        self.copy_placed(provider, queue, false)?;
+        let ready = match self.whole.as_ref().map(|(consent, _)| consent.decided()) {
+            _ if !is_own => false,
+            None | Some(Some(false)) => !self.is_off && self.find(provider, program, random, cancel, poll),
+            Some(None) => false,
+            // One recording: who has none, or other variables, issues one by one what the others launch.
+            Some(Some(true)) => self.kept.first().is_some_and(|k| k.is_at(program)),
+        };
         // SAFETY: the caller's promise; recordings touch the same addresses.
         unsafe {
             match self.kept.first_mut().filter(|_| ready) {
@@ -112,6 +143,72 @@ impl Replays {
             }
         }
         self.copy_placed(provider, queue, true)
+    }
+
+    /// Records the whole, if all ranks do.
+    fn make_whole(
+        &mut self,
+        provider: &'static dyn Provider,
+        program: &mut Program,
+        (random, is_own): (Position, bool),
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let Some((consent, circles)) = self.whole.clone() else { return Ok(()) };
+        let made = match is_own {
+            true => self.record_all(provider, program, random, cancel, poll),
+            false => Err(Error::runtime("they are part of another capture")),
+        };
+        if let Err(e) = &made {
+            tracing::warn!("launches are not recorded together with collectives: {e}");
+        }
+        let settled = settle(&consent, &circles, made.is_ok());
+        if !matches!(settled, Ok(true)) {
+            self.take_back(program);
+        }
+        settled.map(drop)
+    }
+
+    /// Records the whole with its collectives, between places of its own for all that moves.
+    fn record_all(
+        &mut self,
+        provider: &'static dyn Provider,
+        program: &mut Program,
+        random: Position,
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        while let Some(at) = self.movable.pop() {
+            let storage = match Storage::new(self.device, at.bytes as usize) {
+                Ok(storage) => storage,
+                Err(e) => {
+                    self.movable.push(at);
+                    return Err(e);
+                }
+            };
+            let now = program.base(at.place);
+            program.set_base(at.place, storage.ptr());
+            self.placed.push(Placed { at, storage, now });
+        }
+        self.alone.fill(false);
+        let stretches = self.record(provider, program, random, cancel, poll)?;
+        match (0..program.len()).find(|i| self.alone[*i] && program.talks(*i)) {
+            Some(_) => Err(Error::runtime("a collective needs the host")),
+            None => {
+                self.kept = vec![Kept { addresses: program.addresses().collect(), stretches }];
+                Ok(())
+            }
+        }
+    }
+
+    /// As before `record_all`.
+    fn take_back(&mut self, program: &mut Program) {
+        self.kept.clear();
+        for Placed { at, now, .. } in self.placed.drain(..) {
+            program.set_base(at.place, now);
+            self.movable.push(at);
+        }
+        self.alone = (0..program.len()).map(|i| program.talks(i)).collect();
     }
 
     /// Puts the recording for these addresses first; false where there is none yet.
@@ -123,7 +220,7 @@ impl Replays {
         cancel: &AtomicBool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> bool {
-        if let Some(k) = self.kept.iter().position(|k| program.addresses().eq(k.addresses.iter().copied())) {
+        if let Some(k) = self.kept.iter().position(|k| k.is_at(program)) {
             self.kept[..=k].rotate_right(1);
             self.n_missed = 0;
             return true;
@@ -179,10 +276,8 @@ impl Replays {
             }
             let recording = provider.begin_recording(self.device.index, random)?;
             let queue = recording.queue();
-            let refused = (start..end).find(|i| {
-                // SAFETY: nothing is done yet; as for the launches themselves.
-                unsafe { program.run(*i..*i + 1, queue, cancel, poll) }.is_err()
-            });
+            // SAFETY: nothing is done yet; as for the launches themselves.
+            let refused = unsafe { program.issue(start..end, queue, cancel, poll) }.err().map(|(at, _)| at);
             match refused.map_or_else(|| recording.end(), |_| Err(Error::runtime("a launch needs the host"))) {
                 Ok(whole) => {
                     stretches.push(Stretch::Whole(whole));
@@ -227,6 +322,10 @@ impl Replays {
 }
 
 impl Kept {
+    fn is_at(&self, program: &Program) -> bool {
+        program.addresses().eq(self.addresses.iter().copied())
+    }
+
     unsafe fn run(
         &mut self,
         program: &Program,

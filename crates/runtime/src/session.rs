@@ -13,6 +13,8 @@
 
 use crate::actor::{Act, Body, Network, RunArgs};
 use crate::aside::{self, Part};
+use crate::beside::in_one_task;
+use crate::consent::{Circles, Consent, Together};
 use crate::lower::find;
 use crate::offload;
 use crate::plan::*;
@@ -25,8 +27,8 @@ use crate::sync::sync::atomic::{AtomicBool, Ordering};
 use oneflow_base::{Device, Error, Meta, Result};
 use oneflow_core::kernels::mt19937;
 use oneflow_core::{Pin, Storage, Tensor, Traits, copy_to_host, default_generator};
-use oneflow_ep::Position;
 use oneflow_ep::queues::{Chosen, Switched};
+use oneflow_ep::{Position, provider};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -48,6 +50,9 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// Launches of one run.
     n_launches: usize,
+    /// What the ranks of collectives have agreed on, and what they are asked.
+    consent: Consent,
+    together: Option<Together>,
     /// Of a plan for many sizes: a session for each of the sizes that were used last, the latest first. They share
     /// variables and arenas, and one runs at a time; this one has no network of its own.
     sized: Vec<(Vec<i64>, Session)>,
@@ -119,6 +124,8 @@ impl Session {
             network: None,
             cancel: Arc::new(AtomicBool::new(false)),
             n_launches: 0,
+            consent: Consent::default(),
+            together: None,
             sized: Vec::new(),
         };
         s.check_variables()?;
@@ -173,31 +180,43 @@ impl Session {
         self.cancel = Arc::new(AtomicBool::new(false));
         let mut bodies: Vec<Option<Box<dyn Body>>> = Vec::new();
         self.n_launches = 0;
-        let mut hints = offload::hints(&self.plan, &self.variables);
-        let parts = aside::parts(&self.plan, &self.variables)?;
-        for ((t, hints), part) in self.plan.tasks.iter().zip(&mut hints).zip(parts) {
+        let whole = in_one_task(&self.plan);
+        let (plan, beside) = whole.as_ref().map_or((&*self.plan, &[][..]), |(plan, beside)| (plan, beside));
+        let mut hints = offload::hints(plan, &self.variables);
+        let parts = aside::parts(plan, &self.variables)?;
+        let is_one = plan.tasks.iter().filter(|t| matches!(t.work, Work::Compute(_))).count() == 1;
+        let (mut circles, mut can) = (Circles::default(), false);
+        for ((t, hints), part) in plan.tasks.iter().zip(&mut hints).zip(parts) {
             bodies.push(match &t.work {
                 Work::HostIn | Work::HostOut => None,
                 Work::Source { kind, config } => Some(sources::make(kind, config)?),
                 Work::Compute(instrs) => {
-                    let device = compute_device(&self.plan, instrs);
-                    let mut program = Program::new(instrs, &self.plan.buffers, device)?;
+                    let device = compute_device(plan, instrs);
+                    let mut program = Program::new(instrs, &plan.buffers, device)?;
+                    program.set_beside(beside)?;
                     self.n_launches += program.len();
                     program.set_hints(std::mem::take(hints));
                     let used: Vec<(usize, u32)> = program.used().collect();
                     for (place, buffer) in used {
-                        if let Home::Arena { arena, offset } = self.plan.buffers[buffer as usize].home {
+                        if let Home::Arena { arena, offset } = plan.buffers[buffer as usize].home {
                             program.set_base(place, self.arenas[arena as usize].ptr().wrapping_add(offset as usize));
                         }
                     }
                     // A collective that was issued is not given up: other ranks may be in it.
                     let talks = !instrs.is_empty() && instrs.iter().all(is_collective);
                     let cancel = if talks { Arc::default() } else { self.cancel.clone() };
-                    Some(Box::new(Compute::new(program, &self.plan, t, cancel, &self.written_inputs, part)))
+                    circles.add(&program);
+                    let mut body = Compute::new(program, plan, t, cancel, &self.written_inputs, part);
+                    if is_one && circles.is_one() && body.can_be_whole() {
+                        can = true;
+                        body.replays.set_whole(self.consent.clone(), circles.clone());
+                    }
+                    Some(Box::new(body))
                 }
             });
         }
-        self.network = Some(Network::start(&self.plan, bodies, self.cancel.clone())?);
+        self.together = (!circles.is_empty()).then(|| Together::new(self.consent.clone(), circles, can));
+        self.network = Some(Network::start(plan, bodies, self.cancel.clone())?);
         Ok(())
     }
 
@@ -382,6 +401,8 @@ impl Session {
         let storages = self.output_storages()?;
         // All actors issue to the devices' own queues, whichever thread they are on: what the caller issued comes first.
         let _own_queues = Switched::to(&Chosen::default())?;
+        let variables: Vec<usize> = self.variables.iter().map(|s| s.ptr() as usize).collect();
+        let records = self.ask_ranks(&variables)?;
         // Taken at once: others may be taking theirs.
         let generator = default_generator();
         if self.plan.n_rng > 0 && generator.is_in_order() {
@@ -394,10 +415,11 @@ impl Session {
         let run = Pending { inputs: inputs.iter().map(kept).collect(), storages, pins, random: (seed, offset) };
         let args = RunArgs {
             inputs: inputs.iter().map(|t| t.0.data_ptr() as usize).collect(),
-            variables: self.variables.iter().map(|s| s.ptr() as usize).collect(),
+            variables,
             outputs: run.storages.iter().map(|s| s.ptr() as usize).collect(),
             seed,
             offset,
+            records,
         };
         let done = self.network()?.submit(args, poll);
         self.pending.push_back(run);
@@ -405,6 +427,14 @@ impl Session {
             return Err(self.stop(e));
         }
         Ok(())
+    }
+
+    /// Asks the ranks of collectives whether all record this run. Within somebody's capture none does.
+    fn ask_ranks(&mut self, variables: &[usize]) -> Result<bool> {
+        let device = self.plan.arenas.first().map_or(Device::CPU, |a| a.device);
+        let Some(together) = &mut self.together else { return Ok(false) };
+        let p = provider(device.kind)?;
+        if p.is_recorded(p.own_queue(device.index)) { Ok(false) } else { together.ask(variables) }
     }
 
     /// Waits until the data of sources for the next run are ready. Other threads may use the variables meanwhile.
@@ -681,6 +711,12 @@ impl Compute {
         let replays = Replays::new(&program, movable);
         Compute { program, cancel, moving, replays, part }
     }
+
+    /// Returns true if one recording could serve all runs: whatever moves can be copied, but for variables, which mostly stay.
+    fn can_be_whole(&self) -> bool {
+        let stays = |(place, at): &(usize, Where)| matches!(at, Where::Variable(_)) || self.replays.moves(*place);
+        self.moving.iter().all(stays) && self.replays.can_be_whole()
+    }
 }
 
 impl Body for Compute {
@@ -710,7 +746,7 @@ impl Body for Compute {
         unsafe {
             match aside {
                 Some(queue) => self.program.run(0..self.program.len(), queue, &self.cancel, act.poll)?,
-                None => self.replays.run(&self.program, random, &self.cancel, act.poll)?,
+                None => self.replays.run(&mut self.program, (random, run.records), &self.cancel, act.poll)?,
             }
         }
         self.part.end()

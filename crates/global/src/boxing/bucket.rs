@@ -20,7 +20,7 @@ oneflow_core::kernels::params! {
     BucketParams { axis: usize, source: i64, target: i64, placement: i64, world: usize, sizes: Rest<i64> }
 }
 
-static BUCKET: Primitive = Primitive::new("box_axes");
+pub(super) static BUCKET: Primitive = Primitive::new("box_axes");
 
 pub static BOX_AXES: OpDef = OpDef {
     sig: Sig::parse(

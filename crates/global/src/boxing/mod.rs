@@ -6,6 +6,7 @@
 mod axis;
 pub(crate) mod bucket;
 pub(crate) mod bytes;
+mod circle;
 mod cost;
 mod cross;
 pub(crate) mod traced;
@@ -13,6 +14,7 @@ pub(crate) mod traced_cross;
 mod wire;
 
 pub use bucket::{BOX_AXES, fits_a_bucket};
+pub use circle::{Circle, circle};
 pub use cost::{Step, UNSUPPORTED, axis_cost, cheapest_path};
 
 use crate::mesh::{axis_groups, my_coords, part};

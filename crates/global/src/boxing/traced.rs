@@ -28,7 +28,7 @@ oneflow_core::kernels::params! {
     StepParams { axis: usize, source: i64, target: i64, placement: i64, world: usize, sizes: Rest<i64> }
 }
 
-static STEP: Primitive = Primitive::new("box_axis");
+pub(super) static STEP: Primitive = Primitive::new("box_axis");
 
 pub static BOX_AXIS: OpDef = OpDef {
     sig: Sig::parse(
