@@ -161,6 +161,18 @@ def declined():
     assert counts[-1] is False or counts[-1] > 1, counts
 
 
+def refused():
+    """Rank 1 agrees and then cannot record: rank 0, which can, drops its recording."""
+    rank, _ = join()
+    if rank == 1:
+        os.environ["EMULATOR_REFUSES_CAPTURES"] = "1"
+    training, other = Training("cuda"), Training("cpu")
+    for k in range(6):
+        a, b = training.run().item(), other.run().item()
+        assert abs(a - b) < 1e-4 * abs(b), (k, a, b)
+    assert training.counts[-1] > 1, training.counts
+
+
 def moved():
     """Weights that lie elsewhere are read where they are: the step is not launched as it was recorded."""
     join()

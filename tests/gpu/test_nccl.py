@@ -65,6 +65,12 @@ def test_ranks_record_collectives_together(name, two_gpus):
     all_well(run(name, programs=STEPS))
 
 
+def test_a_rank_that_cannot_record_keeps_the_others_from_it(two_gpus):
+    if not is_emulated(two_gpus):
+        pytest.skip("only the emulated driver can refuse captures")
+    all_well(run("refused", programs=STEPS))
+
+
 @pytest.mark.parametrize("name", ["late", "late_launch", "one_gpu"])
 def test_failures_say_what_they_met(name, two_gpus):
     all_well(run(name))

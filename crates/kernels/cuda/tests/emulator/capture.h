@@ -1,5 +1,5 @@
 // Captured graphs of the emulated driver. A graph runs its nodes in an order that the seed chooses among those that their
-// dependencies allow; so a dependency that nobody stated shows. Included by cuda.cpp.
+// dependencies allow; so a dependency that nobody stated shows. EMULATOR_REFUSES_CAPTURES: none can be begun. Included by cuda.cpp.
 
 struct Node {
     std::set<size_t> after;
@@ -111,7 +111,7 @@ Result cuThreadExchangeStreamCaptureMode(int* mode) { std::swap(*mode, thread_mo
 Result cuStreamBeginCapture_v2(void* s, int mode) {
     LOCKED;
     static uint64_t next = 1;
-    if ((uintptr_t)s <= 2 || is_captured(s)) return 900;
+    if ((uintptr_t)s <= 2 || is_captured(s) || getenv("EMULATOR_REFUSES_CAPTURES")) return 900;
     Stream* stream = (Stream*)s;
     stream->capture = std::make_shared<Capture>(Capture{next++, mode, stream, &thread_mode});
     stream->last.clear();
