@@ -9,7 +9,7 @@ use crate::parse::Given;
 use crate::{classes, value};
 use oneflow_core::base::{Arg, DType, Device, DeviceType, Error, Result, contiguous_strides, intern};
 use oneflow_core::{Tensor, Transfers, bit, with_transfers};
-use oneflow_ops::conv::memory_format_of;
+use oneflow_ops::conv::{memory_format_of, strides_in};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
@@ -136,12 +136,7 @@ fn convert(py: Python<'_>, t: &Tensor, w: &Want) -> Result<Tensor> {
     let made = ops::TO_COPY.one(py, &[Some(t)], &args)?;
     match w.format {
         None | Some("preserve_format") => Ok(made),
-        Some(f)
-            if f == memory_format_of(&made)
-                && (f != "contiguous_format" || made.strides() == contiguous_strides(made.sizes()).as_slice()) =>
-        {
-            Ok(made)
-        }
+        Some(f) if strides_in(f, made.sizes())?.as_slice() == made.strides() => Ok(made),
         Some(f) => ops::CLONE.one(py, &[Some(&made)], &[Arg::Sym(intern(f))]),
     }
 }

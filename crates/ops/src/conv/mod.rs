@@ -35,6 +35,11 @@ pub fn memory_format_of(t: &Tensor) -> &'static str {
     }
 }
 
+/// The strides of a tensor of these sizes without gaps in a memory format.
+pub fn strides_in(format: &str, sizes: &[i64]) -> Result<Dims> {
+    Ok(crate::elementwise::channels_last(format, sizes)?.unwrap_or_else(|| contiguous_strides(sizes)))
+}
+
 /// torch's order for a tensor whose channels are innermost: images, volumes, and sequences as images of one row.
 pub(crate) fn is_channels_last(t: &Tensor) -> bool {
     let (mut sizes, mut strides) = (Dims::from_slice(t.sizes()), Dims::from_slice(t.strides()));

@@ -2,9 +2,9 @@
 
 use super::cat::joined_strides;
 use super::give;
-use crate::conv::memory_format_of;
+use crate::conv::{memory_format_of, strides_in};
 use crate::creation::{fill_params, full::fill_fits};
-use crate::elementwise::{channels_last, is_dense_as, order_of};
+use crate::elementwise::{is_dense_as, order_of};
 use crate::named::{pad_nd as pad, pad_nd_backward as pad_backward};
 use crate::prelude::*;
 use oneflow_kernels_prim::pad::pieces;
@@ -91,14 +91,14 @@ fn numbers(like: &Tensor, mode: PadMode, n: i64, before: i64, padded: i64) -> Re
 }
 
 fn push(x: &Tensor, sizes: &[i64], outs: &mut Outs) -> Result<()> {
-    let strides = channels_last(memory_format_of(x), sizes)?.unwrap_or_else(|| contiguous_strides(sizes));
+    let strides = strides_in(memory_format_of(x), sizes)?;
     outs.push_strided(x.dtype(), x.device(), Dims::from_slice(sizes), strides)
 }
 
 /// What a composition made, where it lies as the result does; a tensor of its own.
 fn laid_out(y: Tensor, x: &Tensor) -> Result<Tensor> {
     let format = memory_format_of(x);
-    let strides = channels_last(format, y.sizes())?.unwrap_or_else(|| contiguous_strides(y.sizes()));
+    let strides = strides_in(format, y.sizes())?;
     if y.same(x) || y.strides() != strides.as_slice() { y.clone_contiguous_with(Some(format)) } else { Ok(y) }
 }
 
