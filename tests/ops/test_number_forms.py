@@ -135,3 +135,86 @@ def test_losses_broadcast_before_they_promote(name):
 
 def test_pinv_takes_its_tolerance_and_symmetry_by_position():
     same(oneflow.linalg.pinv(oneflow.eye(2), 0.1, True), torch.linalg.pinv(torch.eye(2), 0.1, True))
+
+
+# Calls whose integers `t` makes.
+INTEGERS = {
+    "view": lambda f, t: f.zeros(2, 3).view(t(3), t(2)).shape,
+    "view list": lambda f, t: f.zeros(2, 3).view([t(3), 2]).shape,
+    "reshape": lambda f, t: f.zeros(2, 3).reshape((t(3), -1)).shape,
+    "zeros": lambda f, t: f.zeros(t(2), t(3)).shape,
+    "zeros list": lambda f, t: f.zeros([t(2), t(3)]).shape,
+    "expand": lambda f, t: f.zeros(1, 3).expand(t(2), t(3)).shape,
+    "repeat": lambda f, t: f.zeros(1, 3).repeat(t(2), t(3)).shape,
+    "permute": lambda f, t: f.zeros(1, 3).permute(t(1), t(0)).shape,
+    "sum dims": lambda f, t: f.zeros(1, 3).sum((t(1), t(0))).shape,
+    "sum dim": lambda f, t: f.zeros(1, 3).sum(t(1)).shape,
+    "randint": lambda f, t: f.randint(t(3), (t(2),)).shape,
+    "arange": lambda f, t: f.arange(t(3)).tolist(),
+    "split": lambda f, t: [x.tolist() for x in f.arange(5).split(t(2))],
+    "splits": lambda f, t: [x.tolist() for x in f.arange(5).split([t(2), t(3)])],
+    "chunk": lambda f, t: [x.tolist() for x in f.arange(5).chunk(t(2))],
+    "interpolate": lambda f, t: f.nn.functional.interpolate(f.zeros(1, 1, 4, 4), size=[t(2), t(3)]).shape,
+    "interpolate by one": lambda f, t: f.nn.functional.interpolate(f.zeros(1, 1, 4, 4), size=t(2)).shape,
+    "pad": lambda f, t: f.nn.functional.pad(f.zeros(1, 1, 4, 4), [t(2), t(3)]).shape,
+    "pad reflect": lambda f, t: f.nn.functional.pad(f.zeros(1, 1, 4, 4), [t(2), t(3)], mode="reflect").shape,
+    "pool": lambda f, t: f.nn.functional.max_pool2d(f.zeros(1, 1, 4, 4), (t(2), t(2))).shape,
+    "pool int": lambda f, t: f.nn.functional.avg_pool2d(f.zeros(1, 1, 4, 4), t(2)).shape,
+    "adaptive pool": lambda f, t: f.nn.functional.adaptive_avg_pool2d(f.zeros(1, 1, 4, 4), (t(2), t(2))).shape,
+    "conv": lambda f, t: f.nn.functional.conv2d(
+        f.zeros(1, 1, 4, 4), f.zeros(1, 1, 2, 2), stride=(t(2), t(1)), padding=t(1)
+    ).shape,
+    "roll": lambda f, t: f.arange(5).roll(t(2)).tolist(),
+    "flip": lambda f, t: f.arange(5).flip(t(0)).tolist(),
+    "tile": lambda f, t: f.arange(2).tile((t(2), t(2))).tolist(),
+    "layer_norm": lambda f, t: f.nn.functional.layer_norm(f.zeros(2, 3), [t(3)]).shape,
+    "new_zeros": lambda f, t: f.zeros(2).new_zeros(t(3), 2).shape,
+    "full": lambda f, t: f.full((t(2),), 1.0).shape,
+    "eye": lambda f, t: f.eye(t(2)).tolist(),
+    "unflatten": lambda f, t: f.zeros(6).unflatten(0, (t(2), 3)).shape,
+    "as_strided": lambda f, t: f.zeros(6).as_strided((t(2),), (t(1),)).shape,
+    "linspace": lambda f, t: f.linspace(0, 1, t(3)).tolist(),
+    "topk": lambda f, t: f.arange(5).topk(t(2)).values.tolist(),
+    "unfold": lambda f, t: f.nn.functional.unfold(f.zeros(1, 1, 4, 4), (t(2), t(2))).shape,
+    "select": lambda f, t: f.arange(5).select(0, t(2)).item(),
+    "index": lambda f, t: f.arange(5)[t(1) : t(3)].tolist(),
+    "pixel shuffle": lambda f, t: f.nn.functional.pixel_shuffle(f.zeros(1, 4, 2, 2), t(2)).shape,
+    "repeat_interleave": lambda f, t: f.arange(2).repeat_interleave(t(2)).tolist(),
+    "movedim": lambda f, t: f.zeros(1, 2).movedim(t(0), t(1)).shape,
+    "fft": lambda f, t: f.fft.fft(f.zeros(4), t(2)).shape,
+    "tensordot": lambda f, t: f.tensordot(f.ones(2, 3), f.ones(3, 2), t(1)).shape,
+    "rot90": lambda f, t: f.zeros(2, 3).rot90(t(1)).shape,
+    "linear layer": lambda f, t: f.nn.Linear(t(2), t(3)).weight.shape,
+    "embedding layer": lambda f, t: f.nn.Embedding(t(2), t(3)).weight.shape,
+    "size index": lambda f, t: f.zeros(2, 3).size(t(1)),
+    "transpose": lambda f, t: f.zeros(2, 3).transpose(t(0), t(1)).shape,
+    "softmax": lambda f, t: f.zeros(2, 3).softmax(t(1)).shape,
+    "cat": lambda f, t: f.cat([f.zeros(2, 3)] * 2, t(1)).shape,
+    "gather": lambda f, t: f.zeros(2, 3).gather(t(1), f.zeros(2, 1, dtype=f.long)).shape,
+    "broadcast_to": lambda f, t: f.zeros(3).broadcast_to((t(2), t(3))).shape,
+    "squeeze": lambda f, t: f.zeros(1, 3).squeeze(t(0)).shape,
+    "tril_indices": lambda f, t: f.tril_indices(t(2), t(2)).tolist(),
+    "group_norm": lambda f, t: f.nn.functional.group_norm(f.zeros(1, 4, 2), t(2)).shape,
+    "std": lambda f, t: f.zeros(2, 3).std((t(0),)).shape,
+    "amax": lambda f, t: f.zeros(2, 3).amax((t(0), t(1))).shape,
+    "rand": lambda f, t: f.rand((t(2), 3)).shape,
+    "normal": lambda f, t: f.normal(0.0, 1.0, (t(2),)).shape,
+    "stft": lambda f, t: f.stft(f.zeros(1, 16), t(4), hop_length=t(2), window=f.ones(4), return_complex=True).shape,
+}
+
+
+@pytest.mark.parametrize("sizes", [(), (1,)])
+@pytest.mark.parametrize("dtype", ["int64", "uint8"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_tensors_of_one_integer_are_integers(name, dtype, sizes):
+    """Sizes, dimensions and counts as tensors of one element, wherever PyTorch takes them."""
+    results = []
+    for fw in (torch, oneflow):
+        try:
+            made = INTEGERS[name](fw, lambda n, fw=fw: fw.full(sizes, n, dtype=getattr(fw, dtype)))
+        except (TypeError, RuntimeError):
+            if fw is torch:
+                return
+            raise
+        results.append(tuple(made) if isinstance(made, (fw.Size, tuple)) else made)
+    assert results[0] == results[1]

@@ -38,8 +38,12 @@ pub unsafe fn int(py: Python<'_>, o: *mut PyObject) -> Result<Option<i64>> {
             return long(o).map(Some);
         }
         if let Some(t) = tensor_of(o) {
-            return Ok(match number_of(t)? {
-                Some(Scalar::Int(i)) => Some(i),
+            // As PyTorch: what `operator.index` takes, which is any tensor of one integer.
+            if t.numel() != 1 || crate::autograd::requires_grad(t) {
+                return Ok(None);
+            }
+            return Ok(match scalar::read(t)? {
+                Scalar::Int(i) => Some(i),
                 _ => None,
             });
         }

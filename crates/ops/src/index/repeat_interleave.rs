@@ -72,6 +72,8 @@ Example::
         }
         let n = x.sizes().get(wrap_dim(d, x.ndim())?).copied().unwrap_or(1);
         let r = match r.numel() {
+            // One number, of any integer dtype.
+            1 if r.dtype().is_int() => r.to_copy_with(Some(DType::I64), None)?.reshape(&[1])?.expand(&[n])?,
             1 => r.reshape(&[1])?.expand(&[n])?,
             k if k == n => r.clone(),
             k => {

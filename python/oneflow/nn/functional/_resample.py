@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -225,7 +226,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         >>> F.pixel_shuffle(oneflow.ones(1, 4, 3, 3), 2).shape
         oneflow.Size([1, 1, 6, 6])
     """
-    r = upscale_factor
+    r = operator.index(upscale_factor)
     if input.dim() < 3:
         raise RuntimeError(
             f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
@@ -254,7 +255,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         >>> F.pixel_unshuffle(oneflow.ones(1, 1, 4, 4), 2).shape
         oneflow.Size([1, 4, 2, 2])
     """
-    r = downscale_factor
+    r = operator.index(downscale_factor)
     if input.dim() < 3:
         raise RuntimeError(
             "pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
