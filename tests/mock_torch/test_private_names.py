@@ -6,7 +6,7 @@ import oneflow
 import pytest
 import torch
 import torch._prims_common
-from oneflow.mock_torch.private import find
+from oneflow.mock_torch.private import absent, find
 
 SHAPES = [(), (3,), (0,), (2, 3, 4), (2, 0, 4), (5, 1, 0), (2, 1, 3, 4), (2, 3, 1, 1), (1, 3, 4, 5), (2, 3, 2, 4, 5)]
 
@@ -92,3 +92,15 @@ def test_what_may_take_the_place_of_what():
             call = ours._has_compatible_shallow_copy_type if fw is oneflow else torch._has_compatible_shallow_copy_type
             made.append(call(*(tensors[kind] for kind in kinds)))
         assert made[0] == made[1]
+
+
+def test_names_that_packages_import_alone():
+    """What is imported by packages that never use it, or use it for `isinstance`."""
+    for module in ("torch.ao.quantization", "torch.quantization"):
+        for name in ("FakeQuantizeBase", "ObserverBase"):
+            assert not isinstance(oneflow.nn.Linear(1, 1), getattr(absent.module(module), name))
+    assert private("torch.hub").tqdm is oneflow.utils.model_zoo.tqdm
+    assert issubclass(oneflow.nn.ConvTranspose2d, oneflow.nn.modules.conv._ConvTransposeMixin)
+    x, w = oneflow.randn(1, 2, 5), oneflow.randn(3, 2, 2)
+    given = (x, w, None, [1], [0], [1], False, [0], 1)
+    assert oneflow.ops.aten._convolution(*given, False, False, True).equal(oneflow.convolution(*given))

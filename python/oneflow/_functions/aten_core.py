@@ -104,6 +104,25 @@ def convolution(
     return getattr(_nn(), f"conv{n}d")(input, weight, bias, stride, padding, dilation, groups)
 
 
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool = True,
+) -> Tensor:
+    """:func:`convolution`; the flags choose among kernels that there is one of."""
+    return convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
 def _softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """Softmax; halves become float32 where ``half_to_float`` says so."""
     return self.softmax(dim, dtype=oneflow.float32 if half_to_float else None)

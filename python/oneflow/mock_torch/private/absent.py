@@ -13,15 +13,16 @@ _SYMBOLIC = "oneflow.onnx.export takes rules of its own as custom_translation_ta
 
 _QUANTIZED = "oneflow has no quantized tensors"
 _OBSERVERS = (
-    "FakeQuantize HistogramObserver MinMaxObserver MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver "
-    "ObserverBase PerChannelMinMaxObserver PlaceholderObserver default_observer default_weight_observer"
+    "FakeQuantize FakeQuantizeBase HistogramObserver MinMaxObserver MovingAverageMinMaxObserver "
+    "MovingAveragePerChannelMinMaxObserver ObserverBase PerChannelMinMaxObserver PlaceholderObserver default_observer "
+    "default_weight_observer"
 )
 # Name of the module: its names, and what to use instead.
 _ABSENT = {
     "torch.ao": ("", _QUANTIZED),
     "torch.ao.quantization": (
         "DeQuantStub QConfig QuantStub convert fuse_modules fuse_modules_qat get_default_qat_qconfig "
-        "get_default_qconfig prepare prepare_qat quantize_dynamic",
+        f"get_default_qconfig prepare prepare_qat quantize_dynamic {_OBSERVERS}",
         _QUANTIZED,
     ),
     "torch.nn.quantized": (
@@ -40,7 +41,7 @@ _ABSENT = {
     ),
     "torch.quantization": (
         "DeQuantStub QConfig QuantStub convert default_qconfig fuse_modules fuse_modules_qat get_default_qat_qconfig "
-        "get_default_qconfig prepare prepare_qat quantize_dynamic",
+        f"get_default_qconfig prepare prepare_qat quantize_dynamic {_OBSERVERS}",
         _QUANTIZED,
     ),
     "torch.quantization.qconfig": ("QConfig", _QUANTIZED),

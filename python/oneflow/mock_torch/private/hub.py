@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlparse
 
 import oneflow.hub
+from oneflow.utils.model_zoo import tqdm
 
-__all__ = ["urlparse"]
+__all__ = ["tqdm", "urlparse"]
 
 
 def _get_torch_home() -> str:

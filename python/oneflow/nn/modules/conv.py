@@ -286,6 +286,10 @@ class _ConvTransposeNd(_ConvNd):
         )
 
 
+# The name under which older packages know it.
+_ConvTransposeMixin = _ConvTransposeNd
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over sequences: the gradient of a :class:`Conv1d` for its input.
 
