@@ -5,7 +5,7 @@
 //! the work until it was waited for or has ended. The first failure is final, here and in the group that stands behind.
 
 use crate::calls::{self, Place};
-use crate::captured::Captures;
+use crate::captured::{Captures, Watching};
 use crate::communicators::Communicators;
 use crate::watchdog::{Guarded, Pending, Watched};
 use oneflow_base::{Device, DeviceType, Error, Result};
@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 struct NcclGroup(Arc<Shared>);
 
-pub(crate) struct Shared {
+struct Shared {
     /// The group that stands behind: its ranks are connected.
     host: Weak<dyn ProcessGroup>,
     ledger: Arc<Ledger>,
     desk: Desk,
-    pub(crate) cuda: &'static Cuda,
+    cuda: &'static Cuda,
     device: u16,
     communicators: Communicators,
     pending: Pending,
@@ -161,6 +161,25 @@ impl Guarded for Shared {
     }
 }
 
+impl Watching for Shared {
+    fn may_launch(&self) -> Result<()> {
+        self.usable("the launch of a captured graph")?;
+        match self.cause() {
+            Some(cause) => Err(Error::runtime(format!("the launch of a captured graph: {cause}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn watch_launch(self: Arc<Self>, operations: &[Described], queue: Queue) -> Result<()> {
+        let _one = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = self.cuda.record(queue)?;
+        // Whatever is issued behind the graph goes on without the host's knowledge.
+        let (cuda, device, is_awaited) = (self.cuda, self.device, AtomicBool::new(true));
+        let end = End { cuda, device, event, is_barrier: false, is_captured: false, is_awaited };
+        self.watch(&self.desk.admit_launch(operations), Arc::new(end)).map(drop)
+    }
+}
+
 impl Shared {
     fn failure(&self) -> MutexGuard<'_, Option<String>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
@@ -193,7 +212,7 @@ impl Shared {
     }
 
     /// The queue of the caller's work.
-    pub(crate) fn current(&self) -> Queue {
+    fn current(&self) -> Queue {
         self.cuda.queue(self.device)
     }
 
@@ -244,7 +263,7 @@ impl Shared {
             let captured =
                 |operation: &Described| operation.captured(self.ledger.deadline(), end.clone(), self.abort());
             let works = described.iter().map(captured).collect();
-            self.captures.add(self, id, described);
+            self.captures.add(self, id, described, |heard| self.cuda.tell_of_launches(self.current(), heard));
             return Ok(works);
         }
         let admitted = requests.iter().map(|request| self.admit(request)).collect::<Result<Vec<_>>>()?;
@@ -253,25 +272,6 @@ impl Shared {
             Ok(end) => admitted.into_iter().map(|one| self.watch(&one, end.clone())).collect(),
             Err(e) => Err(admitted.into_iter().fold(e, |e, one| one.refused(e))),
         }
-    }
-
-    /// Before a graph with operations of this group is launched.
-    pub(crate) fn may_launch(&self) -> Result<()> {
-        self.usable("the launch of a captured graph")?;
-        match self.cause() {
-            Some(cause) => Err(Error::runtime(format!("the launch of a captured graph: {cause}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Watches the operations of a graph that was launched on a queue.
-    pub(crate) fn watch_launch(self: &Arc<Self>, operations: &[Described], queue: Queue) -> Result<()> {
-        let _one = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = self.cuda.record(queue)?;
-        // Whatever is issued behind the graph goes on without the host's knowledge.
-        let (cuda, device, is_awaited) = (self.cuda, self.device, AtomicBool::new(true));
-        let end = End { cuda, device, event, is_barrier: false, is_captured: false, is_awaited };
-        self.watch(&self.desk.admit_launch(operations), Arc::new(end)).map(drop)
     }
 
     /// # Safety
