@@ -448,6 +448,35 @@ def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     return (vh.mH * inverse.unsqueeze(-2)) @ u.mH
 
 
+def _ranks(values: Tensor, tolerance: float) -> Tensor:
+    """How many singular values are not negligible beside the largest."""
+    return (values > tolerance * values[..., :1]).sum(-1)
+
+
+def _by_factors(A: Tensor, b: Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Least-squares solutions of tall matrices of full rank by QR, their singular values and ranks; None for others."""
+    rows, columns = A.shape[-2:]
+    hidden = _oneflow._is_tracing() or _oneflow._vmap_shown(A) is not None or A.is_global or A.is_meta
+    if rows < columns or hidden or not A.numel():
+        return None
+    q, r = qr(A)
+    with oneflow.no_grad():
+        values = svdvals(r.detach())
+        rank = _ranks(values, tolerance)
+    if not bool((rank == columns).all()):
+        return None
+    return solve_triangular(r, q.mH @ b, upper=True), values, rank
+
+
+def _by_pseudo_inverse(A: Tensor, b: Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Least-squares solutions of least norm, singular values and ranks."""
+    solution = pinv(A, rtol=tolerance) @ b
+    with oneflow.no_grad():
+        values = svdvals(A.detach())
+        rank = _ranks(values, tolerance) if min(A.shape[-2:]) else A.new_zeros(A.shape[:-2]).long()
+    return solution, values, rank
+
+
 @_in_float32
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least-squares solution of ``A X = B``, of least norm where there are many.
@@ -479,13 +508,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     tolerance = _epsilon(A.dtype) * max(rows, columns) if rcond is None else rcond
     if driver == "gels":
         tolerance = 0.0
-    solution = pinv(A, rtol=tolerance) @ b
-    with oneflow.no_grad():
-        values = svdvals(A.detach())
-        rank = (
-            (values > tolerance * values[..., :1]).sum(-1) if min(rows, columns) else A.new_zeros(A.shape[:-2]).long()
-        )
-        nothing = A.new_empty((0,), dtype=values.dtype)
+    solution, values, rank = _by_factors(A, b, tolerance) or _by_pseudo_inverse(A, b, tolerance)
+    nothing = A.new_empty((0,), dtype=values.dtype)
     # Adds nothing, except to the tape.
     residuals = solution.reshape(-1)[:0]
     if _is_complex(A.dtype):

@@ -254,3 +254,31 @@ def test_out_of_a_wrong_dtype_or_device(name):
     with pytest.raises(RuntimeError, match="device") as error:
         WITH_OUT[name](oneflow.linalg, oneflow.eye(3) * 2, lambda: oneflow.empty(0, device="meta"))
     assert "alias_copy" not in str(error.value)
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsd"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(
+    "sizes", [((7, 4), (7, 2)), ((2, 6, 3), (2, 6, 1)), ((3, 5), (3, 2)), ((4, 4), (4, 1)), ((6, 3), (6,))]
+)
+def test_least_squares(sizes, dtype, driver):
+    """Every driver on tall, square and wide matrices: all results, and both gradients."""
+    rng = np.random.default_rng(0)
+    given = [rng.normal(size=s) + (1j * rng.normal(size=s) if dtype == "complex128" else 0) for s in sizes]
+    results = []
+    for fw in (oneflow, torch):
+        a, b = (fw.tensor(x).requires_grad_() for x in given)
+        found = fw.linalg.lstsq(a, b, driver=driver)
+        (found.solution.abs() ** 2).sum().backward()
+        results.append([t.detach().numpy() for t in (*found, a.grad, b.grad)])
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_least_squares_of_dependent_columns():
+    a = np.random.default_rng(0).normal(size=(6, 3))
+    a[:, 2] = 2 * a[:, 0]
+    ours, theirs = (fw.linalg.lstsq(fw.tensor(a), fw.ones(6, 2, dtype=fw.float64)) for fw in (oneflow, torch))
+    assert ours.rank.item() == theirs.rank.item() == 2
+    np.testing.assert_allclose(ours.solution.numpy(), theirs.solution.numpy(), rtol=1e-9, atol=1e-12)
