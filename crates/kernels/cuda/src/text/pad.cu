@@ -39,7 +39,7 @@ extern "C" __global__ void entry(const U* in, U* out, u64 low, u64 high, const _
 // Where an element of a dimension was put: a range, and at most two places elsewhere.
 struct Copies {
     i64 first, range, n, others[2];
-    D i64 at(i64 k) const { return k < range ? first + k : others[k - range]; }
+    __device__ __forceinline__ i64 at(i64 k) const { return k < range ? first + k : others[k - range]; }
 };
 
 D Copies copies(i64 j, i64 n, i64 before, i64 padded) {
