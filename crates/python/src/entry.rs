@@ -4,7 +4,7 @@
 use crate::call::call_op;
 use crate::gate::{checked, enter};
 use crate::overload::{Form, Overload};
-use crate::overrides::{Function, answers, ask};
+use crate::overrides::{Function, answers, ask, has_modes};
 use crate::parse::Given;
 use oneflow_core::base::Result;
 use pyo3::ffi::{self, PyObject};
@@ -24,6 +24,9 @@ pub enum Action {
 }
 
 pub type HandFn = unsafe fn(Python<'_>, *mut PyObject, Given) -> Result<*mut PyObject>;
+
+/// Functions written by hand that `__torch_function__` of modes hears.
+const HEARD: [&str; 3] = ["tensor", "as_tensor", "asarray"];
 
 /// A name and what it does.
 pub struct Entry {
@@ -67,6 +70,10 @@ unsafe fn call_entry(
                     // Of the methods written by hand only `self` is asked. The way out of a subclass is never in its hands.
                     if !slf.is_null() && answers(slf) && entry.name != "as_subclass" {
                         return ask(py, Function::Method(&entry.name), slf, given, &[slf]);
+                    }
+                    // Functions that make tensors of values have no argument to ask: modes alone hear of them.
+                    if slf.is_null() && has_modes() && HEARD.contains(&entry.name.as_str()) {
+                        return ask(py, Function::Op(&entry.name, Form::Function), slf, given, &[]);
                     }
                     f(py, slf, given)
                 }
