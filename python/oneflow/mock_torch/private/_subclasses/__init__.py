@@ -1,4 +1,4 @@
-"""``torch._subclasses``: tensors without values, which oneflow has as ``device="meta"``."""
+"""``torch._subclasses``: tensors without values that seem to lie on a device."""
 
 from __future__ import annotations
 
