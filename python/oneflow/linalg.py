@@ -485,7 +485,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
     Example::
 
-        >>> oneflow.linalg.lstsq(oneflow.tensor([[1.0], [1.0]]), oneflow.tensor([[1.0], [3.0]])).solution
+        >>> oneflow.linalg.lstsq(oneflow.tensor([[1.0], [1.0]]), oneflow.tensor([[1.0], [3.0]])).solution.round()
         tensor([[2.]])
     """
     if A.ndim < 2:
