@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import oneflow
 from oneflow import Tensor
 from oneflow._tensor.methods import set_state as _set_obj_state
 
-__all__ = ["_element_size", "_flatten_dense_tensors", "_set_obj_state", "_unflatten_dense_tensors"]
+__all__ = ["_element_size", "_flatten_dense_tensors", "_set_obj_state", "_take_tensors", "_unflatten_dense_tensors"]
 
 
 def _element_size(dtype: Any) -> int:
@@ -27,6 +27,18 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[T
     like = list(tensors)
     parts = flat.split([tensor.numel() for tensor in like])
     return tuple(part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True))
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Groups of tensors of one dtype, of at most ``size_limit`` bytes where they are several, in their order."""
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        group = groups.setdefault(tensor.type(), [])
+        if group and sum(t.nbytes for t in group) + tensor.nbytes > size_limit:
+            yield group
+            group = groups[tensor.type()] = []
+        group.append(tensor)
+    yield from groups.values()
 
 
 def _get_available_device_type() -> str | None:

@@ -104,3 +104,13 @@ def test_names_that_packages_import_alone():
     x, w = oneflow.randn(1, 2, 5), oneflow.randn(3, 2, 2)
     given = (x, w, None, [1], [0], [1], False, [0], 1)
     assert oneflow.ops.aten._convolution(*given, False, False, True).equal(oneflow.convolution(*given))
+
+
+@pytest.mark.parametrize("limit", [1, 20, 40, 1000])
+def test_groups_of_tensors_for_one_message(limit):
+    sizes = [(3, "float32"), (2, "float64"), (4, "float32"), (1, "float32"), (9, "float64"), (2, "float32")]
+    groups = []
+    for fw in (oneflow, torch):
+        tensors = [fw.ones(n, dtype=getattr(fw, dtype)) for n, dtype in sizes]
+        groups.append([[t.numel() for t in group] for group in fw._utils._take_tensors(tensors, limit)])
+    assert groups[0] == groups[1]
