@@ -149,6 +149,8 @@ def test_sizes_as_symbols_are_refused():
     for settings in ({"shape_env": object()}, {"static_shapes": False}):
         with pytest.raises(NotImplementedError, match="symbols"):
             OURS.FakeTensorMode(**settings)
+    with pytest.raises(NotImplementedError, match="symbols"):
+        OURS.FakeTensorMode().from_tensor(oneflow.ones(2), static_shapes=False)
 
 
 def test_modes_of_functions_hear_what_makes_tensors_of_values():

@@ -64,7 +64,7 @@ class FakeTensor(Tensor):
 
     @staticmethod
     def __new__(
-        cls: Any, fake_mode: FakeTensorMode, elem: Tensor, device: Any, constant: Tensor | None = None, **others: Any
+        cls: Any, fake_mode: FakeTensorMode, elem: Tensor, device: Any, constant: Tensor | None = None
     ) -> FakeTensor:
         if not elem.is_meta:
             raise AssertionError(f"FakeTensor: expected a tensor of the device meta, got one of {elem.device}")
@@ -181,12 +181,15 @@ class FakeTensorMode(TorchDispatchMode):
         super().__exit__(*exception)
         self._makers.stack.pop().__exit__(None, None, None)
 
-    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None, **others: Any) -> FakeTensor:
+    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None) -> FakeTensor:
         """The fake of a tensor, the same for each call: of its sizes, strides, dtype, device and need of a gradient.
 
         Raises:
             AssertionError: the tensor is a fake of another mode.
+            NotImplementedError: ``static_shapes`` is false: sizes are numbers.
         """
+        if static_shapes is False:
+            raise NotImplementedError("FakeTensorMode.from_tensor: sizes as symbols are not provided")
         if isinstance(tensor, FakeTensor):
             if tensor.fake_mode is not self:
                 raise AssertionError("Mixing fake modes NYI")
@@ -332,7 +335,7 @@ def unset_fake_temporarily() -> Iterator[FakeTensorMode | None]:
 class FakeTensorConverter:
     """Makes fakes of tensors, each once."""
 
-    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, **others: Any) -> FakeTensor:
+    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor) -> FakeTensor:
         """``fake_mode.from_tensor(t)``."""
         return fake_mode.from_tensor(t)
 
