@@ -58,6 +58,7 @@ config: Any = _Settings(
     automatic_dynamic_shapes=True,
     inline_inbuilt_nn_modules=True,
     skip_fwd_side_effects_in_bwd_under_checkpoint=False,
+    compiled_autograd=False,
 )
 
 

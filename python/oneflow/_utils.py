@@ -9,12 +9,24 @@ import oneflow
 from oneflow import Tensor
 from oneflow._tensor.methods import set_state as _set_obj_state
 
-__all__ = ["_element_size", "_flatten_dense_tensors", "_set_obj_state", "_take_tensors", "_unflatten_dense_tensors"]
+__all__ = [
+    "_element_size",
+    "_flatten_dense_tensors",
+    "_is_privateuse1_backend_available",
+    "_set_obj_state",
+    "_take_tensors",
+    "_unflatten_dense_tensors",
+]
 
 
 def _element_size(dtype: Any) -> int:
     """Bytes of an element."""
     return int(dtype.itemsize)
+
+
+def _is_privateuse1_backend_available() -> bool:
+    """False: PyTorch's spare device type has no module here."""
+    return False
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

@@ -36,6 +36,8 @@ __all__ = [
 
 _C = _oneflow._C
 _disabled_torch_function_impl = _C._disabled_torch_function_impl
+# Who hears the calls of a thread, if not classes and modes.
+_SUBCLASSES_DISABLED, _ALL_DISABLED = 1, 2
 
 
 def _disabled_torch_dispatch_impl(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -150,11 +152,11 @@ def _ask(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: Iter
             return result
     elif not order:
         # A mode of another thread does not count here.
-        was = _C._set_torch_function_enabled(False)
+        was = _C._set_torch_function_state(_ALL_DISABLED)
         try:
             return function(*args, **kwargs)
         finally:
-            _C._set_torch_function_enabled(was)
+            _C._set_torch_function_state(was)
     for arg in order:
         result = type(arg).__torch_function__(function, types, args, kwargs)
         if result is not NotImplemented:
@@ -175,9 +177,9 @@ def _torch_function(
     """Run ``func`` on the plain tensors and make what it returns a ``cls``."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    was = _C._set_torch_function_enabled(False)
+    was = _C._set_torch_function_state(_SUBCLASSES_DISABLED)
     outer = getattr(_local, "function", None)
-    if not was and outer is func:
+    if was and outer is func:
         # Our functions call no class while this runs, but another library's function would recurse forever.
         name = getattr(func, "__name__", repr(func))
         raise TypeError(
@@ -190,7 +192,7 @@ def _torch_function(
         return result if func in _kept_as_they_are() else _converted(result, cls)
     finally:
         _local.function = outer
-        _C._set_torch_function_enabled(was)
+        _C._set_torch_function_state(was)
 
 
 def _converted(value: Any, cls: type) -> Any:
@@ -208,33 +210,24 @@ def _kept_as_they_are() -> set[Any]:
 
 
 class DisableTorchFunctionSubclass:
-    """Context manager: no ``__torch_function__`` is called inside."""
+    """Context manager: no class's ``__torch_function__`` is called inside; modes hear calls still."""
+
+    _state = _SUBCLASSES_DISABLED
 
     def __enter__(self) -> None:
-        self._was = _C._set_torch_function_enabled(False)
+        self._was = _C._get_torch_function_state()
+        _C._set_torch_function_state(max(self._was, self._state))
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _C._set_torch_function_enabled(self._was)
+        _C._set_torch_function_state(self._was)
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Context manager: neither a class nor a mode receives calls inside."""
 
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._modes, _local.modes = _modes(), []
-        for _ in self._modes:
-            _C._count_torch_function_modes(False)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _local.modes = self._modes
-        for _ in self._modes:
-            _C._count_torch_function_modes(True)
-        super().__exit__(kind, value, traceback)
+    _state = _ALL_DISABLED
 
 
 # ---- modes

@@ -3,7 +3,7 @@
 use crate::gate::{OrPending, checked, enter};
 use crate::object::{get_dict, is_tensor, self_tensor, set_dict, tensor_of, track, wrap};
 use crate::operators as ops;
-use crate::overrides::{Function, answers, ask};
+use crate::overrides::{Function, ask, heard};
 use crate::parse::Given;
 use crate::{autograd, classes, size, value};
 use oneflow_autograd as ag;
@@ -37,6 +37,26 @@ fn device_of(t: &Tensor) -> Device {
     shard.map(Tensor::device).filter(|d| d.is_meta()).unwrap_or_else(|| t.device())
 }
 
+/// Lets the modes and the class handle what is done to an attribute.
+///
+/// # Safety
+/// Live objects and the closure of one of the attributes.
+#[cold]
+unsafe fn ask_attribute(
+    py: Python<'_>,
+    o: *mut PyObject,
+    name: *mut c_void,
+    action: &str,
+    value: &[*mut PyObject],
+) -> Result<*mut PyObject> {
+    // SAFETY: the caller's promise; the closure is the attribute's name.
+    unsafe {
+        let name = CStr::from_ptr(name.cast()).to_str().unwrap_or_default();
+        let given = Given { args: value.as_ptr(), n: value.len(), names: null_mut() };
+        ask(py, Function::Attribute(name, action), o, given, &[o])
+    }
+}
+
 macro_rules! getters {
     ($($f:ident = |$py:ident, $o:ident, $t:ident| $body:expr;)*) => {$(
         unsafe extern "C" fn $f(o: *mut PyObject, name: *mut c_void) -> *mut PyObject {
@@ -47,10 +67,8 @@ macro_rules! getters {
             };
             // SAFETY: a getter of the class: `o` is a tensor object.
             enter(null_mut(), |py| unsafe {
-                if answers(o) {
-                    let name = CStr::from_ptr(name.cast()).to_str().unwrap_or_default();
-                    let none = Given { args: null_mut(), n: 0, names: null_mut() };
-                    return ask(py, Function::Getter(name), o, none, &[o]);
+                if heard(o) {
+                    return ask_attribute(py, o, name, "__get__", &[]);
                 }
                 get(py, o, self_tensor(o)?)
             })
@@ -143,13 +161,19 @@ type Set = unsafe fn(Python<'_>, *mut PyObject, &Tensor, *mut PyObject) -> Resul
 
 macro_rules! setters {
     ($($f:ident = |$py:ident, $o:ident, $t:ident, $v:ident| $body:expr;)*) => {$(
-        unsafe extern "C" fn $f(o: *mut PyObject, value: *mut PyObject, _: *mut c_void) -> c_int {
+        unsafe extern "C" fn $f(o: *mut PyObject, value: *mut PyObject, name: *mut c_void) -> c_int {
             let set: Set = |$py, $o, $t, $v| {
                 // SAFETY: a setter of the class, the interpreter is held; the value is null on deletion.
                 unsafe { $body }
             };
             // SAFETY: a setter of the class: `o` is a tensor object.
             enter(-1, |py| unsafe {
+                if heard(o) {
+                    let (action, value): (_, &[_]) =
+                        if value.is_null() { ("__delete__", &[]) } else { ("__set__", &[value]) };
+                    ffi::Py_DECREF(ask_attribute(py, o, name, action, value)?);
+                    return Ok(0);
+                }
                 set(py, o, self_tensor(o)?, value)?;
                 Ok(0)
             })

@@ -4,7 +4,7 @@ use crate::gate::{self, OrPending, checked};
 use crate::object::{is_tensor, tensor_of, wrap};
 use crate::old_order::old_order;
 use crate::overload::{Form, Overload};
-use crate::overrides::{Function, answering, answers, ask, has_modes};
+use crate::overrides::{Function, answering, answers, ask, ask_slot, has_modes, heard};
 use crate::parse::{Frame, Given, Misfit, misfit, out_tensors};
 use crate::{autograd, forms, operators, placed, return_types, value};
 use oneflow_core::base::{Arg, DeviceType, Error, Result};
@@ -80,7 +80,8 @@ fn is_global(t: &&Tensor) -> bool {
     t.has_key(bit::GLOBAL)
 }
 
-/// An operator: two operands, nothing else. `None` where the operands are of other types.
+/// An operator: two operands, nothing else. `None` where the operands are of other types. `methods` are the names by which
+/// classes and modes know it, of `a op b` and of `b op a`; empty where that is the op's name.
 ///
 /// # Safety
 /// Live objects.
@@ -88,23 +89,25 @@ pub unsafe fn call_binary(
     py: Python<'_>,
     overloads: &[Overload],
     form: Form,
+    methods: [&str; 2],
     a: *mut PyObject,
     b: *mut PyObject,
 ) -> Result<Option<*mut PyObject>> {
     // SAFETY: the caller's promise.
     unsafe {
-        if has_modes() || answers(a) {
-            return ask_binary(py, overloads, form, a, b).map(Some);
+        let ask_binary = || ask_binary(py, overloads, form, methods, a, b).map(Some);
+        if heard(a) {
+            return ask_binary();
         }
         if let (Some(x), [o]) = (tensor_of(a), overloads)
             && let Some(arg) = o.binary
         {
             let mut frame = Frame::new();
             if !frame.binary(py, o, arg, x, b)? {
-                return if answers(b) { ask_binary(py, overloads, form, a, b).map(Some) } else { Ok(None) };
+                return if answers(b) { ask_binary() } else { Ok(None) };
             }
             if !frame.answering.is_empty() {
-                return ask_binary(py, overloads, form, a, b).map(Some);
+                return ask_binary();
             }
             return finish(py, o, form, &mut frame).map(Some);
         }
@@ -119,7 +122,7 @@ pub unsafe fn call_binary(
             };
             if frame.parse(py, o, form, slf, given)?.is_ok() {
                 if !frame.answering.is_empty() {
-                    return ask_binary(py, overloads, form, a, b).map(Some);
+                    return ask_binary();
                 }
                 return finish(py, o, form, &mut frame).map(Some);
             }
@@ -134,19 +137,23 @@ unsafe fn ask_binary(
     py: Python<'_>,
     overloads: &[Overload],
     form: Form,
+    methods: [&str; 2],
     a: *mut PyObject,
     b: *mut PyObject,
 ) -> Result<*mut PyObject> {
     // SAFETY: live objects, the interpreter is held.
     unsafe {
         let op = overloads[0].op;
+        let (method, slf, operand) = if is_tensor(a) { (methods[0], a, b) } else { (methods[1], b, a) };
+        if !method.is_empty() {
+            return ask_slot(py, method, slf, &[operand], &[slf, operand]);
+        }
         let form = match form {
             Form::Function if op.faces.has(Faces::METHOD) && is_tensor(a) => Form::Method,
             f => f,
         };
-        let who: SmallVec<[*mut PyObject; 2]> = [a, b].into_iter().filter(|o| answers(*o)).collect();
         let given = Given { args: &b, n: 1, names: null_mut() };
-        ask(py, Function::Op(op.sig.name, form), a, given, &who)
+        ask(py, Function::Op(op.sig.name, form), a, given, &[a, b])
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::call::call_op;
 use crate::gate::{checked, enter};
 use crate::overload::{Form, Overload};
-use crate::overrides::{Function, answers, ask, has_modes};
+use crate::overrides::{Function, ask, has_modes, heard};
 use crate::parse::Given;
 use oneflow_core::base::Result;
 use pyo3::ffi::{self, PyObject};
@@ -68,7 +68,7 @@ unsafe fn call_entry(
                 Action::Op { form, overloads } => call_op(py, overloads, *form, slf, given),
                 Action::Hand(f) => {
                     // Of the methods written by hand only `self` is asked. The way out of a subclass is never in its hands.
-                    if !slf.is_null() && answers(slf) && entry.name != "as_subclass" {
+                    if !slf.is_null() && heard(slf) && entry.name != "as_subclass" {
                         return ask(py, Function::Method(&entry.name), slf, given, &[slf]);
                     }
                     // Functions that make tensors of values have no argument to ask: modes alone hear of them.

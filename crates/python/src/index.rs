@@ -3,7 +3,7 @@
 use crate::gate::{self, checked, enter};
 use crate::object::{self_tensor, tensor_of, wrap};
 use crate::operators as ops;
-use crate::overrides::{answers, ask_slot, index_answers};
+use crate::overrides::{ask_slot, heard, index_answers};
 use crate::{autograd, create, scalar, value};
 use oneflow_core::base::{Arg, DType, Device, Dims, Error, NdSbpId, Result, Sbp, Scalar};
 use oneflow_core::{Tensor, bit};
@@ -401,9 +401,8 @@ pub unsafe extern "C" fn getitem(o: *mut PyObject, index: *mut PyObject) -> *mut
     enter(null_mut(), |py| {
         // SAFETY: a slot call: live objects, `o` is a tensor object.
         unsafe {
-            if answers(o) || index_answers(index) {
-                let who: Vec<_> = [o, index].into_iter().filter(|x| answers(*x)).collect();
-                return ask_slot(py, "__getitem__", o, &[index], &who);
+            if heard(o) || index_answers(index) {
+                return ask_slot(py, "__getitem__", o, &[index], &[o, index]);
             }
             let t = self_tensor(o)?;
             let p = plan(py, t, index)?;
@@ -432,9 +431,8 @@ pub unsafe extern "C" fn setitem(o: *mut PyObject, index: *mut PyObject, v: *mut
             if v.is_null() {
                 return Err(Error::type_("Tensor does not support deleting items"));
             }
-            if answers(o) || index_answers(v) {
-                let who: Vec<_> = [o, v].into_iter().filter(|x| answers(*x)).collect();
-                ffi::Py_DECREF(ask_slot(py, "__setitem__", o, &[index, v], &who)?);
+            if heard(o) || index_answers(v) {
+                ffi::Py_DECREF(ask_slot(py, "__setitem__", o, &[index, v], &[o, v])?);
                 return Ok(0);
             }
             let t = self_tensor(o)?;
@@ -556,7 +554,7 @@ unsafe fn put(py: Python<'_>, to: &Tensor, p: &Plan, number: Option<Scalar>, v: 
 pub unsafe extern "C" fn len(o: *mut PyObject) -> ffi::Py_ssize_t {
     enter(-1, |py| {
         // SAFETY: a slot call.
-        if unsafe { answers(o) } {
+        if unsafe { heard(o) } {
             // SAFETY: as above; what the class answers is a number of ours.
             unsafe {
                 let n = ask_slot(py, "__len__", o, &[], &[o])?;
@@ -587,9 +585,18 @@ pub unsafe extern "C" fn iter(o: *mut PyObject) -> *mut PyObject {
     enter(null_mut(), |py| {
         // SAFETY: a slot call; the tuple is ours.
         unsafe {
-            if answers(o) {
+            if heard(o) {
                 // The parts are what the class answers, not this iterator.
-                let parts = ask_slot(py, ops::UNBIND.name(), o, &[], &[o])?;
+                let n = ask_slot(py, "dim", o, &[], &[o])?;
+                let is_number = ffi::PyObject_IsTrue(n) == 0;
+                ffi::Py_DECREF(n);
+                if is_number {
+                    return Err(Error::type_("iteration over a 0-d tensor"));
+                }
+                let first = checked(ffi::PyLong_FromLong(0))?;
+                let parts = ask_slot(py, ops::UNBIND.name(), o, &[first], &[o]);
+                ffi::Py_DECREF(first);
+                let parts = parts?;
                 let iterator = ffi::PyObject_GetIter(parts);
                 ffi::Py_DECREF(parts);
                 return checked(iterator);
@@ -621,7 +628,7 @@ pub unsafe extern "C" fn sequence_item(o: *mut PyObject, i: ffi::Py_ssize_t) -> 
     enter(null_mut(), |py| {
         // SAFETY: a slot call.
         unsafe {
-            if answers(o) {
+            if heard(o) {
                 let index = checked(ffi::PyLong_FromSsize_t(i))?;
                 let r = ask_slot(py, "__getitem__", o, &[index], &[o]);
                 ffi::Py_DECREF(index);
@@ -637,9 +644,12 @@ pub unsafe extern "C" fn sequence_item(o: *mut PyObject, i: ffi::Py_ssize_t) -> 
 
 /// An integer of a one-element integer tensor (`range(x)`, `list[x]`).
 pub unsafe extern "C" fn index_number(o: *mut PyObject) -> *mut PyObject {
-    enter(null_mut(), |_| {
+    enter(null_mut(), |py| {
         // SAFETY: a slot call.
         unsafe {
+            if heard(o) {
+                return ask_slot(py, "__index__", o, &[], &[o]);
+            }
             let t = self_tensor(o)?;
             if t.numel() != 1 || !(t.dtype().is_int() || t.dtype() == DType::Bool) {
                 return Err(Error::type_("only integer tensors of a single element can be converted to an index"));
@@ -658,9 +668,12 @@ pub fn one(t: &Tensor) -> Result<Scalar> {
 }
 
 pub unsafe extern "C" fn int_number(o: *mut PyObject) -> *mut PyObject {
-    enter(null_mut(), |_| {
+    enter(null_mut(), |py| {
         // SAFETY: a slot call.
         unsafe {
+            if heard(o) {
+                return ask_slot(py, "__int__", o, &[], &[o]);
+            }
             match one(self_tensor(o)?)? {
                 // Python's own conversion: it refuses infinities and keeps every digit.
                 Scalar::Float(f) | Scalar::Complex(f, 0.0) => checked(ffi::PyLong_FromDouble(f)),
@@ -674,9 +687,12 @@ pub unsafe extern "C" fn int_number(o: *mut PyObject) -> *mut PyObject {
 }
 
 pub unsafe extern "C" fn float_number(o: *mut PyObject) -> *mut PyObject {
-    enter(null_mut(), |_| {
+    enter(null_mut(), |py| {
         // SAFETY: a slot call.
         unsafe {
+            if heard(o) {
+                return ask_slot(py, "__float__", o, &[], &[o]);
+            }
             match one(self_tensor(o)?)? {
                 Scalar::Complex(_, i) if i != 0.0 => {
                     Err(Error::runtime("value cannot be converted to type double without overflow"))
@@ -688,8 +704,13 @@ pub unsafe extern "C" fn float_number(o: *mut PyObject) -> *mut PyObject {
 }
 
 pub unsafe extern "C" fn truth(o: *mut PyObject) -> c_int {
-    enter(-1, |_| {
+    enter(-1, |py| {
         // SAFETY: a slot call.
+        if unsafe { heard(o) } {
+            // SAFETY: as above; what the class answers is ours.
+            return unsafe { answered_truth(ask_slot(py, "__bool__", o, &[], &[o])?) };
+        }
+        // SAFETY: as above.
         let t = unsafe { self_tensor(o)? };
         match t.numel() {
             1 => Ok(match scalar::read(t)? {
@@ -700,4 +721,23 @@ pub unsafe extern "C" fn truth(o: *mut PyObject) -> c_int {
             _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
         }
     })
+}
+
+/// What a class says of the truth of its tensor: a bool, which is consumed.
+///
+/// # Safety
+/// A reference of our own, the interpreter is held.
+#[cold]
+pub unsafe fn answered_truth(answer: *mut PyObject) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let is_bool = ffi::PyBool_Check(answer) != 0;
+        let truth = ffi::PyObject_IsTrue(answer);
+        ffi::Py_DECREF(answer);
+        match truth {
+            _ if truth < 0 => Err(gate::pending_set()),
+            _ if !is_bool => Err(Error::type_("__bool__ should return bool")),
+            _ => Ok(truth),
+        }
+    }
 }

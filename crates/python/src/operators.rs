@@ -7,6 +7,7 @@ use crate::entry::{Action, Entry, find};
 use crate::gate::{checked, enter};
 use crate::object::{is_tensor, self_tensor};
 use crate::overload::Form;
+use crate::overrides::{ask_slot, heard};
 use oneflow_core::base::{Arg, Error, Result};
 use oneflow_core::{Call, Dest, OpDef, Outs, Tensor, bit, dispatch, op_by_name};
 use pyo3::Python;
@@ -113,25 +114,42 @@ struct Operator {
     commutes: bool,
     /// The op that `2 - x` is, where it has its own.
     reflected: &'static str,
+    /// The methods that classes and modes hear of, of `x op 2` and of `2 op x`, where they are not named as the op.
+    methods: [&'static str; 2],
     entry: OnceLock<Option<&'static Entry>>,
     reflected_entry: OnceLock<Option<&'static Entry>>,
 }
 
 impl Operator {
-    const fn new(name: &'static str) -> Operator {
-        Self::make(name, "", false, false)
+    /// `methods`: see the field.
+    const fn new(name: &'static str, methods: [&'static str; 2]) -> Operator {
+        Self::make(name, "", methods, false, false)
     }
-    const fn commuting(name: &'static str) -> Operator {
-        Self::make(name, "", true, false)
+    const fn commuting(name: &'static str, method: &'static str) -> Operator {
+        Self::make(name, "", [method, ""], true, false)
     }
-    const fn inplace(name: &'static str) -> Operator {
-        Self::make(name, "", false, true)
+    const fn inplace(name: &'static str, method: &'static str) -> Operator {
+        Self::make(name, "", [method, ""], false, true)
     }
-    const fn reflected(name: &'static str, reflected: &'static str) -> Operator {
-        Self::make(name, reflected, false, false)
+    const fn reflected(name: &'static str, reflected: &'static str, methods: [&'static str; 2]) -> Operator {
+        Self::make(name, reflected, methods, false, false)
     }
-    const fn make(name: &'static str, reflected: &'static str, commutes: bool, inplace: bool) -> Operator {
-        Operator { name, inplace, commutes, reflected, entry: OnceLock::new(), reflected_entry: OnceLock::new() }
+    const fn make(
+        name: &'static str,
+        reflected: &'static str,
+        methods: [&'static str; 2],
+        commutes: bool,
+        inplace: bool,
+    ) -> Operator {
+        Operator {
+            name,
+            inplace,
+            commutes,
+            reflected,
+            methods,
+            entry: OnceLock::new(),
+            reflected_entry: OnceLock::new(),
+        }
     }
 
     fn entry(&self) -> Option<&'static Entry> {
@@ -163,17 +181,17 @@ unsafe fn binary(op: &Operator, a: *mut PyObject, b: *mut PyObject) -> *mut PyOb
     enter(null_mut(), |py| {
         // SAFETY: the operands of a slot call.
         unsafe {
-            let (mut entry, mut x, mut y) = (op.entry(), a, b);
+            let (mut entry, mut x, mut y, mut methods) = (op.entry(), a, b, op.methods);
             if !is_tensor(a) {
                 if op.commutes {
-                    (x, y) = (b, a);
+                    (x, y, methods) = (b, a, ["", ""]);
                 } else if let Some(e) = op.reflected_entry() {
-                    (entry, x, y) = (Some(e), b, a);
+                    (entry, x, y, methods) = (Some(e), b, a, [op.methods[1], ""]);
                 }
             }
             match entry.map(|e| &e.action) {
                 Some(Action::Op { form, overloads }) => {
-                    Ok(call_binary(py, overloads, *form, x, y)?.unwrap_or_else(not_implemented))
+                    Ok(call_binary(py, overloads, *form, methods, x, y)?.unwrap_or_else(not_implemented))
                 }
                 _ => Ok(not_implemented()),
             }
@@ -209,7 +227,7 @@ macro_rules! binary_slots {
 macro_rules! unary_slots {
     ($($f:ident = $name:literal;)*) => {$(
         unsafe extern "C" fn $f(a: *mut PyObject) -> *mut PyObject {
-            static OP: Operator = Operator::new($name);
+            static OP: Operator = Operator::new($name, ["", ""]);
             // SAFETY: the operand of a slot call.
             unsafe { unary(&OP, a) }
         }
@@ -217,31 +235,31 @@ macro_rules! unary_slots {
 }
 
 binary_slots! {
-    add = Operator::commuting("add");
-    sub = Operator::reflected("sub", "rsub");
-    mul = Operator::commuting("mul");
-    div = Operator::new("div");
-    floor_divide = Operator::new("floor_divide");
-    remainder = Operator::new("remainder");
-    matmul = Operator::new("matmul");
-    and = Operator::commuting("bitwise_and");
-    or = Operator::commuting("bitwise_or");
-    xor = Operator::commuting("bitwise_xor");
-    lshift = Operator::new("bitwise_left_shift");
-    rshift = Operator::new("bitwise_right_shift");
-    power = Operator::new("pow");
-    iadd = Operator::inplace("add_");
-    isub = Operator::inplace("sub_");
-    imul = Operator::inplace("mul_");
-    idiv = Operator::inplace("div_");
-    ifloor_divide = Operator::inplace("floor_divide_");
-    iremainder = Operator::inplace("remainder_");
-    iand = Operator::inplace("bitwise_and_");
-    ior = Operator::inplace("bitwise_or_");
-    ixor = Operator::inplace("bitwise_xor_");
-    ilshift = Operator::inplace("bitwise_left_shift_");
-    irshift = Operator::inplace("bitwise_right_shift_");
-    ipower = Operator::inplace("pow_");
+    add = Operator::commuting("add", "");
+    sub = Operator::reflected("sub", "rsub", ["", "__rsub__"]);
+    mul = Operator::commuting("mul", "");
+    div = Operator::new("div", ["", "__rdiv__"]);
+    floor_divide = Operator::new("floor_divide", ["__floordiv__", "__rfloordiv__"]);
+    remainder = Operator::new("remainder", ["", "__rmod__"]);
+    matmul = Operator::new("matmul", ["", "__rmatmul__"]);
+    and = Operator::commuting("bitwise_and", "__and__");
+    or = Operator::commuting("bitwise_or", "__or__");
+    xor = Operator::commuting("bitwise_xor", "__xor__");
+    lshift = Operator::new("bitwise_left_shift", ["__lshift__", "__rlshift__"]);
+    rshift = Operator::new("bitwise_right_shift", ["__rshift__", "__rrshift__"]);
+    power = Operator::new("pow", ["", "__rpow__"]);
+    iadd = Operator::inplace("add_", "");
+    isub = Operator::inplace("sub_", "");
+    imul = Operator::inplace("mul_", "");
+    idiv = Operator::inplace("div_", "");
+    ifloor_divide = Operator::inplace("floor_divide_", "");
+    iremainder = Operator::inplace("remainder_", "");
+    iand = Operator::inplace("bitwise_and_", "__iand__");
+    ior = Operator::inplace("bitwise_or_", "__ior__");
+    ixor = Operator::inplace("bitwise_xor_", "__ixor__");
+    ilshift = Operator::inplace("bitwise_left_shift_", "__ilshift__");
+    irshift = Operator::inplace("bitwise_right_shift_", "__irshift__");
+    ipower = Operator::inplace("pow_", "");
 }
 
 unary_slots! {
@@ -250,10 +268,15 @@ unary_slots! {
 }
 
 unsafe extern "C" fn invert(a: *mut PyObject) -> *mut PyObject {
-    static OP: Operator = Operator::new("bitwise_not");
-    enter(null_mut(), |_| {
+    static OP: Operator = Operator::new("bitwise_not", ["", ""]);
+    enter(null_mut(), |py| {
         // SAFETY: the operand of a slot call: a tensor object.
-        let x = unsafe { self_tensor(a)? };
+        let x = unsafe {
+            if heard(a) {
+                return ask_slot(py, "__invert__", a, &[], &[a]);
+            }
+            self_tensor(a)?
+        };
         match x.dtype().is_differentiable() {
             true => Err(Error::type_(format!(
                 "~ (operator.invert) is only implemented on integer and Boolean-type tensors, got {} {:?}",
@@ -267,9 +290,16 @@ unsafe extern "C" fn invert(a: *mut PyObject) -> *mut PyObject {
 }
 
 unsafe extern "C" fn positive(a: *mut PyObject) -> *mut PyObject {
-    // SAFETY: a new reference to the operand: `+x` is `x`.
-    unsafe { ffi::Py_INCREF(a) };
-    a
+    enter(null_mut(), |py| {
+        // SAFETY: a new reference to the operand: `+x` is `x`.
+        unsafe {
+            if heard(a) {
+                return ask_slot(py, "positive", a, &[], &[a]);
+            }
+            ffi::Py_INCREF(a);
+            Ok(a)
+        }
+    })
 }
 
 unsafe extern "C" fn pow3(a: *mut PyObject, b: *mut PyObject, _modulo: *mut PyObject) -> *mut PyObject {
@@ -308,12 +338,12 @@ unsafe fn compare_by(op: &Operator, a: *mut PyObject, b: *mut PyObject) -> *mut 
 
 unsafe extern "C" fn compare(a: *mut PyObject, b: *mut PyObject, how: c_int) -> *mut PyObject {
     static OPS: [Operator; 6] = [
-        Operator::new("lt"),
-        Operator::new("le"),
-        Operator::new("eq"),
-        Operator::new("ne"),
-        Operator::new("gt"),
-        Operator::new("ge"),
+        Operator::new("lt", ["", ""]),
+        Operator::new("le", ["", ""]),
+        Operator::new("eq", ["__eq__", ""]),
+        Operator::new("ne", ["", ""]),
+        Operator::new("gt", ["", ""]),
+        Operator::new("ge", ["", ""]),
     ];
     match OPS.get(how as usize) {
         // SAFETY: the operands of a slot call.
@@ -324,8 +354,11 @@ unsafe extern "C" fn compare(a: *mut PyObject, b: *mut PyObject, how: c_int) -> 
 
 unsafe extern "C" fn contains(slf: *mut PyObject, item: *mut PyObject) -> c_int {
     enter(-1, |py| {
-        // SAFETY: a slot call.
+        // SAFETY: a slot call; what the class answers is ours.
         unsafe {
+            if heard(slf) {
+                return crate::index::answered_truth(ask_slot(py, "__contains__", slf, &[item], &[slf])?);
+            }
             if !is_tensor(item) && crate::value::scalar(py, item)?.is_none() {
                 return Err(Error::runtime(format!(
                     "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",

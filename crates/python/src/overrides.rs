@@ -16,8 +16,13 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+/// Who hears calls on this thread: classes and modes, modes alone, nobody.
+const ENABLED: u8 = 0;
+const SUBCLASSES_DISABLED: u8 = 1;
+const ALL_DISABLED: u8 = 2;
+
 thread_local! {
-    static ENABLED: Cell<bool> = const { Cell::new(true) };
+    static STATE: Cell<u8> = const { Cell::new(ENABLED) };
 }
 
 /// Modes that are active on any thread.
@@ -55,7 +60,7 @@ pub unsafe fn answers(o: *mut PyObject) -> bool {
 unsafe fn asks(o: *mut PyObject, class: *mut PyTypeObject) -> bool {
     // SAFETY: a live object, the interpreter is held.
     unsafe {
-        if !ENABLED.get() || is_basic(o, class) {
+        if STATE.get() != ENABLED || is_basic(o, class) {
             return false;
         }
         let f = ffi::PyObject_GetAttr(class.cast(), name());
@@ -110,14 +115,25 @@ pub unsafe fn index_answers(o: *mut PyObject) -> bool {
 /// Returns whether a mode receives every call.
 #[inline]
 pub fn has_modes() -> bool {
-    MODES.load(Ordering::Relaxed) != 0 && ENABLED.get()
+    MODES.load(Ordering::Relaxed) != 0 && STATE.get() != ALL_DISABLED
+}
+
+/// Returns whether somebody hears a call with this object as `self`: a mode, or the object's class.
+///
+/// # Safety
+/// As for `answers`.
+#[inline]
+pub unsafe fn heard(o: *mut PyObject) -> bool {
+    // SAFETY: the caller's promise.
+    has_modes() || unsafe { answers(o) }
 }
 
 /// The name of the function, as users know it.
 pub enum Function<'a> {
     Op(&'a str, Form),
     Method(&'a str),
-    Getter(&'a str),
+    /// An attribute, and what is done to it: `__get__`, `__set__` or `__delete__`.
+    Attribute(&'a str, &'a str),
 }
 
 impl Function<'_> {
@@ -125,7 +141,7 @@ impl Function<'_> {
         // SAFETY: the class lives for ever.
         let class = unsafe { Bound::from_borrowed_ptr(py, tensor_type().cast::<PyObject>()) };
         match self {
-            Function::Getter(n) => class.getattr(*n)?.getattr("__get__"),
+            Function::Attribute(n, action) => class.getattr(*n)?.getattr(*action),
             Function::Method(n) => class.getattr(*n),
             Function::Op(n, form) => {
                 let name = if form.is_inplace() { format!("{n}_") } else { (*n).to_owned() };
@@ -139,7 +155,7 @@ impl Function<'_> {
     }
 }
 
-/// Lets the classes of `who` (none: the modes alone) handle a call.
+/// Lets the modes and the classes of `who` handle a call. Objects whose classes do not override calls may be among them.
 ///
 /// # Safety
 /// The objects of the call are alive and the interpreter is held; `slf` may be null.
@@ -155,7 +171,12 @@ pub unsafe fn ask(
         // SAFETY: the caller's promise.
         let (args, kwargs) = unsafe { as_python(py, slf, given)? };
         // SAFETY: the caller's promise.
-        let who = PyTuple::new(py, who.iter().map(|o| unsafe { Bound::from_borrowed_ptr(py, *o) }))?;
+        let who: Vec<_> = who
+            .iter()
+            .filter(|o| unsafe { answers(**o) })
+            .map(|o| unsafe { Bound::from_borrowed_ptr(py, *o) })
+            .collect();
+        let who = PyTuple::new(py, who)?;
         let ask = py.import("oneflow.overrides")?.getattr("_ask")?;
         ask.call1((function.object(py)?, args, kwargs, who))
     };
@@ -227,7 +248,7 @@ fn _has_torch_function(objects: &Bound<'_, PyTuple>) -> bool {
 unsafe extern "C" fn any_answers(_: *mut PyObject, args: *mut *mut PyObject, n: ffi::Py_ssize_t) -> *mut PyObject {
     // SAFETY: as many arguments are there; the items of a list are alive while the interpreter is held.
     unsafe {
-        let yes = ENABLED.get() && (has_modes() || (0..n).any(|i| answers_or_holds(*args.offset(i))));
+        let yes = has_modes() || STATE.get() == ENABLED && (0..n).any(|i| answers_or_holds(*args.offset(i)));
         ffi::PyBool_FromLong(yes.into())
     }
 }
@@ -296,15 +317,20 @@ fn any_answers_function(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyCFunction_NewEx(definition, null_mut(), null_mut())) }
 }
 
-/// Switches `__torch_function__` on or off for this thread; returns the former setting.
+/// Says who hears calls of this thread (0 classes and modes, 1 modes alone, 2 nobody); returns the former setting.
 #[pyfunction]
-fn _set_torch_function_enabled(on: bool) -> bool {
-    ENABLED.replace(on)
+fn _set_torch_function_state(state: u8) -> u8 {
+    STATE.replace(state.min(ALL_DISABLED))
+}
+
+#[pyfunction]
+fn _get_torch_function_state() -> u8 {
+    STATE.get()
 }
 
 #[pyfunction]
 fn _is_torch_function_enabled() -> bool {
-    ENABLED.get()
+    STATE.get() == ENABLED
 }
 
 /// Counts the active modes.
@@ -340,14 +366,15 @@ fn _disabled_torch_function_impl<'py>(
     args: Option<Bound<'py, PyTuple>>,
     kwargs: Option<Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    struct Back(bool);
+    struct Back(u8);
     impl Drop for Back {
         fn drop(&mut self) {
-            ENABLED.set(self.0);
+            STATE.set(self.0);
         }
     }
     let _ = types;
-    let _back = Back(ENABLED.replace(false));
+    let _back = Back(STATE.get());
+    STATE.set(STATE.get().max(SUBCLASSES_DISABLED));
     func.call(args.unwrap_or_else(|| PyTuple::empty(py)), kwargs.as_ref())
 }
 
@@ -358,7 +385,8 @@ pub fn add(private: &Bound<'_, PyModule>) -> PyResult<()> {
     private.setattr("_disabled_torch_function_impl", disabled)?;
     private.setattr("_has_torch_function", wrap_pyfunction!(_has_torch_function, private)?)?;
     private.setattr("_any_answers", any_answers_function(private.py())?)?;
-    private.setattr("_set_torch_function_enabled", wrap_pyfunction!(_set_torch_function_enabled, private)?)?;
+    private.setattr("_set_torch_function_state", wrap_pyfunction!(_set_torch_function_state, private)?)?;
+    private.setattr("_get_torch_function_state", wrap_pyfunction!(_get_torch_function_state, private)?)?;
     private.setattr("_is_torch_function_enabled", wrap_pyfunction!(_is_torch_function_enabled, private)?)?;
     private.setattr("_count_torch_function_modes", wrap_pyfunction!(_count_torch_function_modes, private)?)?;
     private.setattr("_plain_class", wrap_pyfunction!(_plain_class, private)?)

@@ -79,7 +79,7 @@ def overridable(function: FunctionType, spelled_out: bool = False, module: str |
 
 
 def overridable_method(function: Any, special: bool = False) -> Any:
-    """Return ``function`` as a method of Tensor that honours ``__torch_function__``; other objects are returned as is.
+    """Return a method or property of Tensor that honours ``__torch_function__``; other objects are returned as is.
 
     Special methods (``__len__``) are such objects, unless ``special`` is set.
 
@@ -89,11 +89,35 @@ def overridable_method(function: Any, special: bool = False) -> Any:
         >>> overridable_method(len) is len
         True
     """
+    if isinstance(function, property):
+        return _overridable_property(function)
     if not isinstance(function, FunctionType) or (function.__name__.startswith("__") and not special):
+        return function
+    if "_is_method" in vars(function):
         return function
     made = _as_given(function)
     functools.update_wrapper(made, function)
     made.__dict__.pop("_public", None)
+    made._is_method = True
+    return made
+
+
+def _overridable_property(plain: property) -> property:
+    """A property whose ``__get__``, ``__set__`` and ``__delete__`` are handed over, as those of compiled attributes."""
+
+    def asking(action: str, function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        if function is None:
+            return None
+
+        def public(self: Any, *value: Any) -> Any:
+            if not _any_answers(self):
+                return function(self, *value)
+            return overrides._ask(getattr(made, action), (self, *value), {}, _who((self,)))
+
+        return public
+
+    get, put, delete = asking("__get__", plain.fget), asking("__set__", plain.fset), asking("__delete__", plain.fdel)
+    made = property(get, put, delete, plain.__doc__)
     return made
 
 

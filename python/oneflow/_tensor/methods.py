@@ -447,6 +447,11 @@ def is_view(self: Tensor) -> bool:
     return self._base is not None
 
 
+def _is_view(self: Tensor) -> bool:
+    """Return whether the tensor is a view of another one that autograd follows."""
+    return self._base is not None
+
+
 def is_distributed(self: Tensor) -> bool:
     """Return False: the attribute ``is_global`` marks tensors of several ranks.
 
@@ -618,14 +623,14 @@ METHODS: dict[str, Any] = {
     "module_load": overridable_method(module_load),
     "record_stream": record_stream,
     "is_distributed": is_distributed,
-    "_is_view": lambda self: self._base is not None,
+    "_is_view": _is_view,
     # Older programs assign it.
     "_grad": property(lambda self: self.grad, lambda self, value: setattr(self, "grad", value)),
     "is_view": is_view,
-    "is_conj": lambda self: False,
-    "is_neg": lambda self: False,
-    "resolve_conj": lambda self: self,
-    "resolve_neg": lambda self: self,
+    "is_conj": queries.is_conj,
+    "is_neg": queries.is_neg,
+    "resolve_conj": queries.resolve_conj,
+    "resolve_neg": queries.resolve_neg,
     "real": _part("real", 0),
     "imag": _part("imaginary", 1),
     **{name: _never(name) for name in _NEVER},

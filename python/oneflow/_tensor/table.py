@@ -24,9 +24,14 @@ PARTS: tuple[dict[str, Any], ...] = (
     mesh_views.METHODS,
 )
 
-# Functions that are methods too: each is a separate method, so that `__torch_function__` receives that.
-FAMILIES = (native.METHODS, sparse.METHODS, spectrogram.METHODS, decompositions.METHODS)
-
 for _part in PARTS:
     for _name, _method in _part.items():
-        setattr(Tensor, _name, overridable_method(_method) if any(_part is f for f in FAMILIES) else _method)
+        # Each is a method of its own, also where it is a function too: `__torch_function__` receives the method.
+        # Those of global tensors are no calls of PyTorch's tensors, and are not handed over; special methods see to it
+        # themselves.
+        _is_own = _part is mesh_views.METHODS or _name.startswith("__")
+        _attached = _method if _is_own else overridable_method(_method)
+        if getattr(_attached, "__name__", None) == f"_{_name}":
+            # The function beside it has the public name.
+            _attached.__name__ = _attached.__qualname__ = _name
+        setattr(Tensor, _name, _attached)

@@ -21,7 +21,7 @@ _HOMES = ("nn.functional", "", "_C._nn", "linalg", "special", "fft")
 _LOW_HOMES = ("_C._nn", "", "nn.functional", "linalg", "special", "fft")
 _LOW_NAMES = {"cross_entropy": "cross_entropy_loss"}
 # Nobody waits for these, and some of them would disturb the measurement.
-_LEFT_OUT = set("backward detach item numel size dim data_ptr register_hook tolist requires_grad_".split())
+_LEFT_OUT = set("backward cpu detach register_hook requires_grad_ retain_grad".split())
 # A larger argument is not kept but drawn again.
 _KEEP_BYTES = 64 << 20
 
@@ -171,7 +171,12 @@ class _Recorder(TorchFunctionMode):
                 is_method = getattr(func, "__module__", None) is None and hasattr(oneflow.Tensor, name)
                 kept = tuple(_kept(value) for value in args)
                 named = {key: _kept(value) for key, value in kwargs.items()}
-                self.cases[key] = Case(name, kept, named, is_method, 1, _describe(args, kwargs), func)
+                case = Case(name, kept, named, is_method, 1, _describe(args, kwargs), func)
+                result = func(*args, **kwargs)
+                # What gives no tensor is a question, not work.
+                if tensors_of(result):
+                    self.cases[key] = case
+                return result
         return func(*args, **kwargs)
 
 

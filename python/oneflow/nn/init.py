@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, overrides
 
 __all__ = [
     "calculate_gain",
@@ -83,6 +84,34 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+def _handed_over(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Classes and modes with ``__torch_function__`` receive the call, all arguments by name, as in PyTorch."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Tensor:
+        if not overrides.has_torch_function_variadic(*args[:1], *kwargs.values()):
+            return function(*args, **kwargs)
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        named = given.arguments
+        handled: Tensor = overrides.handle_torch_function(public, (named["tensor"],), **named)
+        return handled
+
+    return public
+
+
+def _uniform(tensor: Tensor, a: float, b: float, generator: Any) -> Tensor:
+    with oneflow.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def _normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+    with oneflow.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+@_handed_over
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with draws from the uniform distribution on [a, b).
 
@@ -91,10 +120,10 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
         >>> nn.init.uniform_(oneflow.empty(2), 1.0, 1.0)
         tensor([1., 1.])
     """
-    with oneflow.no_grad():
-        return tensor.uniform_(a, b, generator=generator)
+    return _uniform(tensor, a, b, generator)
 
 
+@_handed_over
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with draws from the normal distribution.
 
@@ -104,8 +133,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
         tensor([[1., 1., 1.],
                 [1., 1., 1.]])
     """
-    with oneflow.no_grad():
-        return tensor.normal_(mean, std, generator=generator)
+    return _normal(tensor, mean, std, generator)
 
 
 def trunc_normal_(
@@ -167,6 +195,7 @@ def _accepted(tensor: Tensor, mean: float, std: float, a: float, b: float, gener
             return draws
 
 
+@_handed_over
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with ``val``.
 
@@ -187,7 +216,8 @@ def ones_(tensor: Tensor) -> Tensor:
         >>> nn.init.ones_(oneflow.empty(2))
         tensor([1., 1.])
     """
-    return constant_(tensor, 1.0)
+    with oneflow.no_grad():
+        return tensor.fill_(1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -269,7 +299,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / (fan_in + fan_out))
-    return uniform_(tensor, -bound, bound, generator)
+    return _uniform(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
@@ -281,7 +311,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
         oneflow.Size([3, 5])
     """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
+    return _normal(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
@@ -289,6 +319,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
+@_handed_over
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
@@ -309,7 +340,7 @@ def kaiming_uniform_(
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+    return _uniform(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(
@@ -325,7 +356,7 @@ def kaiming_normal_(
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return _normal(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:

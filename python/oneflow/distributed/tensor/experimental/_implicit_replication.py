@@ -40,6 +40,9 @@ class _Replicating(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__"):
+            # An attribute computes nothing, and a gradient stays as it is.
+            return func(*args, **(kwargs or {}))
         leaves, spec = pytree.tree_flatten((args, kwargs or {}))
         found = next((x for x in leaves if isinstance(x, Tensor) and x.is_global), None)
         if found is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import faulthandler
 from typing import Any
 
@@ -22,7 +23,13 @@ from oneflow.autograd import _batching
 from oneflow.library import Tag
 from oneflow.mock_torch.private._C import _cpu
 from oneflow.nn.modules.module import _parse_to
-from oneflow.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_dispatch_impl
+from oneflow.overrides import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    TorchFunctionMode,
+    _disabled_torch_dispatch_impl,
+    _modes,
+)
 from oneflow.overrides import _n_modes as _len_torch_function_stack
 from oneflow.utils._python_dispatch import _DisableTorchDispatch
 
@@ -141,6 +148,41 @@ def _are_functorch_transforms_active() -> bool:
 def _is_torch_function_mode_enabled() -> bool:
     """Return whether a mode sees the calls of this thread."""
     return _len_torch_function_stack() > 0
+
+
+class _TorchFunctionState(enum.IntEnum):
+    """Who hears the calls of a thread by ``__torch_function__``."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = 1
+    ALL_DISABLED = 2
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """Return who hears the calls of this thread."""
+    return _TorchFunctionState(oneflow._oneflow._C._get_torch_function_state())
+
+
+def _set_torch_function_state(state: _TorchFunctionState) -> None:
+    """Say who hears the calls of this thread."""
+    oneflow._oneflow._C._set_torch_function_state(int(state))
+
+
+def _push_on_torch_function_stack(mode: TorchFunctionMode) -> None:
+    """Let a mode hear the calls of this thread."""
+    TorchFunctionMode.__enter__(mode)
+
+
+def _pop_torch_function_stack() -> TorchFunctionMode:
+    """Take the innermost mode off and return it."""
+    mode = _modes()[-1]
+    TorchFunctionMode.__exit__(mode, None, None, None)
+    return mode
+
+
+def _get_function_stack_at(level: int) -> TorchFunctionMode:
+    """Return a mode by its place, the outermost first."""
+    return _modes()[level]
 
 
 def _is_alias_of(a: Tensor, b: Tensor) -> bool:
