@@ -91,6 +91,38 @@ def test_every_op_is_a_program_that_saves_and_loads():
     )
 
 
+_DRAWN = {
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "dropout2d": lambda x: F.dropout2d(x, 0.5),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.5, training=True),
+    "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.5, training=True),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "gumbel_softmax": lambda x: F.gumbel_softmax(x, hard=True),
+    "bernoulli": lambda x: oneflow.bernoulli(x.sigmoid()),
+    "rand_like": oneflow.rand_like,
+    "randn_like": oneflow.randn_like,
+    "randint_like": lambda x: oneflow.randint_like(x, 9),
+    "normal": lambda x: oneflow.normal(x, 2.0),
+    "poisson": lambda x: oneflow.poisson(x.exp()),
+    "multinomial": lambda x: oneflow.multinomial(x[0, 0].softmax(-1), 3),
+    "exponential_": lambda x: oneflow.empty_like(x).exponential_(),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5),
+    "transformer": nn.TransformerEncoderLayer(5, 1, 7, batch_first=True),
+}
+
+
+@pytest.mark.parametrize("name", _DRAWN)
+def test_a_program_draws_what_the_module_draws(name):
+    x = oneflow.randn(2, 3, 4, 5, generator=oneflow.Generator().manual_seed(1))
+    x = x[0] if name == "transformer" else x
+    program = export(_Call(_DRAWN[name], ((_TENSOR,), {})), (x,))
+    for module in (program.module(), _loaded(program).module()):
+        oneflow.manual_seed(3)
+        expected = _DRAWN[name](x)
+        oneflow.manual_seed(3)
+        _same(module(x), expected.detach())
+
+
 class _Model(nn.Module):
     def __init__(self):
         super().__init__()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import oneflow
-from oneflow import Tensor
+from oneflow import Tensor, _oneflow
 
 
 def _nn() -> Any:
@@ -213,12 +213,12 @@ def _native_batch_norm_legit_functional(
     return *native_batch_norm(input, weight, bias, mean, var, training, momentum, eps), mean, var
 
 
-def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+def native_dropout(input: Tensor, p: float, train: bool | None = True) -> tuple[Tensor, Tensor]:
     """Dropout and the mask of what is kept."""
     if not train:
         return input.clone(), oneflow.ones_like(input, dtype=oneflow.bool)
-    kept = oneflow.rand_like(input.float()) >= p
-    return input * kept * (0.0 if p == 1 else 1 / (1 - p)), kept
+    output, mask = _oneflow._C.native_dropout(input, p)
+    return output, mask
 
 
 def _embedding_bag(
