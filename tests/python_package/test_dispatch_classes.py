@@ -661,3 +661,67 @@ def test_cycles_through_attributes_are_collected():
     kind.heard.clear()
     gc.collect()
     assert gone() is None
+
+
+def slotted(fw):
+    """A class that holds its tensor in a slot, as PyTorch's own tests do."""
+    tree_map = fw.utils._pytree.tree_map
+
+    class Slotted(fw.Tensor):
+        __slots__ = ["elem"]
+
+        @staticmethod
+        def __new__(cls, elem, requires_grad=False):
+            made = fw.Tensor._make_wrapper_subclass(
+                cls, elem.size(), strides=elem.stride(), dtype=elem.dtype, requires_grad=requires_grad
+            )
+            made.elem = elem
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            args, kwargs = tree_map(lambda x: x.elem if isinstance(x, cls) else x, (args, kwargs or {}))
+            return tree_map(lambda x: cls(x) if isinstance(x, fw.Tensor) else x, func(*args, **kwargs))
+
+    return Slotted
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda fw, x: [fw.autograd.functional.jacobian(lambda x: x.exp(), x)],
+        lambda fw, x: [fw.autograd.functional.jacobian(lambda x: x.exp().sum(), x, create_graph=True)],
+        lambda fw, x: [fw.autograd.functional.hessian(lambda x: x.pow(3).sum(), x, create_graph=True)],
+        lambda fw, x: fw.autograd.functional.vjp(lambda x: x.exp(), x, x),
+        lambda fw, x: fw.autograd.functional.hvp(lambda x: x.pow(3).sum(), x, x),
+        lambda fw, x: fw.autograd.grad((x.requires_grad_() * 2).sum(), x),
+        lambda fw, x: [x.zero_().add_(1).t()],
+    ],
+)
+def test_slots_of_a_class_outlive_the_objects(function):
+    found = []
+    for fw in BOTH:
+        kind = slotted(fw)
+        x = kind(fw.tensor([[0.5, 1.0], [1.5, 2.0]]))
+        results = function(fw, x)
+        gc.collect()
+        assert all(type(r) is kind for r in results)
+        found.append([r.elem.tolist() for r in results])
+    for theirs, ours in zip(*found, strict=True):
+        assert torch.allclose(torch.tensor(theirs), torch.tensor(ours), rtol=1e-5)
+
+
+def test_gradients_that_no_class_made_are_plain_inside_a_jacobian():
+    x = slotted(oneflow)(oneflow.rand(2, 2, generator=oneflow.Generator().manual_seed(1)))
+    whole = oneflow.autograd.functional.jacobian(lambda x: x.sum(), x, vectorize=True)
+    assert whole.tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("name", ["copy", "zero", "cauchy", "exponential", "normal", "random", "uniform"])
+def test_ops_that_write_have_functions_for_new_results(name):
+    call = _aten_names._callable(name, False)
+    x = oneflow.ones(2, 3)
+    result = call(x, oneflow.full((3,), 7.0)) if name == "copy" else call(x)
+    assert x.tolist() == [[1] * 3] * 2 and result.shape == x.shape
+    if name in ("copy", "zero"):
+        assert result.unique().tolist() == [7.0 if name == "copy" else 0.0]

@@ -160,6 +160,13 @@ pub unsafe fn wrap_as(py: Python<'_>, class: *mut PyTypeObject, t: Tensor) -> Re
             Ok(o) => {
                 (*o.cast::<TensorObj>()).dict = attributes;
                 adopt(py, o, t);
+                if !attributes.is_null()
+                    && ffi::PyDict_Size(attributes) > 0
+                    && let Err(e) = subclass::restore_slots(py, o, attributes)
+                {
+                    ffi::Py_DECREF(o);
+                    return Err(e);
+                }
             }
             Err(_) => ffi::Py_XDECREF(attributes),
         }
@@ -300,6 +307,9 @@ pub unsafe extern "C" fn setattro(o: *mut PyObject, name: *mut PyObject, value: 
         let r = ffi::PyObject_GenericSetAttr(o, name, value);
         if r == 0 && !(*o.cast::<TensorObj>()).dict.is_null() {
             track(o);
+            if let Some(t) = tensor_of(o).filter(|t| t.has_key(bit::SUBCLASS)) {
+                subclass::keep_slot(Python::assume_attached(), o, t, name, value);
+            }
         }
         r
     }

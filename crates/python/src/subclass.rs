@@ -96,6 +96,64 @@ pub unsafe fn mark(py: Python<'_>, class: *mut PyTypeObject, t: &Tensor) -> Resu
     }
 }
 
+/// Whether a class keeps an attribute of its objects in a slot (`__slots__`) and not in their dictionary.
+///
+/// # Safety
+/// A type object and a name; the interpreter is held.
+unsafe fn is_slot(class: *mut PyTypeObject, name: *mut PyObject) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let held = ffi::PyObject_GetAttr(class.cast(), name);
+        if held.is_null() {
+            ffi::PyErr_Clear();
+            return false;
+        }
+        let found = ffi::Py_TYPE(held) == &raw mut ffi::PyMemberDescr_Type;
+        ffi::Py_DECREF(held);
+        found
+    }
+}
+
+/// Keeps what was put into a slot of an object, or forgets what was deleted (null): the tensor outlives its objects.
+///
+/// # Safety
+/// A tensor's object and a name; the interpreter is held.
+pub unsafe fn keep_slot(py: Python<'_>, o: *mut PyObject, t: &Tensor, name: *mut PyObject, value: *mut PyObject) {
+    let Some(payload) = t.ext::<Answering>() else { return };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is_slot(ffi::Py_TYPE(o), name) {
+            let attributes = payload.attributes.bind(py).as_ptr();
+            let failed = match value.is_null() {
+                true => ffi::PyDict_DelItem(attributes, name),
+                false => ffi::PyDict_SetItem(attributes, name, value),
+            };
+            if failed != 0 {
+                ffi::PyErr_Clear();
+            }
+        }
+    }
+}
+
+/// Puts what former objects of the tensor had in slots into those of its new object.
+///
+/// # Safety
+/// A new object of a class that answers ops and its dictionary; the interpreter is held.
+pub unsafe fn restore_slots(py: Python<'_>, o: *mut PyObject, attributes: *mut PyObject) -> Result<()> {
+    // SAFETY: the caller's promise; the items are kept by the copy.
+    unsafe {
+        let items = Bound::from_borrowed_ptr(py, attributes).cast_into_unchecked::<PyDict>().copy().pend(py)?;
+        for (name, value) in items.iter() {
+            if is_slot(ffi::Py_TYPE(o), name.as_ptr())
+                && ffi::PyObject_GenericSetAttr(o, name.as_ptr(), value.as_ptr()) < 0
+            {
+                return Err(gate::pending_set());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Brings the attributes of an object up to date after its tensor took the data of another (`x.data = y`).
 ///
 /// # Safety

@@ -15,6 +15,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow.autograd import forward_ad
 from oneflow.autograd._engine import grad
+from oneflow.overrides import DisableTorchFunctionSubclass
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -165,7 +166,9 @@ def by_difference(
 
 def by_backward(output: Tensor, inputs: Sequence[Input], seed: Tensor) -> list[Tensor]:
     """The gradients of the numbers of each input, for a gradient of an output."""
-    found = grad(output, [one.x for one in inputs], seed, retain_graph=True, allow_unused=True)
+    # Gradients that no class made are plain tensors, as the seed is.
+    with DisableTorchFunctionSubclass():
+        found = grad(output, [one.x for one in inputs], seed, retain_graph=True, allow_unused=True)
     return [
         oneflow.zeros(one.numbers.numel(), dtype=oneflow.float64) if g is None else one.numbers_of(g)
         for one, g in zip(inputs, found, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import oneflow
 from oneflow import Tensor
 from oneflow.autograd._engine import grad
+from oneflow.overrides import DisableTorchFunctionSubclass
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -288,9 +289,11 @@ def _all_at_once(y: Tensor, xs: tuple[Tensor, ...], create_graph: bool) -> tuple
     if not y.requires_grad:
         return tuple(x.new_zeros((*y.shape, *x.shape)) for x in xs)
     units = oneflow.eye(y.numel(), dtype=y.dtype, device=y.device).reshape(y.numel(), *y.shape)
-    found = oneflow.autograd.grad(
-        y, xs, units, retain_graph=True, create_graph=create_graph, is_grads_batched=True, materialize_grads=True
-    )
+    # Gradients that no class made are plain tensors, as these units are.
+    with DisableTorchFunctionSubclass():
+        found = oneflow.autograd.grad(
+            y, xs, units, retain_graph=True, create_graph=create_graph, is_grads_batched=True, materialize_grads=True
+        )
     return tuple(g.reshape((*y.shape, *x.shape)) for g, x in zip(found, xs, strict=True))
 
 

@@ -184,7 +184,12 @@ def _callable(name: str, in_place: bool) -> Callable[..., Any]:
     for face, place in (("function", _oneflow), ("nn", _oneflow._C._nn), ("private", _oneflow._C)):
         if face in faces:
             return getattr(place, public)
-    return getattr(Tensor, public)
+    return getattr(Tensor, public) if "method" in faces else functools.partial(_anew, public + "_")
+
+
+def _anew(name: str, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """What an op that programs call in place alone would leave in ``x``, in a tensor of its own."""
+    return getattr(x.clone(), name)(*args, **kwargs)
 
 
 def spelled_alone(name: str, given: dict[str, Any]) -> Spelled:

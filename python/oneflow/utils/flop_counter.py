@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -154,6 +154,14 @@ class FlopCounterMode:
                 for name in dict.fromkeys((*scopes.modules[i], *modules_of.get(number, ()))):
                     counts.setdefault(name, Counter())[op] += n
         self._counts = counts
+
+    @property
+    def flop_counts(self) -> dict[str, dict[str, int]]:
+        """The operations by module, and there by op; modules and ops that nothing counted for have none."""
+        counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for name, ops in self.get_flop_counts().items():
+            counts[name].update(ops)
+        return counts
 
     def get_total_flops(self) -> int:
         """Return the number of operations counted so far."""
