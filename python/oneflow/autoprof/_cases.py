@@ -162,7 +162,8 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name and not name.startswith("_") and name not in _LEFT_OUT:
+        is_initial = (getattr(func, "__module__", None) or "").endswith("nn.init")
+        if name and not name.startswith("_") and name not in _LEFT_OUT and not is_initial:
             key = (name, _key(args), _key(kwargs))
             case = self.cases.get(key)
             if case is not None:

@@ -23,7 +23,15 @@ _MODES = ("real", "fake", "symbolic")
 
 
 class PythonKeyTracer(Tracer):
-    """Makes the graph of :func:`make_fx`: modules are run through, and their parameters are constants."""
+    """Makes the graph of :func:`make_fx`: modules are run through, and their parameters are constants.
+
+    Example::
+
+        >>> from oneflow.fx.experimental.proxy_tensor import PythonKeyTracer
+        >>> graph = PythonKeyTracer().trace(oneflow.nn.Sequential(oneflow.nn.ReLU()))
+        >>> [node.op for node in graph.nodes]
+        ['placeholder', 'call_function', 'output']
+    """
 
     def __init__(self) -> None:
         super().__init__(autowrap_modules=())
