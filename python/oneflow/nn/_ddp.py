@@ -20,7 +20,7 @@ from oneflow.nn._reducer import (
     BUCKET_BYTES,
     BucketReducer,
     GradBucket,
-    used_parameters,
+    walk,
 )
 from oneflow.nn.modules.module import Module
 
@@ -51,7 +51,9 @@ class DistributedDataParallel(Module):
             one, and the next forward raises, unless OneFlow's conventions are followed. If one rank looks, all do.
         check_reduction: accepted; PyTorch has no use for it either.
         gradient_as_bucket_view: gradients are views of the memory that is reduced, which saves their own.
-        static_graph: as ``find_unused_parameters``.
+        static_graph: as ``find_unused_parameters``, and every backward reaches what the first one does, as often: with
+            ``checkpoint(use_reentrant=True)`` the second one is the first whose buckets are reduced while it runs.
+        device_mesh: a mesh of one dimension, whose ranks take the place of ``process_group``.
         broadcast_parameters: whether parameters become those of the first rank.
         bucket_size: how many parameters a bucket has, in place of its bytes.
         use_bucket: ``False`` reduces every gradient alone.
@@ -87,6 +89,7 @@ class DistributedDataParallel(Module):
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
         *,
+        device_mesh: Any = None,
         broadcast_parameters: bool = True,
         bucket_size: int | None = None,
         use_bucket: bool = True,
@@ -94,7 +97,10 @@ class DistributedDataParallel(Module):
         super().__init__()
         if device_ids is not None and len(device_ids) > 1:
             raise NotImplementedError("DistributedDataParallel: one device a process; start a process for each")
-        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+        if device_mesh is not None:
+            process_group = _group_of_mesh(device_mesh, process_group)
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored]
         if not named and not conventions.are_oneflows():
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
@@ -124,6 +130,8 @@ class DistributedDataParallel(Module):
         self.device_ids, self.output_device = device_ids, output_device
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters or static_graph
         self.require_backward_grad_sync = True
+        self.static_graph, self.gradient_as_bucket_view = static_graph, gradient_as_bucket_view
+        self.device_mesh, self.parameters_to_ignore = device_mesh, ignored
         self._is_ddp_module = True
         # What a `Join` around the training loop has said.
         self._join_config: Any = None
@@ -133,18 +141,18 @@ class DistributedDataParallel(Module):
 
             # In OneFlow buffers that forwards do not broadcast stay what each rank gave them.
             keeps = conventions.are_oneflows() and not broadcast_buffers
-            buffers = [] if keeps else list(module.named_buffers())
+            buffers = [] if keeps else [pair for pair in module.named_buffers() if pair[0] not in ignored]
+            parameters = [pair for pair in module.named_parameters() if pair[0] not in ignored]
             settings = {
                 "broadcast_buffers": broadcast_buffers,
                 "bucket_cap_mb": bucket_cap_mb,
                 "bucket_size": bucket_size,
                 "use_bucket": use_bucket,
+                "static_graph": static_graph,
             }
             looks = self.find_unused_parameters
-            self.find_unused_parameters = agree(
-                list(module.named_parameters()), buffers, settings, looks, process_group
-            )
-            _broadcast([*module.named_parameters(), *buffers], process_group)
+            self.find_unused_parameters = agree(parameters, buffers, settings, looks, process_group)
+            _broadcast([*parameters, *buffers], process_group)
         cap = None if bucket_cap_mb is None else float(bucket_cap_mb)
         most = 1 if not use_bucket else bucket_size
         sparse = _with_sparse_gradients(module)
@@ -182,7 +190,7 @@ class DistributedDataParallel(Module):
         if syncs:
             self._check_finished()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
-            _broadcast(self.module.named_buffers(), self.process_group)
+            _broadcast(self._synced_buffers(), self.process_group)
         if self._input_device is not None:
             move = lambda value: value.to(self._input_device) if isinstance(value, Tensor) else value  # noqa: E731
             inputs, kwargs = oneflow.utils._pytree.tree_map(move, (inputs, kwargs))
@@ -195,10 +203,40 @@ class DistributedDataParallel(Module):
             # A forward without gradients changes nothing for a backward that is still to come.
             self._reducer.active = syncs
         if syncs:
-            used = used_parameters(result) if self.find_unused_parameters else None
             joins = self._join_config is not None and self._join_config.enable
-            self._reducer.start(used, learns=not joins, repeats=not joins)
+            if self.find_unused_parameters:
+                used, custom, nested = walk(result)
+                hidden = nested or (custom and not self._names.keys() <= used)
+                self._reducer.start(
+                    used, repeats=not joins, hidden=hidden, repeated_graph=self.static_graph and not joins
+                )
+            else:
+                self._reducer.start(None, learns=not joins, repeats=not joins)
         return result
+
+    def _synced_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        return (pair for pair in self.module.named_buffers() if pair[0] not in self.parameters_to_ignore)
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(
+        module: Module, params_and_buffers_to_ignore: Iterable[str]
+    ) -> None:
+        """Leave parameters and buffers of ``module``, by their names, to each rank when it is wrapped."""
+        module._ddp_params_and_buffers_to_ignore = list(params_and_buffers_to_ignore)
+
+    def _set_static_graph(self) -> None:
+        """As ``static_graph=True``, on all ranks before the first forward."""
+        self.static_graph = self.find_unused_parameters = True
+
+    @property
+    def device(self) -> Any:
+        """The device of the parameters."""
+        return next(self.module.parameters()).device
+
+    @property
+    def device_type(self) -> str:
+        """The kind of that device."""
+        return str(self.device.type)
 
     def _check_finished(self) -> None:
         if (n := self._reducer.n_of_cut_short()) is not None:
@@ -317,6 +355,14 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
 
+def _group_of_mesh(mesh: Any, process_group: Any) -> Any:
+    if process_group is not None:
+        raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+    if mesh.ndim != 1:
+        raise RuntimeError(f"Only 1D device mesh is supported, but got {mesh}.")
+    return mesh.get_group(0)
+
+
 def _check_annotations(hook: Callable[..., Any]) -> None:
     """A hook without annotations, or with some that are strings, is taken as it is."""
     try:
@@ -346,7 +392,7 @@ class _JoinHook:
             # The others accumulate.
             return
         if ddp.broadcast_buffers and ddp.training:
-            _broadcast(ddp.module.named_buffers(), ddp.process_group)
+            _broadcast(ddp._synced_buffers(), ddp.process_group)
         ddp._reducer.reduce_nothing(ddp.find_unused_parameters)
 
     def post_hook(self, is_last_joiner: bool) -> None:

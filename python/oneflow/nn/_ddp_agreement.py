@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import oneflow
@@ -15,8 +16,8 @@ Described = list[tuple[str, str]]
 
 
 def agree(
-    parameters: list[tuple[str, Tensor]],
-    buffers: list[tuple[str, Tensor]],
+    parameters: Sequence[tuple[str, Tensor]],
+    buffers: Sequence[tuple[str, Tensor]],
     settings: dict[str, Any],
     finds_unused: bool,
     group: Any,
@@ -50,7 +51,7 @@ def agree(
     return any(row[2] for row in rows)
 
 
-def _described(named: list[tuple[str, Tensor]]) -> Described:
+def _described(named: Sequence[tuple[str, Tensor]]) -> Described:
     return [(name, f"{t.dtype}, {list(t.shape)}{', trained' if t.requires_grad else ''}") for name, t in named]
 
 

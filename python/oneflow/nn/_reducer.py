@@ -98,6 +98,13 @@ class BucketReducer:
         self._repeats = False
         self._seen: set[int] = set()
         self._used: set[int] | None = None
+        # Where the graph does not show what a backward reaches, parameters count as used when their gradients come, and
+        # all buckets are reduced at its end (`_late`). How often gradients came, how often they did in such a backward,
+        # and how often they will in this one, if every backward is alike.
+        self._late = False
+        self._came: dict[int, int] = {}
+        self._counted: dict[int, int] | None = None
+        self._awaited: dict[int, int] = {}
         # Buckets are reduced in their order, which is the same on all ranks.
         self._next = 0
         self._works: list[tuple[Any, Tensor, list[Tensor]]] = []
@@ -111,13 +118,37 @@ class BucketReducer:
         for p in [p for bucket in buckets for p in bucket]:
             p.register_post_accumulate_grad_hook(hook)
 
-    def start(self, used: set[int] | None, learns: bool = False, repeats: bool = True) -> None:
+    def start(
+        self,
+        used: set[int] | None,
+        learns: bool = False,
+        repeats: bool = True,
+        *,
+        hidden: bool = False,
+        repeated_graph: bool = False,
+    ) -> None:
+        """Expect a backward.
+
+        Args:
+            used: the parameters that it will reach; all if left out.
+            learns: whether buckets may be ordered anew.
+            repeats: whether a second backward of the same forward is averaged, too.
+            hidden: its graph does not show all that it reaches, or reaches parameters more than once.
+            repeated_graph: every backward is like the first one.
+        """
         # Which buckets those that a hook has seen are, its state may remember.
         if self._ended and learns and used is None and self.hook is None and self._regroup is not None:
             self._learn(self._regroup)
         self._ready, self._next, self._works, self._used = set(), 0, [], used
         self._begun, self._marked, self._ended, self._repeats = True, False, False, repeats
         self._seen = set() if used is None else self._bucket_of.keys() - used
+        self._late, self._came, self._awaited = hidden, {}, {}
+        if hidden:
+            self._used, self._seen = set(), set(self._bucket_of)
+            if repeated_graph and self._counted is not None:
+                self._late, self._awaited = False, self._counted
+                self._ready |= {i for i in self._bucket_of if i not in self._counted}
+            return
         if used is not None:
             # They get no gradient on this rank, and other ranks wait for this one's part.
             self._ready |= self._bucket_of.keys() - used
@@ -162,16 +193,33 @@ class BucketReducer:
             if not self._marked:
                 _oneflow._C._queue_callback(self._end)
             self._marked = True
-            self._ready.add(id(parameter))
+            self._count_gradient(parameter)
             self._seen.add(id(parameter))
             if self._regroup is not None:
                 self._arrivals.setdefault(id(parameter), parameter)
-            self._reduce_ready()
+            if not self._late:
+                self._reduce_ready()
+
+    def _count_gradient(self, parameter: Tensor) -> None:
+        key = id(parameter)
+        self._came[key] = self._came.get(key, 0) + 1
+        if self._bucket_of[key] < self._next:
+            raise RuntimeError(
+                f"Expected to mark a variable ready only once: {self._named(parameter)} got another gradient after its "
+                "bucket was reduced. A backward inside backward, as checkpoint(use_reentrant=True) has, reached it; "
+                "use static_graph=True, find_unused_parameters=True or checkpoint(use_reentrant=False)"
+            )
+        if self._used is not None:
+            self._used.add(key)
+        if self._came[key] >= self._awaited.get(key, 1):
+            self._ready.add(key)
 
     def _end(self) -> None:
         """After backward: what has got no gradient counts as zero, so that all others are averaged."""
         self._ended = True
         if self._begun:
+            if self._late:
+                self._counted = dict(self._came)
             self._ready |= self._bucket_of.keys()
             self._reduce_ready()
 
@@ -450,9 +498,20 @@ def _no_rows(p: Tensor) -> Tensor:
 
 def used_parameters(result: Any) -> set[int]:
     """The ids of the leaves that a result depends on."""
+    return walk(result)[0]
+
+
+def walk(result: Any) -> tuple[set[int], bool, bool]:
+    """The ids of the leaves that a result depends on, and what its graph has that may lead to others.
+
+    Returns:
+        The leaves; whether there are functions written in Python, whose backward may run another backward; and whether
+        there are some that do.
+    """
     open_ = [t.grad_fn for t in oneflow.utils._pytree.tree_leaves(result) if isinstance(t, Tensor)]
     seen: set[Any] = set()
     leaves: set[int] = set()
+    custom = nested = False
     while open_:
         node = open_.pop()
         if node is None or node in seen:
@@ -461,5 +520,9 @@ def used_parameters(result: Any) -> set[int]:
         variable = getattr(node, "variable", None)
         if variable is not None:
             leaves.add(id(variable))
+        elif not custom or not nested:
+            # The node of such a function has the attributes of its context.
+            custom = custom or hasattr(node, "save_for_backward")
+            nested = nested or node.name() == "_ReentrantBackward"
         open_ += [next_node for next_node, _ in node.next_functions]
-    return leaves
+    return leaves, custom, nested
