@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from oneflow.distributed.fsdp import api, wrap
-from oneflow.distributed.fsdp._fully_shard import FSDPModule, UnshardHandle, fully_shard, register_fsdp_forward_method
+from oneflow.distributed.fsdp._fully_shard import (
+    FSDPModule,
+    UnshardHandle,
+    fully_shard,
+    register_fsdp_forward_method,
+    share_comm_ctx,
+)
 from oneflow.distributed.fsdp._policies import (
     CPUOffloadPolicy,
     DiskOffloadPolicy,
@@ -23,6 +29,7 @@ __all__ = [
     "UnshardHandle",
     "fully_shard",
     "register_fsdp_forward_method",
+    "share_comm_ctx",
     "wrap",
 ]
 __all__ += api.__all__

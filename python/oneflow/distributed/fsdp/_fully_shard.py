@@ -17,7 +17,7 @@ from oneflow.distributed.fsdp._state import FSDPState, state_of
 from oneflow.distributed.tensor import Shard
 from oneflow.nn import Module
 
-__all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method"]
+__all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method", "share_comm_ctx"]
 
 
 def fully_shard(
@@ -47,7 +47,8 @@ def fully_shard(
         module: a module, or a list of modules that run one after the other.
         mesh: of one dimension, or of two: replicated over the first and split over the second. All ranks by default.
         reshard_after_forward: free the gathered parameters after the forward and gather them again for the backward. By
-            default true, except for the root.
+            default true, except for the root. With a number, as many neighbouring ranks keep the parameters until then
+            and gather them among each other, the ranks of a host for example: more memory, less to send between hosts.
         shard_placement_fn: gives ``Shard(dim)`` for parameters that are split along another dimension.
         mp_policy: dtypes of computation and reduction.
         offload_policy: where slices live: on the mesh's devices by default, in host memory (``CPUOffloadPolicy``), or
@@ -56,8 +57,8 @@ def fully_shard(
 
     Raises:
         ValueError: a mesh of more dimensions, a module that was sharded before, scalar parameters, or a folder that is
-            not there or lies in memory.
-        NotImplementedError: a size as ``reshard_after_forward``, or ``DiskOffloadPolicy`` with a mesh of GPUs.
+            not there or lies in memory; a number of ranks that does not divide those of the mesh.
+        NotImplementedError: ``DiskOffloadPolicy`` with a mesh of GPUs.
 
     The first forward warns of parameters of the meta device to which nobody has written.
 
@@ -82,9 +83,8 @@ def fully_shard(
             )
         if state_of(one) is not None:
             raise ValueError(f"fully_shard: {type(one).__name__} was sharded before")
-    if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
-        raise NotImplementedError("fully_shard: reshard_after_forward is a bool; smaller groups are not supported")
     mesh = _mesh_of(mesh, modules)
+    reshard_after_forward, n_keepers = _after_forward(reshard_after_forward, mesh.size(mesh.ndim - 1))
     home = Home(mesh, offload_policy)
     policy = mp_policy or MixedPrecisionPolicy()
     ignored = {id(p) for p in ignored_params or ()}
@@ -96,7 +96,10 @@ def fully_shard(
         dim = 0 if where is None else where.dim
         params.append(ShardedParam(uses, param, mesh, dim, policy.param_dtype, name, home))
     _move_buffers(modules, device_of(mesh))
-    state = FSDPState(modules, ParamGroup(params, mesh, policy) if params else None, policy, reshard_after_forward)
+    group = ParamGroup(params, mesh, policy) if params else None
+    if group is not None and n_keepers is not None:
+        group.keep_over(n_keepers)
+    state = FSDPState(modules, group, policy, reshard_after_forward)
     for one in modules:
         object.__setattr__(one, "_fsdp_state", state)
         kind = type(one)
@@ -112,6 +115,17 @@ def _mesh_of(mesh: DeviceMesh | None, modules: list[Module]) -> DeviceMesh:
     if mesh.ndim == 2 and mesh.mesh_dim_names is None:
         raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
     return mesh
+
+
+def _after_forward(given: bool | int | None, n: int) -> tuple[bool | None, int | None]:
+    """Whether the whole is freed after a forward, and if only in part, how many ranks have it together."""
+    if given is None or isinstance(given, bool):
+        return given, None
+    if not isinstance(given, int):
+        raise ValueError(f"reshard_after_forward should be a bool or an int representing the group size, got {given}")
+    if given < 1 or n % given:
+        raise ValueError(f"If passing reshard_after_forward as an int, it should be a factor of {n}, not {given}")
+    return given > 1, given if 1 < given < n else None
 
 
 def _managed(modules: list[Module], ignored: set[int]) -> list[tuple[Tensor, Uses, str]]:
@@ -289,6 +303,34 @@ class FSDPModule:
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
 
+    def set_all_reduce_hook(self, hook: Callable[[Tensor], None], *, stream: Any = None) -> None:
+        """Call ``hook(reduced)`` with this rank's slices of reduced gradients, which it may change in place.
+
+        Args:
+            stream: in which the hook runs; of the current one if left out.
+        """
+        group = self._state().group
+        if group is None:
+            return
+
+        def run(reduced: Tensor) -> None:
+            if stream is None:
+                hook(reduced)
+                return
+            current = oneflow.cuda.current_stream(reduced.device)
+            stream.wait_stream(current)
+            with oneflow.cuda.stream(stream):
+                hook(reduced)
+            current.wait_stream(stream)
+
+        group.all_reduce_hook = run
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Set whether averages are sums that each rank divides afterwards: some networks reduce only sums."""
+        group = self._state().group
+        if group is not None:
+            group.sums_only = enable
+
     @contextlib.contextmanager
     def _no_sync(self) -> Iterator[None]:
         groups = [state.group for state in self._states(True) if state.group is not None]
@@ -305,6 +347,28 @@ def _checked(module: Any) -> FSDPModule:
     if not isinstance(module, FSDPModule):
         raise ValueError(f"expected a module that fully_shard was applied to, got {type(module).__name__}")
     return module
+
+
+def share_comm_ctx(modules: list[Any]) -> None:
+    """Have sharded modules that are roots, such as the stages of a pipeline, use the same streams for collectives.
+
+    They do in any case: the collectives of a process group have one stream. The modules must be of one type of device.
+
+    Raises:
+        ValueError: a module that is not sharded, or of another type of device than the first one.
+
+    Example::
+
+        >>> from oneflow.distributed.fsdp import fully_shard, share_comm_ctx
+        >>> def rank():
+        ...     share_comm_ctx([fully_shard(nn.Linear(4, 2)), fully_shard(nn.Linear(2, 2))])
+        >>> oneflow.testing.run_ranks(2, rank)
+        [None, None]
+    """
+    groups = [group for m in modules if (group := _checked(m)._state().group) is not None]
+    kinds = {group.mesh.device_type for group in groups}
+    if len(kinds) > 1:
+        raise ValueError(f"share_comm_ctx: all modules must be on one type of device, got {sorted(kinds)}")
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:

@@ -257,8 +257,31 @@ class ParamGroup:
         # Sums over slices that still have to be averaged over replicas.
         self._over_replicas: list[Tensor] | None = None
         self.on_new_whole: Callable[[ShardedParam], None] | None = None
+        # Between a forward and its backward ranks may keep more than their slices: the group `_keepers` of `kept_over`
+        # ranks has all of them.
+        self.kept_over = 1
+        self._keepers: Any = None
+        self._kept: list[Tensor] | None = None
+        self._rows: list[Tensor] = []
+        self.all_reduce_hook: Callable[[Tensor], None] | None = None
+        self.sums_only = False
         self._words = ""
         self.call("the module")
+
+    def keep_over(self, n_ranks: int) -> None:
+        """Between a forward and its backward keep the whole in ``n_ranks`` parts, on as many neighbouring ranks."""
+        shape = [*self.mesh.shape[:-1], self.n // n_ranks, n_ranks]
+        apart = DeviceMesh(self.mesh.device_type, self.mesh.placement.ranks.reshape(shape).tolist())
+        self.kept_over, self._keepers = n_ranks, apart.get_group(apart.ndim - 1)
+
+    def _kept_rows(self, gathered: Tensor) -> Tensor:
+        """What this rank keeps of a matrix with a row for each rank."""
+        n = self.n // self.kept_over
+        return gathered.narrow(0, distributed.get_rank(self._keepers) * n, n)
+
+    def forget(self) -> None:
+        """A forward begins: slices may have been written to since the one before."""
+        self._kept = None
 
     def call(self, module: str) -> None:
         """Name the module, for collectives: ranks that gather or reduce other parameters are out of step."""
@@ -298,7 +321,15 @@ class ParamGroup:
 
     def _gather(self, async_op: bool) -> None:
         assert self._gathering is not None
-        for params in _by_dtype(self.params, lambda p: p.dtype):
+        kept, self._kept, self._rows = self._kept, None, []
+        for i, params in enumerate(_by_dtype(self.params, lambda p: p.dtype)):
+            if kept is not None:
+                rows = kept[i]
+                gathered = rows.new_empty(self.n * rows.shape[1])
+                with purpose(f"the parameters {self._words}"):
+                    work = distributed.all_gather_into_tensor(gathered, rows.view(-1), self._keepers, async_op=async_op)
+                self._gathering.append((work, gathered.view(self.n, -1), params))
+                continue
             total = sum(p.room for p in params)
             own = oneflow.zeros(total, dtype=params[0].dtype, device=params[0].device)
             at = 0
@@ -326,6 +357,8 @@ class ParamGroup:
         for work, gathered, params in self._gathering:
             if work is not None:
                 work.wait()
+            if self._keepers is not None:
+                self._rows.append(self._kept_rows(gathered).clone())
             at = 0
             for p in params:
                 is_new = p.unsharded is None
@@ -339,12 +372,13 @@ class ParamGroup:
                 at += p.room
         self._gathering, self.is_unsharded = None, True
 
-    def reshard(self) -> None:
-        """Free the whole, and give the modules their slices."""
+    def reshard(self, before_backward: bool = False) -> None:
+        """Free the whole, and give the modules their slices; :meth:`keep_over` may keep more for a backward."""
         if self._gathering is not None:
             self.unshard()
         if not self.is_unsharded:
             return
+        self._kept, self._rows = self._rows if before_backward and self._keepers is not None else None, []
         for p in self.params:
             p.free()
             p.use_sharded()
@@ -353,6 +387,7 @@ class ParamGroup:
     def abandon(self) -> None:
         """After an exception: free the whole, without what has come of its gradients, and wait for nothing."""
         self._gathering, self._over_replicas, self.is_unsharded = None, None, False
+        self._kept, self._rows = None, []
         for p in self.params:
             if p.unsharded is not None:
                 p.unsharded.grad = None
@@ -388,10 +423,14 @@ class ParamGroup:
             if not self.reduces_replicas:
                 self._over_replicas = flats
                 return
-            op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
             for out in flats:
                 with purpose(f"the gradients of {self._words}"):
-                    distributed.all_reduce(out, op, self.replicas)
+                    distributed.all_reduce(out, self._reduce_op(), self.replicas)
+                if self._divides_apart():
+                    out /= self.mesh.size(0)
+        if self.all_reduce_hook is not None:
+            for out, grads in outs:
+                self.all_reduce_hook(out[: len(out) - len(grads)])
         for out, grads in outs:
             at = 0
             # Asked only where a gradient is missing here: the answer has to come from the device.
@@ -419,12 +458,21 @@ class ParamGroup:
             out = rows.view(-1)
         else:
             out = oneflow.empty(total, dtype=dtype, device=device)
-            op = distributed.ReduceOp.AVG if self.divide_by is None else distributed.ReduceOp.SUM
             with purpose(f"the gradients of {self._words}"):
-                distributed.reduce_scatter_tensor(out, rows.view(-1), op, self.group)
+                distributed.reduce_scatter_tensor(out, rows.view(-1), self._reduce_op(), self.group)
+            if self._divides_apart():
+                out /= self.n
         if self.divide_by is not None:
             out /= self.divide_by
         return out
+
+    def _reduce_op(self) -> Any:
+        averages = self.divide_by is None and not self.sums_only
+        return distributed.ReduceOp.AVG if averages else distributed.ReduceOp.SUM
+
+    def _divides_apart(self) -> bool:
+        """Whether averages are sums that are divided afterwards."""
+        return self.divide_by is None and self.sums_only
 
     def has_grads(self) -> bool:
         """Whether gradients of the whole have come since the last reduction."""

@@ -145,11 +145,13 @@ class FSDPState:
                 self._find_root()
             self.phase = _Phase.FORWARD
             if self.group is not None:
+                self.group.forget()
                 self.group.unshard()
             assert self.shared is not None
             following = self.shared.begin(self)
             for other in self.prefetch_forward or following:
                 if other.group is not None and not other.group.is_ready():
+                    other.group.forget()
                     other.group.start_unshard(async_op=True)
                     self.shared.ahead.append(other)
             self._running = {id(m) for m in self.modules}
@@ -165,8 +167,8 @@ class FSDPState:
         self._running.discard(id(module))
         if not self._running:
             keeps = self.is_root if self.reshard_after_forward is None else not self.reshard_after_forward
-            if not keeps:
-                self.reshard()
+            if not keeps and self.group is not None:
+                self.group.reshard(before_backward=oneflow.is_grad_enabled())
             self.phase = _Phase.IDLE
             if self.is_root and self.shared is not None:
                 self.shared.end()
