@@ -60,7 +60,7 @@ def every_size(mesh_shape: tuple[int, ...]) -> None:
                 shape, offsets = expected_part(value.shape, mesh, layout)
                 found = compute_local_shape_and_global_offset(value.shape, mesh, layout)
                 assert found == (tuple(shape), tuple(offsets)), (found, shape, offsets)
-                again = DTensor.from_local(x.to_local(), mesh, layout, shape=value.shape)
+                again = DTensor.from_local(x.to_local(), mesh, layout, shape=value.shape, stride=value.stride())
                 has_part(again, value)
                 has_part(zeros(*value.shape, device_mesh=mesh, placements=layout), value * 0)
         # `chunk` gives no empty pieces, which the last ranks have.
@@ -70,7 +70,7 @@ def every_size(mesh_shape: tuple[int, ...]) -> None:
             assert len(distribute_tensor(whole, mesh, [Shard(0)]).to_local()) == sizes[mesh.get_local_rank()]
     with pytest.raises(ValueError, match="7 into 3, 3 and 1"):
         own = torch.zeros(7, 1) if mesh.get_local_rank(0) == 0 else torch.zeros(0, 1)
-        DTensor.from_local(own[:, :0], mesh, [Shard(0)] * mesh.ndim, shape=(5, 1))
+        DTensor.from_local(own[:, :0], mesh, [Shard(0)] * mesh.ndim, shape=(5, 1), stride=(1, 1))
 
 
 @pytest.mark.parametrize("mesh_shape", MESHES, ids=str)
@@ -93,7 +93,7 @@ def every_pair(mesh_shape: tuple[int, ...], shapes: list[tuple[int, ...]]) -> No
                 own = rest * [3.0, -1.0, -1.0, 0.0][mesh.get_local_rank(0)]
                 if mesh.size(0) == 2:
                     own = rest * [3.0, -2.0][mesh.get_local_rank(0)]
-                x = DTensor.from_local(own, mesh, source, shape=shape).detach().requires_grad_()
+                x = DTensor.from_local(own, mesh, source, shape=shape, stride=whole.stride()).detach().requires_grad_()
             else:
                 x = distribute_tensor(whole, mesh, source).requires_grad_()
             y = x.redistribute(placements=target)

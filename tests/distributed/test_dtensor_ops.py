@@ -350,7 +350,8 @@ def _distributed(value: np.ndarray[Any, Any], mesh: Any, placements: tuple[Place
         share = int(np.ravel_multi_index([place[i] for i in partial], [mesh.size(i) for i in partial]))
         # Shares of 3, -1, -1, 0... of the value.
         local = local * ([3.0, -1.0, -1.0] + [0.0] * n if n > 2 else [3.0, -2.0])[share]
-    return DTensor.from_local(local, mesh, placements, shape=whole.shape).detach().requires_grad_()
+    x = DTensor.from_local(local, mesh, placements, shape=whole.shape, stride=whole.stride())
+    return x.detach().requires_grad_()
 
 
 def _held(x: Any) -> Any:

@@ -80,10 +80,11 @@ def redistribute(
         device_mesh: the tensor's own if left out.
         placements: one for each dimension of the mesh.
         async_op: accepted; the result is complete.
-        forward_dtype, backward_dtype: of the elements that are sent.
+        forward_dtype: of the result, and of what is sent for it.
+        backward_dtype: of what is sent for the gradient, which has the tensor's own dtype.
 
     Raises:
-        RuntimeError: no placements, or ``Partial`` where the tensor is not.
+        RuntimeError: no placements, or ``Partial`` on another mesh.
 
     Example::
 
@@ -138,8 +139,31 @@ def _local_tensor(self: Tensor) -> Tensor:
 def _spec(self: Tensor) -> Any:
     """Mesh, placements, sizes and dtype of a global tensor: PyTorch's ``DTensor._spec``."""
     _global(self, "_spec")
-    specs: Any = oneflow.distributed.tensor._dtensor_spec
-    return specs.spec_of(self)
+    tensors: Any = oneflow.distributed.tensor
+    return tensors._dtensor_spec.spec_of(self)
+
+
+def _utils() -> Any:
+    return oneflow.distributed.tensor._utils
+
+
+def _create_chunk_list(self: Tensor) -> Any:
+    """The box of this rank's part of a global tensor: PyTorch's ``DTensor.__create_chunk_list__``."""
+    _global(self, "__create_chunk_list__")
+    return _utils().create_chunk_list(self)
+
+
+def _create_write_items(self: Tensor, fqn: str, object: Any) -> Any:
+    """What this rank writes of a global tensor into a checkpoint: PyTorch's ``DTensor.__create_write_items__``."""
+    _global(self, "__create_write_items__")
+    return _utils().create_write_items(self, fqn, object)
+
+
+def _get_tensor_shard(self: Tensor, index: Any) -> Tensor:
+    """This rank's part of a global tensor: PyTorch's ``DTensor.__get_tensor_shard__``."""
+    _global(self, "__get_tensor_shard__")
+    found: Tensor = _utils().get_tensor_shard(self, index)
+    return found
 
 
 METHODS: dict[str, Any] = {
@@ -150,4 +174,7 @@ METHODS: dict[str, Any] = {
     "placements": property(_placements),
     "_local_tensor": property(_local_tensor),
     "_spec": property(_spec),
+    "__create_chunk_list__": _create_chunk_list,
+    "__create_write_items__": _create_write_items,
+    "__get_tensor_shard__": _get_tensor_shard,
 }

@@ -13,7 +13,7 @@ from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
 from oneflow.distributed.tensor import _layouts
 from oneflow.distributed.tensor._dtensor_spec import DTensorSpec
 from oneflow.distributed.tensor._utils import compute_local_shape_and_global_offset
-from oneflow.distributed.tensor.placement_types import Placement, Replicate, from_sbp, to_sbp
+from oneflow.distributed.tensor.placement_types import Placement, Replicate, from_sbp, is_partial, to_sbp
 from oneflow.nn import Module, Parameter
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = [
     "distribute_tensor",
     "empty",
     "full",
+    "linspace",
+    "logspace",
     "ones",
     "rand",
     "randn",
@@ -91,9 +93,13 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
             device_mesh: the mesh whose ``with`` block this is, if left out.
             placements: all replicated if left out.
             run_check: compare shapes and the like over all ranks, and copy what is replicated from the first ones.
-            shape: of the whole; otherwise parts are of one size. ``stride`` says nothing more: parts are contiguous.
+            shape, stride: of the whole, both or neither; otherwise parts are of one size. The whole has strides in the
+                order of the parts' own, whatever ``stride`` says.
+            grad_placements: those to which the gradient is brought before this rank's part of it is taken; by default
+                those of the tensor, replicated where these are partial.
 
         Raises:
+            RuntimeError: one of ``shape`` and ``stride`` alone, or a tensor that is a DTensor.
             ValueError: parts do not form a tensor of that shape.
 
         Example::
@@ -108,8 +114,10 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
         mesh = _mesh(device_mesh, "DTensor.from_local")
         if local_tensor.is_global:
             raise RuntimeError("DTensor.from_local: the tensor is a DTensor already")
-        if grad_placements is not None:
-            raise NotImplementedError("DTensor.from_local: grad_placements is not supported; gradients have the layout")
+        if (shape is None) != (stride is None):
+            raise RuntimeError(
+                f"Found shape:{shape}, stride:{stride}. Please pass both shape and stride at the same time."
+            )
         layout = to_sbp(placements, mesh.ndim, local_tensor.dim(), "DTensor.from_local")
         sizes = list(local_tensor.shape) if shape is None else list(shape)
         if shape is None:
@@ -120,7 +128,7 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
             _check(local_tensor, mesh, layout)
         if shape is not None:
             _check_part(local_tensor, mesh, layout, sizes)
-        return _layouts.enter(local_tensor, mesh.placement, layout, sizes)
+        return _layouts.enter_placed(local_tensor, mesh, placements, sizes, grad_placements)
 
 
 def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
@@ -227,6 +235,8 @@ def shard_of_whole(whole: Tensor, mesh: DeviceMesh, layout: list[Any]) -> Tensor
     """The global tensor of a whole that every rank has; each keeps a copy of its part. Nothing is sent."""
     replicated = [oneflow.sbp.broadcast] * mesh.ndim
     spread = _layouts.assemble(whole, mesh.placement, replicated, list(whole.shape))
+    if any(is_partial(s) for s in layout):
+        return _layouts.terms(spread, layout)
     return spread.to_global(sbp=layout, copy=True)
 
 
@@ -314,15 +324,20 @@ class Options(TypedDict, total=False):
     placements: Sequence[Placement] | None
 
 
-def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: Options) -> Tensor:
+def _place(name: str, ndim: int, options: Options) -> tuple[DeviceMesh, list[Any]]:
+    """The mesh and the layout of what is made."""
     for key in options:
         if key not in Options.__annotations__:
             raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
-    sizes = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
-    mesh = _mesh(options.get("device_mesh"), name)
-    layout = to_sbp(options.get("placements"), mesh.ndim, len(sizes), name)
     if options.get("layout") not in (None, oneflow.strided):
         raise NotImplementedError(f"{name}: only strided tensors are distributed")
+    mesh = _mesh(options.get("device_mesh"), name)
+    return mesh, to_sbp(options.get("placements"), mesh.ndim, ndim, name)
+
+
+def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: Options) -> Tensor:
+    sizes = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
+    mesh, layout = _place(name, len(sizes), options)
     kept = {"dtype": options.get("dtype"), "requires_grad": options.get("requires_grad", False)}
     return getattr(oneflow, name)(sizes, *first, placement=mesh.placement, sbp=layout, **kept)
 
@@ -388,6 +403,42 @@ def full(size: Any, fill_value: Any, **options: Unpack[Options]) -> Tensor:
         [[3.0, 3.0], [3.0, 3.0]]
     """
     return _made("full", (size,), (fill_value,), options)
+
+
+def linspace(start: float, end: float, steps: int, **options: Unpack[Options]) -> Tensor:
+    """A DTensor of evenly spaced numbers, as :func:`oneflow.linspace` makes them; see :func:`zeros`.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import Shard, linspace
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return linspace(0, 3, 4, device_mesh=mesh, placements=[Shard(0)]).to_local().tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[0.0, 1.0], [2.0, 3.0]]
+    """
+    return _spaced("linspace", oneflow.linspace, (start, end, steps), options)
+
+
+def logspace(start: float, end: float, steps: int, base: float = 10.0, **options: Unpack[Options]) -> Tensor:
+    """A DTensor of powers of ``base`` with evenly spaced exponents; see :func:`linspace`.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import logspace
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     return logspace(0, 2, 3, device_mesh=mesh).to_local().tolist()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [[1.0, 10.0, 100.0], [1.0, 10.0, 100.0]]
+    """
+    return _spaced("logspace", oneflow.logspace, (start, end, steps, base), options)
+
+
+def _spaced(name: str, make: Callable[..., Tensor], args: tuple[Any, ...], options: Options) -> Tensor:
+    mesh, layout = _place(name, 1, options)
+    whole = make(*args, dtype=options.get("dtype"), device=mesh.device_type)
+    return shard_of_whole(whole, mesh, layout).requires_grad_(options.get("requires_grad", False))
 
 
 def rand(*size: Any, **options: Unpack[Options]) -> Tensor:

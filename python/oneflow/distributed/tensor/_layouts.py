@@ -13,7 +13,7 @@ from typing import Any
 from oneflow import Tensor, _oneflow, sbp
 from oneflow.autograd.function import Function
 from oneflow.distributed.device_mesh import DeviceMesh, mesh_of, mesh_or_new
-from oneflow.distributed.tensor.placement_types import Placement, from_sbp, is_partial, to_sbp
+from oneflow.distributed.tensor.placement_types import Placement, from_sbp, is_partial, n_averaged, to_sbp
 
 __all__ = [
     "assemble",
@@ -44,8 +44,42 @@ def placements(x: Tensor) -> tuple[Placement, ...]:
 
 
 def assemble(local: Tensor, placement: Any, layout: Sequence[Any], sizes: Sequence[int]) -> Tensor:
-    """The global tensor of known sizes with this shard; nothing is sent, and no gradient is recorded."""
-    return _oneflow._C._assemble(local.detach().contiguous(), placement, list(layout), list(sizes))
+    """The global tensor of known sizes with this shard; nothing is sent, and no gradient is recorded.
+
+    Shards with permuted strides keep their memory, and the whole has such strides too.
+    """
+    local, order = local.detach(), _order(local)
+    if order is None:
+        return _oneflow._C._assemble(local.contiguous(), placement, list(layout), list(sizes))
+    back = [order.index(dim) for dim in range(len(order))]
+    permuted = [s if s.dim is None else sbp.split(back[s.dim]) for s in layout]
+    sizes = [sizes[dim] for dim in order]
+    return _oneflow._C._assemble(local.permute(order), placement, permuted, sizes).permute(back)
+
+
+def _order(local: Tensor) -> list[int] | None:
+    """The order of dimensions in which a tensor is contiguous; None if it is as it stands, or in no order."""
+    if local.is_contiguous():
+        return None
+    strides = local.stride()
+    order = sorted(range(local.dim()), key=lambda dim: -strides[dim])
+    return order if local.permute(order).is_contiguous() else None
+
+
+def enter_placed(
+    local: Tensor,
+    mesh: DeviceMesh,
+    placements: Sequence[Placement] | None,
+    sizes: Sequence[int],
+    grad_placements: Sequence[Placement] | None = None,
+) -> Tensor:
+    """:func:`enter` in PyTorch's words; the gradient is brought to ``grad_placements`` before its part is taken."""
+    layout = to_sbp(placements, mesh.ndim, len(sizes), "DTensor.from_local")
+    of_gradient = None
+    if grad_placements is not None:
+        # PyTorch reads as many as the mesh has dimensions.
+        of_gradient = to_sbp(grad_placements[: mesh.ndim], mesh.ndim, len(sizes), "DTensor.from_local")
+    return _Enter.apply(local, mesh.placement, layout, list(sizes), of_gradient, n_averaged(placements, mesh.shape))
 
 
 def local_part(x: Tensor) -> Tensor:
@@ -55,15 +89,16 @@ def local_part(x: Tensor) -> Tensor:
 
 def enter(local: Tensor, placement: Any, layout: Sequence[Any], sizes: Sequence[int]) -> Tensor:
     """The global tensor of known sizes with this shard."""
-    return _Enter.apply(local, placement, list(layout), list(sizes))
+    return _Enter.apply(local, placement, list(layout), list(sizes), None, 1)
 
 
 def to_local(x: Tensor, grad_placements: Sequence[Placement] | None = None) -> Tensor:
     """This rank's shard, whose gradient has the layout of ``x``, replicated where that is partial, or the one given."""
-    layout = _of_gradient(x.sbp)
+    layout, n = _of_gradient(x.sbp), 1
     if grad_placements is not None:
         layout = to_sbp(grad_placements, len(x.sbp), x.dim(), "to_local")
-    return _Leave.apply(x, layout)
+        n = n_averaged(grad_placements, x.placement.hierarchy)
+    return _Leave.apply(x, layout, n)
 
 
 def redistribute(
@@ -81,28 +116,48 @@ def redistribute(
         device_mesh: the tensor's own if left out.
         placements: one for each dimension of the mesh.
         async_op: accepted; the result is complete when the call returns.
-        forward_dtype, backward_dtype: of the elements that are sent.
+        forward_dtype: of the result, and of what is sent for it.
+        backward_dtype: of what is sent for the gradient, which has the dtype of ``x``.
+
+    Terms of a sum that come of a replicated tensor are its n-th parts, and of slices these and zeros.
 
     Raises:
-        RuntimeError: no placements, or a partial one where the tensor is not: PyTorch reserves that for itself.
+        RuntimeError: no placements, or partial ones on another mesh.
     """
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
     placement = x.placement if device_mesh is None else device_mesh.placement
     layout = to_sbp(placements, len(placement.hierarchy), x.dim(), "redistribute")
-    if placement == x.placement:
-        made_partial = any(is_partial(to) and to != now for to, now in zip(layout, x.sbp, strict=True))
-    else:
-        made_partial = any(is_partial(s) for s in layout)
-    if made_partial:
-        raise RuntimeError("Can not redistribute to Partial, redistributing to Partial is for internal use only!")
+    same_mesh = placement == x.placement
+    if not same_mesh and any(is_partial(s) for s in layout):
+        raise RuntimeError(f"redistribute: to other ranks no terms are sent, got {tuple(placements)} on {device_mesh}")
     dtype = x.dtype
     if forward_dtype is not None or backward_dtype is not None:
         x = _Cast.apply(x, forward_dtype or dtype, dtype)
-    moved = x.to_global(placement, layout, grad_sbp=_of_gradient(x.sbp))
-    if backward_dtype is not None or forward_dtype is not None:
-        moved = _Cast.apply(moved, dtype, backward_dtype or dtype)
+    if same_mesh and any(is_partial(to) and to != now for to, now in zip(layout, x.sbp, strict=True)):
+        moved = _Terms.apply(x, layout)
+    else:
+        moved = x.to_global(placement, layout, grad_sbp=_of_gradient(x.sbp))
+    if backward_dtype is not None:
+        moved = _Cast.apply(moved, moved.dtype, backward_dtype)
     return moved
+
+
+def terms(x: Tensor, layout: Sequence[Any]) -> Tensor:
+    """``x`` in a layout that is partial where ``x`` need not be; no gradient is recorded."""
+    made = [is_partial(to) and to != now for to, now in zip(layout, x.sbp, strict=True)]
+    n, before = 1, list(layout)
+    for axis, (now, is_made) in enumerate(zip(x.sbp, made, strict=True)):
+        if is_made and is_partial(now):
+            raise RuntimeError(f"redistribute: terms of {now} do not become terms of {layout[axis]}")
+        if is_made and layout[axis] != sbp.partial_sum:
+            # The whole is a candidate on each rank.
+            before[axis] = sbp.broadcast
+        elif is_made and now.dim is None:
+            before[axis] = sbp.broadcast
+            n *= x.placement.hierarchy[axis]
+    moved = x.detach().to_global(sbp=before)
+    return assemble(local_part(moved) / n if n > 1 else local_part(moved), x.placement, layout, list(x.shape))
 
 
 def full_tensor(x: Tensor, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -118,25 +173,50 @@ def _of_gradient(layout: Sequence[Any]) -> list[Any]:
 
 class _Enter(Function):
     @staticmethod
-    def forward(ctx: Any, local: Tensor, placement: Any, layout: list[Any], sizes: list[int]) -> Tensor:
-        ctx.layout = _of_gradient(layout)
-        return assemble(local, placement, layout, sizes)
+    def forward(
+        ctx: Any,
+        local: Tensor,
+        placement: Any,
+        layout: list[Any],
+        sizes: list[int],
+        of_gradient: list[Any] | None,
+        divided_by: int,
+    ) -> Tensor:
+        ctx.layout = _of_gradient(layout) if of_gradient is None else of_gradient
+        return assemble(local / divided_by if divided_by > 1 else local, placement, layout, sizes)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        grad = grad.to_global(sbp=ctx.layout) if list(grad.sbp) != ctx.layout else grad
-        return to_local(grad), None, None, None
+        if list(grad.sbp) != ctx.layout:
+            grad = (
+                _Terms.apply(grad, ctx.layout) if any(map(is_partial, ctx.layout)) else grad.to_global(sbp=ctx.layout)
+            )
+        return to_local(grad), None, None, None, None, None
+
+
+class _Terms(Function):
+    """A layout that is partial where the value need not be."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layout: list[Any]) -> Tensor:
+        ctx.layout = _of_gradient(x.sbp)
+        return terms(x, layout)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return grad.to_global(sbp=ctx.layout), None
 
 
 class _Leave(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, layout: list[Any]) -> Tensor:
-        ctx.placement, ctx.layout, ctx.sizes = x.placement, layout, list(x.shape)
+    def forward(ctx: Any, x: Tensor, layout: list[Any], divided_by: int) -> Tensor:
+        ctx.placement, ctx.layout, ctx.sizes, ctx.divided_by = x.placement, layout, list(x.shape), divided_by
         return local_part(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return _Enter.apply(grad.contiguous(), ctx.placement, ctx.layout, ctx.sizes), None
+        whole = _Enter.apply(grad.contiguous(), ctx.placement, ctx.layout, ctx.sizes, None, ctx.divided_by)
+        return whole, None, None
 
 
 class _Cast(Function):

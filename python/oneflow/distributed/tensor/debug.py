@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import Any
 
-from oneflow import _ops, distributed
+from oneflow import Tensor, _ops, distributed
 
-__all__ = ["CommDebugMode"]
+__all__ = ["CommDebugMode", "visualize_sharding"]
 
 # PyTorch's names of the package's collectives.
 _NAMES = {
@@ -87,3 +89,88 @@ class _Counts(dict[Any, int]):
 
     def __missing__(self, key: Any) -> int:
         return 0
+
+
+def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False) -> None:
+    """Print which ranks hold which part of a DTensor of one or two dimensions, once, on the mesh's first rank.
+
+    Parts of replicated tensors name several ranks. Tensors without elements print nothing.
+
+    Args:
+        header: a line that is printed first.
+        use_rich: draw the table with the package ``rich``, which must be installed; plain text otherwise.
+
+    Raises:
+        RuntimeError: the tensor has another number of dimensions.
+        ValueError: ``use_rich`` without the package.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor import Shard, distribute_tensor
+        >>> from oneflow.distributed.tensor.debug import visualize_sharding
+        >>> def rank():
+        ...     mesh = oneflow.distributed.init_device_mesh("cpu", (2,))
+        ...     visualize_sharding(distribute_tensor(oneflow.ones(4, 2), mesh, [Shard(0)]))
+        >>> _ = oneflow.testing.run_ranks(2, rank)
+                  | Col 0-1
+        --------- | -------
+        Row 0-1   | cpu:0
+        Row 2-3   | cpu:1
+    """
+    if dtensor.numel() == 0:
+        return
+    if dtensor.dim() not in (1, 2):
+        raise RuntimeError(f"visualize sharding is only implemented for 1D or 2D DTensor, got {dtensor.dim()}D")
+    mesh = dtensor.device_mesh
+    if mesh.get_coordinate() != [0] * mesh.ndim:
+        return
+    ranks = mesh.mesh
+    holders: dict[tuple[Any, Any], list[int]] = {}
+    for place in itertools.product(*map(range, mesh.shape)):
+        starts, sizes = [0] * dtensor.dim(), list(dtensor.shape)
+        for axis, s in enumerate(dtensor.sbp):
+            if s.dim is not None:
+                start, sizes[s.dim] = dtensor.placement._part(sizes[s.dim], axis, place[axis])
+                starts[s.dim] += start
+        spans = [(start, start + size - 1) for start, size in zip(starts, sizes, strict=True) if size]
+        if len(spans) == dtensor.dim():
+            # One row for a tensor of one dimension.
+            row, column = ((0, 0), *spans)[-2:]
+            holders.setdefault((row, column), []).append(int(ranks[place]))
+    rows, columns = (sorted({spans[i] for spans in holders}) for i in (0, 1))
+    titles = [f"Col {first}-{last}" for first, last in columns]
+    table = [
+        [
+            f"Row {first}-{last}",
+            *(", ".join(f"{mesh.device_type}:{r}" for r in holders.get(((first, last), c), ())) for c in columns),
+        ]
+        for first, last in rows
+    ]
+    if header:
+        _write(header)
+    if use_rich:
+        _print_rich(titles, table)
+        return
+    lines = [["", *titles], *table]
+    widths = [max(len(line[i]) for line in lines) + (2 if i == 0 else 0) for i in range(len(lines[0]))]
+    lines.insert(1, ["-" * width for width in widths])
+    for line in lines:
+        _write(" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def _print_rich(titles: list[str], rows: list[list[str]]) -> None:
+    try:
+        import rich.console
+        import rich.table
+    except ImportError as missing:
+        raise ValueError("visualize_sharding: use_rich=True needs the package rich; plain text is drawn without") from (
+            missing
+        )
+    table = rich.table.Table("", *titles)
+    for row in rows:
+        table.add_row(*row)
+    rich.console.Console().print(table)

@@ -12,8 +12,9 @@ import oneflow
 from oneflow import Tensor
 from oneflow.sbp import broadcast, partial_sum, sbp, split
 
-_REDUCED = {"sum": partial_sum, "max": sbp("P(max)"), "min": sbp("P(min)")}
-_NAMES = {layout: name for name, layout in _REDUCED.items()}
+# An average is held as a sum of n-th parts.
+_REDUCED = {"sum": partial_sum, "avg": partial_sum, "max": sbp("P(max)"), "min": sbp("P(min)")}
+_NAMES = {layout: name for name, layout in _REDUCED.items() if name != "avg"}
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
@@ -68,6 +69,22 @@ class Shard(Placement):
     def __str__(self) -> str:
         return f"S({self.dim})"
 
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """The size of the slice of one of ``num_chunks`` ranks, and where it begins; an empty one begins at the end.
+
+        Example::
+
+            >>> from oneflow.distributed.tensor import Shard
+            >>> [Shard.local_shard_size_and_offset(5, 4, rank) for rank in range(4)]
+            [(2, 0), (2, 2), (1, 4), (0, 5)]
+        """
+        step = -(-curr_local_size // num_chunks)
+        start, end = (min(at * step, curr_local_size) for at in (rank, rank + 1))
+        return end - start, start
+
+    _local_shard_size_and_offset = local_shard_size_and_offset
+
     def _split_tensor(
         self, tensor: Tensor, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
     ) -> tuple[list[Tensor], list[int]]:
@@ -79,9 +96,9 @@ class Shard(Placement):
         step = -(-tensor.size(dim) // num_chunks)
         pieces, missing = [], []
         for i in range(num_chunks):
-            start, end = (min(at * step, tensor.size(dim)) for at in (i, i + 1))
-            piece = tensor.narrow(dim, start, end - start)
-            missing.append(step - (end - start) if with_padding else 0)
+            size, start = Shard.local_shard_size_and_offset(tensor.size(dim), num_chunks, i)
+            piece = tensor.narrow(dim, start, size)
+            missing.append(step - size if with_padding else 0)
             if missing[-1]:
                 piece = pad_tensor(piece, dim, missing[-1])
             pieces.append(piece.contiguous() if contiguous else piece)
@@ -111,10 +128,11 @@ class Replicate(Placement):
 
 
 class Partial(Placement):
-    """Each rank holds a term; the tensor is their sum, or their greatest or smallest.
+    """Each rank holds a term; the tensor is their sum or average, or their greatest or smallest.
 
     Args:
-        reduce_op: ``"sum"``, ``"max"`` or ``"min"``.
+        reduce_op: ``"sum"``, ``"avg"``, ``"max"`` or ``"min"``. DTensors made of terms of an average hold n-th parts of
+            them, for n ranks, so that their ``placements`` say ``Partial(sum)``.
 
     Raises:
         NotImplementedError: another way to reduce.
@@ -172,6 +190,14 @@ def _one_sbp(p: Placement, ndim: int, what: str) -> Any:
     if isinstance(p, Partial):
         return _REDUCED[p.reduce_op]
     raise TypeError(f"{what}: placements are Shard, Replicate or Partial, got {type(p).__name__}")
+
+
+def n_averaged(placements: Sequence[Placement] | None, sizes: Sequence[int]) -> int:
+    """By how much terms are divided that a sum over dimensions of a mesh of these sizes makes an average of."""
+    n = 1
+    for placement, size in zip(placements or (), sizes, strict=False):
+        n *= size if placement.is_partial("avg") else 1
+    return n
 
 
 def from_sbp(layout: Sequence[Any]) -> tuple[Placement, ...]:
