@@ -15,6 +15,7 @@ __all__ = [
     "LocalStateDictConfig",
     "MixedPrecision",
     "OptimStateDictConfig",
+    "OptimStateKeyType",
     "ShardedOptimStateDictConfig",
     "ShardedStateDictConfig",
     "ShardingStrategy",
@@ -220,3 +221,16 @@ class StateDictSettings:
     state_dict_type: StateDictType
     state_dict_config: StateDictConfig = field(default_factory=FullStateDictConfig)
     optim_state_dict_config: OptimStateDictConfig = field(default_factory=FullOptimStateDictConfig)
+
+
+class OptimStateKeyType(enum.Enum):
+    """By what the state dictionary of an optimizer finds parameters: names, or numbers as ``optim.state_dict()`` has.
+
+    Example::
+
+        >>> oneflow.distributed.fsdp.OptimStateKeyType.PARAM_NAME.name
+        'PARAM_NAME'
+    """
+
+    PARAM_NAME = enum.auto()
+    PARAM_ID = enum.auto()

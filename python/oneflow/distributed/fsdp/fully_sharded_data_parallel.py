@@ -17,6 +17,7 @@ from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, init_device_mesh
 from oneflow.distributed.fsdp import api
 from oneflow.distributed.fsdp._fully_shard import FSDPModule, fully_shard
+from oneflow.distributed.fsdp._optim_states import OptimStates
 from oneflow.distributed.fsdp._params import device_of, device_type_of
 from oneflow.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy
 from oneflow.distributed.fsdp._state import state_of
@@ -54,7 +55,7 @@ _CONFIGS = {
 }
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(OptimStates, Module):
     """A module whose parameters, gradients and optimizer states are kept in slices.
 
     Args:

@@ -6,9 +6,21 @@ import enum
 import functools
 from typing import Any
 
-from oneflow.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
+from oneflow.distributed.algorithms.ddp_comm_hooks import (
+    debugging_hooks,
+    default_hooks,
+    post_localSGD_hook,
+    powerSGD_hook,
+)
 
-__all__ = ["DDPCommHookType", "default_hooks", "post_localSGD_hook", "powerSGD_hook", "register_ddp_comm_hook"]
+__all__ = [
+    "DDPCommHookType",
+    "debugging_hooks",
+    "default_hooks",
+    "post_localSGD_hook",
+    "powerSGD_hook",
+    "register_ddp_comm_hook",
+]
 
 
 class DDPCommHookType(enum.Enum):
@@ -25,6 +37,7 @@ class DDPCommHookType(enum.Enum):
     FP16_COMPRESS = functools.partial(default_hooks.fp16_compress_hook)
     BF16_COMPRESS = functools.partial(default_hooks.bf16_compress_hook)
     POWER_SGD = functools.partial(powerSGD_hook.powerSGD_hook)
+    NOOP = functools.partial(debugging_hooks.noop_hook)
     POST_LOCAL_SGD = functools.partial(post_localSGD_hook.post_localSGD_hook)
 
 

@@ -58,15 +58,21 @@ class PeriodicModelAverager(ModelAverager):
     def average_parameters(self, params: Iterable[Any]) -> None:
         """Count a step, and average where one is due: every ``period`` steps after the warmup."""
         if self.step >= self.warmup_steps and (self.step - self.warmup_steps) % self.period == 0:
-            given = list(params)
-            if given and isinstance(given[0], dict):
-                given = [p for group in given for p in group["params"]]
-            _average(given, self.process_group)
+            average(parameters_of(params), self.process_group)
         self.step += 1
 
 
+def parameters_of(given: Iterable[Any]) -> list[Tensor]:
+    """Parameters, or those of the groups of an optimizer."""
+    params = list(given)
+    if params and isinstance(params[0], dict):
+        return [p for group in params for p in group["params"]]
+    return params
+
+
 @oneflow.no_grad()
-def _average(params: list[Tensor], group: Any) -> None:
+def average(params: list[Tensor], group: Any) -> None:
+    """Replace parameters by their averages over the ranks of a group."""
     if not params or distributed.get_world_size(group) == 1:
         return
     by_dtype: dict[Any, list[Tensor]] = {}

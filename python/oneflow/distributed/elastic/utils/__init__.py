@@ -1,0 +1,1 @@
+"""What elastic training needs of data: ``elastic.utils.data``."""
