@@ -147,3 +147,42 @@ def test_settings(n: int, tmp_path: Path) -> None:
             assert own[0] == expected[0] and len(own) == len(expected)
             for i, (a, b) in enumerate(zip(own, expected, strict=True)):
                 assert close(a, b), (own[0], i, a, b)
+
+
+WHOLE = (
+    PROGRAM[: PROGRAM.index("settings = {")]
+    + """
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+net = Net().double()
+with torch.no_grad():
+    for i, p in enumerate(net.parameters()):
+        p.copy_(numbers(*p.shape, shift=i) / 2)
+net = FSDP(net, auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), device_id=torch.device("cpu"), use_orig_params=True)
+
+def whole(change=None, **settings):
+    with FSDP.summon_full_params(net, **settings):
+        for name, p in net.named_parameters():
+            say(name, p.detach().tolist(), None if p.grad is None else p.grad.tolist())
+            if change is not None:
+                change(p)
+
+whole(with_grads=True)
+net(x()).pow(2).sum().backward()
+whole(lambda p: p.grad.mul_(3), with_grads=True)
+whole(lambda p: p.grad.zero_(), with_grads=True, writeback=False)
+torch.optim.SGD(net.parameters(), lr=0.1).step()
+net(x(1)).sum().backward()
+whole(with_grads=True)
+"""
+)
+
+
+def test_whole_gradients(tmp_path: Path) -> None:
+    found = both(WHOLE, tmp_path, 2)
+    for mine, theirs in zip(found["oneflow"], found["torch"], strict=True):
+        assert len(mine) == len(theirs) == 4 * 6
+        for a, b in zip(mine, theirs, strict=True):
+            assert a[0] == b[0] and (a[2] is None) == (b[2] is None)
+            assert numpy.allclose(a[1], b[1]) and (b[2] is None or numpy.allclose(a[2], b[2])), (a, b)

@@ -135,6 +135,11 @@ class ShardedParam:
             part = whole.narrow(self.dim, start, length)
             part.copy_(row[: length * self.others].view(part.shape))
 
+    @property
+    def is_tensor_parallel(self) -> bool:
+        """Whether the whole is itself a part of a tensor."""
+        return self._tensor_parallel is not None
+
     def _as_parameter(self, full: Tensor) -> Parameter:
         if self._tensor_parallel is None:
             return Parameter(full, self.sharded.requires_grad)
@@ -147,6 +152,24 @@ class ShardedParam:
         assert self._full is not None
         self.slice_here().copy_(self._full.narrow(self.dim, *self.slices[self._here]))
         self.hint(False)
+
+    @oneflow.no_grad()
+    def show_grad(self) -> None:
+        """Give the whole the whole of the slice's gradient: a collective."""
+        if self.sharded.grad is not None and self.unsharded is not None:
+            whole = self.sharded.grad.full_tensor()
+            self.unsharded.grad = whole.to(self.unsharded.dtype)
+
+    @oneflow.no_grad()
+    def hide_grad(self, writes_back: bool) -> None:
+        """Take that gradient from the whole; its slice may have been changed."""
+        whole = None if self.unsharded is None else self.unsharded.grad
+        if whole is None:
+            return
+        if writes_back and self.sharded.grad is not None:
+            own = _layouts.local_part(self.sharded.grad)
+            own.copy_(whole.narrow(self.dim, *self.slices[self._here]))
+        self.unsharded.grad = None  # type: ignore[union-attr]
 
     def hint(self, comes: bool) -> None:
         """Say that the slice is about to be read, or that it is not for some time."""
@@ -400,6 +423,18 @@ class ParamGroup:
         if self.is_unsharded:
             for p in self.params:
                 p.write_back()
+
+    def show_grads(self) -> None:
+        """While the whole is there, give it the whole of gradients."""
+        if any(p.sharded.grad is not None and p.is_tensor_parallel for p in self.params):
+            raise NotImplementedError("summon_full_params: with_grads is not supported with tensor parallelism")
+        for p in self.params:
+            p.show_grad()
+
+    def hide_grads(self, writes_back: bool) -> None:
+        """Take them back."""
+        for p in self.params:
+            p.hide_grad(writes_back)
 
     @oneflow.no_grad()
     def reduce(self) -> None:

@@ -267,14 +267,13 @@ class FullyShardedDataParallel(OptimStates, Module):
 
         Args:
             recurse: those of wrapped submodules too.
-            writeback: keep what was written to them.
+            writeback: keep what was written to them, and to gradients.
             rank0_only: accepted; all ranks have them. ``offload_to_cpu`` too.
+            with_grads: they have the whole of their gradients too.
 
         Raises:
-            NotImplementedError: ``with_grads``.
+            NotImplementedError: ``with_grads`` where tensor parallelism has split the parameters already.
         """
-        if with_grads:
-            raise NotImplementedError("summon_full_params: with_grads is not supported; gradients are DTensors")
         states = {}
         for one in module.modules() if recurse else [module, *module.children()]:
             if (state := state_of(one)) is not None and state.group is not None:
@@ -282,10 +281,13 @@ class FullyShardedDataParallel(OptimStates, Module):
         for state in states.values():
             state.group.unshard()  # type: ignore[union-attr]
         try:
+            for state in states.values() if with_grads else ():
+                state.group.show_grads()  # type: ignore[union-attr]
             yield
         finally:
             for state in states.values():
                 assert state.group is not None
+                state.group.hide_grads(writeback)
                 if writeback:
                     state.group.write_back()
                 state.group.reshard()
