@@ -130,6 +130,42 @@ say("slices", [[Shard.local_shard_size_and_offset(size, n, r) for r in range(n)]
 """
 
 
+MODULES = """
+import torch.nn as nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+dist.init_process_group("gloo")
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = nn.Linear(64, 256), nn.Sequential(nn.ReLU(), nn.Linear(256, 64))
+        self.plain, self.unused = nn.LayerNorm(64), nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.plain(self.rest(self.first(x)))
+
+mesh = init_device_mesh("cpu", (n,))
+layers = parallelize_module(Layers(), mesh, {"first": ColwiseParallel(), "rest.1": RowwiseParallel()})
+mode = CommDebugMode()
+for _ in range(2):
+    with mode:
+        layers(torch.ones(512, 64)).sum().backward()
+    say({name: {key: list(p.shape) for key, p in own.items()} for name, own in mode.get_parameter_info().items()})
+    say({name: repr(placements) for name, placements in mode.get_sharding_info().items()}, mode.get_total_counts())
+with mode:
+    pass
+say(mode.get_parameter_info(), mode.get_sharding_info())
+"""
+
+
+def test_parameters_of_modules_that_run(tmp_path: Path) -> None:
+    found = both(MODULES, tmp_path, 2)
+    assert found["oneflow"] == found["torch"] and len(found["torch"][0]) == 5
+
+
 def close(mine: Any, theirs: Any) -> bool:
     if isinstance(theirs, list):
         return len(mine) == len(theirs) and all(map(close, mine, theirs))

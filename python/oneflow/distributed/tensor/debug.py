@@ -7,6 +7,8 @@ import sys
 from typing import Any
 
 from oneflow import Tensor, _ops, distributed
+from oneflow.nn import Module
+from oneflow.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 __all__ = ["CommDebugMode", "visualize_sharding"]
 
@@ -33,7 +35,8 @@ class CommDebugMode:
     """Counts the collectives that this rank takes part in inside a ``with`` block.
 
     Those of global tensors and of the job's own group count, also those of gradients; barriers and the collectives of
-    groups that the program has made do not. Each block starts anew.
+    groups that the program has made do not. Each block starts anew. It also notes the parameters of modules that run in
+    it, by the class of the outermost module and the names below it.
 
     Example::
 
@@ -53,13 +56,41 @@ class CommDebugMode:
         self._before: dict[str, int] = {}
         # Of the block that has ended; None inside of one.
         self._ended: dict[Any, int] | None = {}
+        self._parameters: dict[str, dict[str, Tensor]] = {}
+        self._placements: dict[str, tuple[Any, ...]] = {}
+        # The modules that run, and their names.
+        self._running: list[tuple[Module, str]] = []
+        self._hooks: list[Any] = []
 
     def __enter__(self) -> CommDebugMode:
         self._before, self._ended = distributed.wire_calls(), None
+        self._parameters, self._placements, self._running = {}, {}, []
+        self._hooks = [
+            register_module_forward_pre_hook(self._begin_module),
+            register_module_forward_hook(self._end_module, always_call=True),
+        ]
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended = self._since()
+        for hook in self._hooks:
+            hook.remove()
+        self._ended, self._hooks, self._running = self._since(), [], []
+
+    def _begin_module(self, module: Module, _: Any) -> None:
+        name = type(module).__name__
+        if self._running:
+            parent, of_parent = self._running[-1]
+            below = next((path for path, child in parent.named_modules() if child is module), name)
+            name = f"{of_parent}.{below}" if below else of_parent
+        self._running.append((module, name))
+        for key, parameter in module.named_parameters(recurse=False):
+            self._parameters.setdefault(name, {})[key] = parameter.data
+            if parameter.is_global:
+                self._placements[f"{name}.{key}"] = parameter.placements
+
+    def _end_module(self, module: Module, *_: Any) -> None:
+        if self._running and self._running[-1][0] is module:
+            self._running.pop()
 
     def _since(self) -> dict[Any, int]:
         """How often each collective ran since the block began."""
@@ -78,6 +109,14 @@ class CommDebugMode:
     def get_comm_counts(self) -> dict[Any, int]:
         """How often each collective ran, by the op that PyTorch has for it (``ops.c10d_functional.all_reduce``)."""
         return _Counts(self._since() if self._ended is None else self._ended)
+
+    def get_parameter_info(self) -> dict[str, dict[str, Tensor]]:
+        """The parameters of each module that ran, by the module's name and theirs."""
+        return self._parameters
+
+    def get_sharding_info(self) -> dict[str, tuple[Any, ...]]:
+        """The placements of each parameter of these that is a DTensor, by the names of both."""
+        return self._placements
 
     def get_total_counts(self) -> int:
         """How many collectives ran: so far, inside of the block."""

@@ -42,5 +42,17 @@ def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
 
 
 def average_parameters_or_parameter_groups(params: Iterable[Any], process_group: Any) -> None:
-    """Average what :func:`get_params_to_average` returns."""
+    """Average what :func:`get_params_to_average` returns.
+
+    Example::
+
+        >>> from oneflow.distributed.algorithms.model_averaging.utils import average_parameters_or_parameter_groups
+        >>> def rank():
+        ...     w = nn.Parameter(oneflow.full((1,), float(oneflow.distributed.get_rank())))
+        ...     w.sum().backward()
+        ...     average_parameters_or_parameter_groups([{"params": [w]}], None)
+        ...     return w.item()
+        >>> oneflow.testing.run_ranks(2, rank)
+        [0.5, 0.5]
+    """
     average_parameters(iter(get_params_to_average(params)), process_group)
