@@ -1,14 +1,15 @@
-//! cuDNN's graph interface as far as convolutions need it (`cudnn_rnn` has recurrent networks). Plans are kept by the kernels.
+//! cuDNN's graph interface, and convolutions by it (`cudnn_attention` has attention, `cudnn_rnn` recurrent networks). Plans are kept by
+//! the kernels.
 //!
 //! The graph interface, and not the older functions of one call a convolution: those are deprecated in cuDNN 9, take filters in two
-//! layouts alone, and have no fused forms. A graph of one operation is described by descriptors with attributes; a heuristic
+//! layouts alone, and have no fused forms. A graph of operations is described by descriptors with attributes; a heuristic
 //! lists configurations of engines, the best first, and one of them becomes a plan that runs on addresses given later.
 
 use super::discover::{self, Loaded, function_table};
 use oneflow_base::{DType, Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-type Raw = *mut c_void;
+pub(super) type Raw = *mut c_void;
 
 // Values of the vendor's enums: descriptors,
 const CONVOLUTION: c_int = 1;
@@ -21,18 +22,18 @@ const OPERATION_WEIGHT: c_int = 11;
 const OPERATION_INPUT: c_int = 12;
 const GRAPH: c_int = 15;
 const VARIANT_PACK: c_int = 16;
-const TENSOR: c_int = 17;
+pub(super) const TENSOR: c_int = 17;
 // types of attributes,
-const T_HANDLE: c_int = 0;
-const T_DATA_TYPE: c_int = 1;
-const T_INT64: c_int = 3;
-const T_FLOAT: c_int = 4;
+pub(super) const T_HANDLE: c_int = 0;
+pub(super) const T_DATA_TYPE: c_int = 1;
+pub(super) const T_INT64: c_int = 3;
+pub(super) const T_FLOAT: c_int = 4;
 const T_DOUBLE: c_int = 5;
 const T_POINTER: c_int = 6;
 const T_CONVOLUTION_MODE: c_int = 7;
 const T_HEURISTIC_MODE: c_int = 8;
 const T_NUMERICAL_NOTE: c_int = 11;
-const T_DESCRIPTOR: c_int = 15;
+pub(super) const T_DESCRIPTOR: c_int = 15;
 // attributes,
 const CONVOLUTION_COMPUTE_TYPE: c_int = 100;
 const CONVOLUTION_MODE: c_int = 101;
@@ -54,11 +55,11 @@ const INPUT_ALPHA: c_int = 706;
 const WEIGHT_ALPHA: c_int = 712;
 const GRAPH_HANDLE: c_int = 800;
 const GRAPH_OPERATIONS: c_int = 801;
-const TENSOR_ALIGNMENT: c_int = 900;
-const TENSOR_DATA_TYPE: c_int = 901;
-const TENSOR_DIMENSIONS: c_int = 902;
-const TENSOR_STRIDES: c_int = 903;
-const TENSOR_ID: c_int = 906;
+pub(super) const TENSOR_ALIGNMENT: c_int = 900;
+pub(super) const TENSOR_DATA_TYPE: c_int = 901;
+pub(super) const TENSOR_DIMENSIONS: c_int = 902;
+pub(super) const TENSOR_STRIDES: c_int = 903;
+pub(super) const TENSOR_ID: c_int = 906;
 const PACK_IDS: c_int = 1000;
 const PACK_POINTERS: c_int = 1001;
 const PACK_WORKSPACE: c_int = 1003;
@@ -68,10 +69,15 @@ const CROSS_CORRELATION: c_int = 1;
 /// Of the heuristic: the most exact list, and the one of engines that take everything.
 const HEURISTIC_A: c_int = 3;
 const HEURISTIC_FALLBACK: c_int = 2;
-const NOTE_TENSOR_CORE: c_int = 0;
-const NOTE_DOWN_CONVERT: c_int = 1;
-const NOTE_NONDETERMINISTIC: c_int = 4;
 const N_NOTES: usize = 10;
+
+/// What an engine may note on its numbers.
+#[derive(Clone, Copy)]
+pub(super) enum Note {
+    TensorCore = 0,
+    DownConvert = 1,
+    Nondeterministic = 4,
+}
 
 /// Releases whose interface is known: those of cuDNN 9.
 const OLDEST: usize = 90000;
@@ -169,7 +175,7 @@ pub struct Plan {
 }
 
 /// A descriptor that is destroyed with its owner.
-struct Descriptor {
+pub(super) struct Descriptor {
     cudnn: &'static Cudnn,
     raw: Raw,
 }
@@ -187,14 +193,14 @@ impl Drop for Descriptor {
 
 impl Descriptor {
     /// Sets an attribute of as many elements; `T` is the C type of the attribute's type.
-    fn set<T: Copy>(&self, attribute: c_int, kind: c_int, values: &[T]) -> Result<()> {
+    pub(super) fn set<T: Copy>(&self, attribute: c_int, kind: c_int, values: &[T]) -> Result<()> {
         // SAFETY: the values are live, and copied before the call returns.
         let code =
             unsafe { (self.cudnn.table.set)(self.raw, attribute, kind, values.len() as i64, values.as_ptr().cast()) };
         self.cudnn.check("set attribute", code)
     }
 
-    fn set_all(&self, attribute: c_int, of: &[&Descriptor]) -> Result<()> {
+    pub(super) fn set_all(&self, attribute: c_int, of: &[&Descriptor]) -> Result<()> {
         let raw: Vec<Raw> = of.iter().map(|d| d.raw).collect();
         self.set(attribute, T_DESCRIPTOR, &raw)
     }
@@ -219,10 +225,10 @@ impl Descriptor {
         }
     }
 
-    fn finished(self) -> Result<Descriptor> {
+    pub(super) fn finished(self) -> Result<Descriptor> {
         match self.finalize()? {
             true => Ok(self),
-            false => Err(Error::not_implemented("cuDNN takes no such convolution")),
+            false => Err(Error::not_implemented("cuDNN takes no such operation")),
         }
     }
 }
@@ -251,7 +257,7 @@ impl Cudnn {
         Ok(handle)
     }
 
-    fn descriptor(&'static self, kind: c_int) -> Result<Descriptor> {
+    pub(super) fn descriptor(&'static self, kind: c_int) -> Result<Descriptor> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the place is live.
         self.check("create descriptor", unsafe { (self.table.descriptor)(kind, &mut raw) })?;
@@ -308,13 +314,27 @@ impl Handle {
 
     /// The plan that the library thinks fastest, among deterministic engines; `None` where none takes the problem.
     pub fn plan(&mut self, problem: &Convolution) -> Result<Option<Plan>> {
-        let cudnn = self.cudnn;
         let made = self.graph(problem);
         let (graph, parts) = match made {
             Ok(made) => made,
             Err(e) if e.kind() == oneflow_base::ErrorKind::NotImplemented => return Ok(None),
             Err(e) => return Err(e),
         };
+        self.plan_of(graph, parts, |note| {
+            let rounds =
+                problem.dtype == DType::F32 && !problem.tf32 && (note(Note::TensorCore) || note(Note::DownConvert));
+            !rounds && !note(Note::Nondeterministic)
+        })
+    }
+
+    /// The first plan of the library's list whose engine is wanted, by the notes on its numbers; `None` where none takes the graph.
+    pub(super) fn plan_of(
+        &mut self,
+        graph: Descriptor,
+        parts: Vec<Descriptor>,
+        is_wanted: impl Fn(&dyn Fn(Note) -> bool) -> bool,
+    ) -> Result<Option<Plan>> {
+        let cudnn = self.cudnn;
         for mode in [HEURISTIC_A, HEURISTIC_FALLBACK] {
             let heuristic = cudnn.descriptor(HEURISTIC)?;
             heuristic.set_all(HEURISTIC_GRAPH, &[&graph])?;
@@ -327,7 +347,8 @@ impl Handle {
             let mut raw: Vec<Raw> = configs.iter().map(|d| d.raw).collect();
             let n = heuristic.get(HEURISTIC_RESULTS, T_DESCRIPTOR, &mut raw)?;
             for config in configs.into_iter().take(n) {
-                if !self.is_wanted(&config, problem)? {
+                let notes = self.notes(&config)?;
+                if !is_wanted(&|note| notes.contains(&(note as c_int))) {
                     continue;
                 }
                 let plan = cudnn.descriptor(PLAN)?;
@@ -345,6 +366,14 @@ impl Handle {
             }
         }
         Ok(None)
+    }
+
+    /// A graph of finished operations.
+    pub(super) fn graph_of(&self, operations: &[&Descriptor]) -> Result<Descriptor> {
+        let graph = self.cudnn.descriptor(GRAPH)?;
+        graph.set(GRAPH_HANDLE, T_HANDLE, &[self.raw])?;
+        graph.set_all(GRAPH_OPERATIONS, operations)?;
+        graph.finished()
     }
 
     /// The graph of one operation, and what it refers to.
@@ -378,22 +407,17 @@ impl Handle {
             operation.set_all(at, &[operand])?;
         }
         let operation = operation.finished()?;
-        let graph = cudnn.descriptor(GRAPH)?;
-        graph.set(GRAPH_HANDLE, T_HANDLE, &[self.raw])?;
-        graph.set_all(GRAPH_OPERATIONS, &[&operation])?;
-        Ok((graph.finished()?, vec![convolution, x, w, y, operation]))
+        Ok((self.graph_of(&[&operation])?, vec![convolution, x, w, y, operation]))
     }
 
-    /// Whether the numbers are those that are wanted: the same in every run, and float32 unrounded unless that is allowed.
-    fn is_wanted(&self, config: &Descriptor, problem: &Convolution) -> Result<bool> {
+    /// What the library notes on the numbers of a configuration's engine.
+    fn notes(&self, config: &Descriptor) -> Result<Vec<c_int>> {
         let engine = self.cudnn.descriptor(ENGINE)?;
         let mut raw = [engine.raw];
         config.get(CONFIG_ENGINE, T_DESCRIPTOR, &mut raw)?;
         let mut notes = [-1; N_NOTES];
         let n = engine.get(ENGINE_NOTES, T_NUMERICAL_NOTE, &mut notes)?;
-        let has = |note: c_int| notes[..n].contains(&note);
-        let rounds = problem.dtype == DType::F32 && !problem.tf32 && (has(NOTE_TENSOR_CORE) || has(NOTE_DOWN_CONVERT));
-        Ok(!rounds && !has(NOTE_NONDETERMINISTIC))
+        Ok(notes[..n].to_vec())
     }
 
     /// Enqueues a plan of this handle.
@@ -408,10 +432,26 @@ impl Handle {
         workspace: *mut u8,
         stream: Raw,
     ) -> Result<()> {
+        // SAFETY: by the contract.
+        unsafe { self.execute(plan, &[X, W, Y], &[x, w, y], workspace, stream) }
+    }
+
+    /// Enqueues a plan on the addresses of operands by their numbers.
+    ///
+    /// # Safety
+    /// As for `launch`. Numbers that are given by value are on the host, and read before the call returns.
+    pub(super) unsafe fn execute(
+        &mut self,
+        plan: &Plan,
+        ids: &[i64],
+        addresses: &[*mut u8],
+        workspace: *mut u8,
+        stream: Raw,
+    ) -> Result<()> {
         let cudnn = self.cudnn;
         let pack = cudnn.descriptor(VARIANT_PACK)?;
-        pack.set(PACK_IDS, T_INT64, &[X, W, Y])?;
-        pack.set(PACK_POINTERS, T_POINTER, &[x, w, y])?;
+        pack.set(PACK_IDS, T_INT64, ids)?;
+        pack.set(PACK_POINTERS, T_POINTER, addresses)?;
         pack.set(PACK_WORKSPACE, T_POINTER, &[workspace])?;
         let pack = pack.finished()?;
         // SAFETY: by the contract.

@@ -7,6 +7,7 @@
 mod alloc;
 mod cubin;
 pub mod cudnn;
+pub mod cudnn_attention;
 pub mod cudnn_rnn;
 mod discover;
 mod expandable;
