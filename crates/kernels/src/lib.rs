@@ -2,6 +2,10 @@
 //!
 //! Has no kernel of its own. Providers outside this repository fill slots of `oneflow_kernels_prim` the same way.
 
+/// Which attention cuDNN takes on a GPU, and whether it has to give the same results in every run.
+pub use oneflow_kernels_cuda::attention_cudnn::{
+    Question as AttentionQuestion, refusal as attention_refusal, set_deterministic as set_attention_deterministic,
+};
 /// Whether convolutions on a GPU may go to cuDNN, and round float32 to TF32 there.
 pub use oneflow_kernels_cuda::conv_cudnn::set as set_cudnn;
 /// Who says that a primitive has no kernel on a GPU and runs on the host.

@@ -2,13 +2,16 @@
 //!
 //! Tensors on a GPU need nothing from here; they reach the provider as those of any device do.
 
+use crate::autograd::requires_grad;
 use crate::gate::{detach, run};
 use crate::object::get;
 use oneflow_core::Tensor;
 use oneflow_core::base::{Device, DeviceType, Error, Result};
 use oneflow_ep::cuda::{self, Cuda};
 use oneflow_ep::{Provider, Queue};
-use oneflow_kernels::prim::RnnStackParams;
+use oneflow_kernels::prim::{Library, RnnStackParams};
+use oneflow_kernels::{AttentionQuestion, attention_refusal, set_attention_deterministic};
+use oneflow_ops::attention::native_attention::set_library;
 use oneflow_ops::rnn::mode_of;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -62,6 +65,58 @@ fn _cuda_cubin_cache() -> Option<std::path::PathBuf> {
 #[pyfunction]
 fn _cuda_cudnn_settings(enabled: bool, tf32: bool) {
     oneflow_kernels::set_cudnn(enabled, tf32);
+}
+
+/// Whether cuDNN does the attention of calls from now on: 0 not at all, 1 what it takes, 2 all (what it does not take is an error).
+#[pyfunction]
+fn _cuda_attention_library(library: u64) -> PyResult<()> {
+    run(|| {
+        let known = Library::from_u64(library);
+        set_library(known.ok_or_else(|| Error::value(format!("attention library: {library} is none of 0, 1 and 2")))?);
+        Ok(())
+    })
+}
+
+/// Whether cuDNN's attention has to give the same results in every run.
+#[pyfunction]
+fn _cuda_attention_deterministic(deterministic: bool) {
+    set_attention_deterministic(deterministic);
+}
+
+/// Why cuDNN does not do attention of these operands on a GPU; None where it does.
+#[pyfunction]
+fn _cuda_attention_refusal(
+    py: Python<'_>,
+    query: &Bound<'_, PyAny>,
+    key: &Bound<'_, PyAny>,
+    value: &Bound<'_, PyAny>,
+    attn_mask: Option<&Bound<'_, PyAny>>,
+    dropout: f64,
+    is_causal: bool,
+) -> PyResult<Option<String>> {
+    run(|| {
+        let tensor = |t| get(t).ok_or_else(|| Error::runtime("can_use_cudnn_attention: expected tensors"));
+        let (q, k, v) = (tensor(query)?, tensor(key)?, tensor(value)?);
+        if q.device().kind != DeviceType::CUDA {
+            return Ok(Some(format!("query is on {}, not on a GPU", q.device())));
+        }
+        if [q, k, v].iter().any(|t| t.ndim() != 4 || t.numel() == 0) {
+            return Ok(Some("query, key and value have four dimensions and elements".into()));
+        }
+        if k.dtype() != q.dtype() || v.dtype() != q.dtype() {
+            return Ok(Some(format!("query, key and value are {}, {} and {}", q.dtype(), k.dtype(), v.dtype())));
+        }
+        let trains = [q, k, v].into_iter().any(requires_grad);
+        let question = AttentionQuestion {
+            dtype: q.dtype(),
+            operands: [q.sizes(), k.sizes(), v.sizes()],
+            has_mask: attn_mask.is_some(),
+            causal: is_causal,
+            drops: dropout > 0.0,
+            trains,
+        };
+        detach(py, || attention_refusal(provider()?.queue(q.device().index), &question))
+    })
 }
 
 /// Bytes that cuDNN keeps for the backward of a recurrent network whose input has these sizes; None where such networks run by
@@ -295,6 +350,9 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_cuda_compile, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cubin_cache, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cudnn_settings, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_attention_library, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_attention_deterministic, m)?)?;
+    m.add_function(wrap_pyfunction!(_cuda_attention_refusal, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_cudnn_version, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_rnn_reserve, m)?)?;
     m.add_function(wrap_pyfunction!(_cuda_unavailable_reason, m)?)?;

@@ -102,7 +102,7 @@ impl<T: Copy> Problem<T> {
                 return Err(Error::runtime(format!("attention: four dimensions are needed, got {:?}", view.sizes)));
             }
         }
-        let AttentionParams { scale, causal, p, seed, offset, shard } = l.read()?;
+        let AttentionParams { scale, causal, p, seed, offset, shard, .. } = l.read()?;
         let size = |v: &View, d: usize| v.sizes[d] as usize;
         let mask = match m {
             None => Mask::None,

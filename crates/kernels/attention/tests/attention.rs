@@ -116,7 +116,7 @@ fn make(c: &Case, dtype: DType) -> Made {
             }
         }
     }
-    let mut params = words![SCALE, c.causal, c.p, 3i64, 8i64].to_vec();
+    let mut params = words![SCALE, c.causal, c.p, 3i64, 8i64, 0i64].to_vec();
     params.extend(window_words(&scores, &[0; 4]));
     Made { ins: vec![Some(q), Some(k), Some(val), mask], grad, want, params }
 }
@@ -225,7 +225,7 @@ fn threads() {
                 None,
             ],
             grad: Buf::of(DType::F32, &[b, c.q[1], c.q[2], c.v], c.lay, noise(4)),
-            params: words![SCALE, c.causal, c.p, 3i64, 8i64, 0i64].to_vec(),
+            params: words![SCALE, c.causal, c.p, 3i64, 8i64, 0i64, 0i64].to_vec(),
             ..m
         };
         same_for_any_threads("attention", || compute(&c, &m, DType::F32));

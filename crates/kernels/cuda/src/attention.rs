@@ -1,7 +1,9 @@
 //! ATTENTION and its backward by tiles, the weights never in memory. The backward computes them again from the log-sum-exps; every
 //! gradient belongs to one block, which adds in order. 16-bit floats go to the tensor cores where they can (`attention_mma`); what is
-//! here multiplies on the common units and takes every float, layout and width.
+//! here multiplies on the common units and takes every float, layout and width. cuDNN does it only where a program asks for that
+//! (`attention_cudnn`).
 
+use crate::attention_cudnn;
 use crate::attention_mma::TensorCores;
 use crate::attention_problem::{DELTA, FORWARD, KEYS, Kind, PROBLEM, Problem, ROWS, strides};
 use crate::launch::{Family, Key, Scratch, address, ceil_div, rows, run};
@@ -40,7 +42,11 @@ impl Problem {
 }
 
 pub unsafe fn attention(l: &Launch<'_>) -> Result<()> {
-    let (p, kind) = Problem::new(l, 0, &l.output(0)?, &l.output(1)?)?;
+    let (p, kind) = attention_cudnn::heard(l, 0, Problem::new(l, 0, &l.output(0)?, &l.output(1)?))?;
+    // SAFETY: the launch is this one.
+    if unsafe { attention_cudnn::attention(l, 0, &p, kind)? } {
+        return Ok(());
+    }
     if let Some(tensor_cores) = TensorCores::of(&p, kind, l.queue)? {
         return tensor_cores.launch(l, &p, FORWARD);
     }
@@ -49,7 +55,11 @@ pub unsafe fn attention(l: &Launch<'_>) -> Result<()> {
 
 pub unsafe fn attention_backward(l: &Launch<'_>) -> Result<()> {
     let (grad, outs) = (l.input(0)?, [l.output(0)?, l.output(1)?, l.output(2)?]);
-    let (mut p, kind) = Problem::new(l, 1, &l.input(5)?, &l.input(6)?)?;
+    let (mut p, kind) = attention_cudnn::heard(l, 1, Problem::new(l, 1, &l.input(5)?, &l.input(6)?))?;
+    // SAFETY: the launch is this one.
+    if unsafe { attention_cudnn::attention(l, 1, &p, kind)? } {
+        return Ok(());
+    }
     let n_rows = p.batch * p.heads * p.rows;
     // Tensor cores keep two numbers a row there.
     let delta = Scratch::new(l.queue, 2 * n_rows, kind.dtype.compute().size())?;

@@ -78,7 +78,7 @@ impl Problem {
     /// Query, key, value and mask from input `at` on; `out` and the log-sum-exps.
     pub fn new(l: &Launch<'_>, at: usize, out: &View<'_>, lse: &View<'_>) -> Result<(Problem, Kind)> {
         let (q, k, v, mask) = (l.input(at)?, l.input(at + 1)?, l.input(at + 2)?, l.opt_input(at + 3));
-        let AttentionParams { scale, causal, p, seed, offset, shard } = l.read()?;
+        let AttentionParams { scale, causal, p, seed, offset, shard, .. } = l.read()?;
         let dtype = float("attention", q.dtype)?;
         let mask_dtype = mask.map_or(DType::Bool, |m| m.dtype);
         if ![DType::Bool, DType::F32, dtype].contains(&mask_dtype) || [k.dtype, v.dtype, out.dtype] != [dtype; 3] {

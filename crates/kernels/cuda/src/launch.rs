@@ -40,6 +40,7 @@ pub enum Family {
     ChannelNorm,
     Attention,
     AttentionMma,
+    AttentionCudnn,
     ConvMma,
     Row,
     Resample,

@@ -5,6 +5,7 @@
 //! no op; elementwise meaning comes from `Expr`.
 
 mod attention;
+pub mod attention_cudnn;
 mod attention_mma;
 mod attention_problem;
 mod chain;

@@ -2,8 +2,8 @@
 
 use crate::row::{RowKind, RowText, RowTypes, Share};
 use crate::{
-    attention, attention_mma, channel_norm, concat, conv, conv_mma, ctc, elementwise, fft, index, matmul, nn, norms,
-    optimizer, pad, pool, random, reduce, resample, rnn, rows, solver, sort,
+    attention, attention_cudnn, attention_mma, channel_norm, concat, conv, conv_mma, ctc, elementwise, fft, index,
+    matmul, nn, norms, optimizer, pad, pool, random, reduce, resample, rnn, rows, solver, sort,
 };
 use oneflow_base::{DType, Result};
 use oneflow_ep::cuda::Text;
@@ -166,6 +166,11 @@ pub fn all_sources() -> Result<Vec<Text>> {
     ] {
         for part in 0..4 {
             all.push(attention_mma::text(part, d, mask, width)?);
+        }
+    }
+    for (d, mask) in [(DType::BF16, DType::Bool), (DType::BF16, DType::F32), (DType::F16, DType::F16)] {
+        for part in 0..3 {
+            all.push(attention_cudnn::text(part, d, mask)?);
         }
     }
     for part in 0..3 {

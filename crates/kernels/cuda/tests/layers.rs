@@ -118,7 +118,7 @@ fn attention() {
                 });
                 let mask = mask.map(|m| Arr { sizes: scores.into(), strides: vec![0, 0, keys, 1], ..m });
                 let window = [4, b + 1, h + 2, rows + 3, keys + 1, 1, 0, 2, 1].map(|n: i64| w(n));
-                let head = [w(0.3f64), w(causal), w(p), w(5u64), w(9u64)];
+                let head = [w(0.3f64), w(causal), w(p), w(5u64), w(9u64), w(0u64)];
                 let params = [&head[..], &window].concat();
                 let arr = |sizes: &[i64], seed| Arr::random(d, sizes, lay, seed);
                 let stat = || Arr::empty(d.compute(), &[b, h, rows], Lay::Rows);

@@ -5,8 +5,8 @@
 //! parameters stands at the primitive.
 
 use crate::{
-    Activation, BagMode, Expr, GridBorder, GridMode, MAX_PARAMS, PadMode, Params, RandomByKind, RandomKind, ReduceKind,
-    ResampleMode, RnnMode, ScatterKind, SingularCheck, Word, register_expr,
+    Activation, BagMode, Expr, GridBorder, GridMode, Library, MAX_PARAMS, PadMode, Params, RandomByKind, RandomKind,
+    ReduceKind, ResampleMode, RnnMode, ScatterKind, SingularCheck, Word, register_expr,
 };
 use oneflow_base::{DType, Error, Result};
 use smallvec::SmallVec;
@@ -113,7 +113,7 @@ macro_rules! kinds {
     )*};
 }
 kinds! {
-    Activation, BagMode, GridBorder, GridMode, PadMode, RandomByKind, RandomKind, ReduceKind, ResampleMode, RnnMode, ScatterKind,
+    Activation, BagMode, GridBorder, GridMode, Library, PadMode, RandomByKind, RandomKind, ReduceKind, ResampleMode, RnnMode, ScatterKind,
     SingularCheck
 }
 
@@ -369,7 +369,7 @@ params! {
         total: i64,
     }
     /// Of `ATTENTION` and its backward.
-    AttentionParams { scale: f64, causal: bool, p: f64, seed: u64, offset: u64, shard: Shard }
+    AttentionParams { scale: f64, causal: bool, p: f64, seed: u64, offset: u64, library: Library, shard: Shard }
     /// Of `RNN` and its backward.
     RnnParams {
         mode: RnnMode,

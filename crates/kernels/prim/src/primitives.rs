@@ -523,6 +523,23 @@ impl BagMode {
     }
 }
 
+/// Whether a vendor's library computes something that has a kernel of ours, where a device has such a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// Our kernel does.
+    Own = 0,
+    /// The library does what it takes.
+    First,
+    /// The library does; what it does not take is an error.
+    Only,
+}
+
+impl Library {
+    pub fn from_u64(v: u64) -> Option<Library> {
+        [Library::Own, Library::First, Library::Only].get(v as usize).copied()
+    }
+}
+
 /// `RNN` kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]

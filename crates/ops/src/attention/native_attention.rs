@@ -1,6 +1,20 @@
 //! Attention over four dimensions in one kernel, with the log-sum-exps its backward needs, and that backward.
 
 use super::weights;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Whether a vendor's library may do the attention of calls from now on.
+static LIBRARY: AtomicU8 = AtomicU8::new(Library::Own as u8);
+
+/// Says whether a vendor's library may do attention: of eager calls and of traces, whose backward follows the forward.
+pub fn set_library(library: Library) {
+    LIBRARY.store(library as u8, Ordering::Relaxed);
+}
+
+/// What `set_library` said last, as an argument of the ops.
+pub fn library() -> Arg<'static> {
+    Arg::Int(LIBRARY.load(Ordering::Relaxed) as i64)
+}
 use crate::named::{native_attention, native_attention_backward};
 use crate::prelude::*;
 
@@ -23,7 +37,7 @@ pub fn attention(
     if crate::random::is_in_order(rng) {
         return weights::composed([q, k, v], mask, p, causal, scale, rng);
     }
-    let args = [Arg::Float(p), Arg::Bool(causal), Arg::Float(scale), rng];
+    let args = [Arg::Float(p), Arg::Bool(causal), Arg::Float(scale), library(), rng];
     let mut outs = Outs::new();
     oneflow_core::dispatch(&Call::new(&NATIVE, &[Some(q), Some(k), Some(v), mask], &args), &mut outs)?;
     Ok(outs[native_attention::OUTPUT].clone())
@@ -104,8 +118,12 @@ fn infer(c: &Call<'_>, outs: &mut Outs) -> Result<()> {
     outs.push(q.dtype().compute(), q.device(), &scores[..3])
 }
 
-/// Pushes scale, causal, p, seed, offset and window, from the arguments p, causal, scale and rng.
-fn push_params(l: &mut Lowered, [p, causal, scale]: [Arg<'_>; 3], rng: Arg<'_>, keys: i64) -> Result<()> {
+/// Pushes scale, causal, p, seed, offset, library and window, from the arguments p, causal, scale, library and rng.
+fn push_params(l: &mut Lowered, [p, causal, scale, library]: [Arg<'_>; 4], rng: Arg<'_>, keys: i64) -> Result<()> {
+    let number = library.int().unwrap_or(0);
+    let library = u64::try_from(number).ok().and_then(Library::from_u64).ok_or_else(|| {
+        Error::value(format!("native_attention: library is 0 (own kernels), 1 (first) or 2 (only), not {number}"))
+    })?;
     let (seed, offset) = if p.float().unwrap_or(0.0) > 0.0 { rng.rng()? } else { (0, 0) };
     l.with(AttentionParams {
         scale: scale.float().unwrap_or(1.0),
@@ -113,6 +131,7 @@ fn push_params(l: &mut Lowered, [p, causal, scale]: [Arg<'_>; 3], rng: Arg<'_>, 
         p: p.float().unwrap_or(0.0),
         seed,
         offset,
+        library,
         shard: Shard(SmallVec::from_slice(&weights::scores_window(rng, keys))),
     });
     Ok(())
@@ -202,7 +221,7 @@ fn tensors(backward: bool) -> Vec<Vec<SampleArg>> {
 
 pub static NATIVE: OpDef = OpDef {
     sig: Sig::parse(
-        "native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)",
+        "native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, int library=0, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)",
     ),
     doc: "Attention of query [b, h, l, e] over key [b, g, s, e] and value [b, g, s, v]; g divides h. Also the rows' log-sum-exps.",
     faces: Faces::PRIVATE,
@@ -220,6 +239,7 @@ pub static NATIVE: OpDef = OpDef {
                     c.arg(native_attention::DROPOUT_P),
                     c.arg(native_attention::IS_CAUSAL),
                     c.arg(native_attention::SCALE),
+                    c.arg(native_attention::LIBRARY),
                 ],
                 c.arg(native_attention::GENERATOR),
                 scores[3],
@@ -270,6 +290,7 @@ pub static NATIVE: OpDef = OpDef {
                 c.arg(native_attention::IS_CAUSAL),
                 c.arg(native_attention::SCALE),
                 Arg::Bool(out.needs(native_attention::ATTN_MASK)),
+                c.arg(native_attention::LIBRARY),
                 c.arg(native_attention::GENERATOR),
             ];
             let mut grads = Outs::new();
@@ -293,7 +314,7 @@ pub static NATIVE: OpDef = OpDef {
 
 pub static BACKWARD: OpDef = OpDef {
     sig: Sig::parse(
-        "native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)",
+        "native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, int library=0, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)",
     ),
     doc: "Gradients of attention; that of the mask has the scores' sizes and is empty unless `needs_mask`.",
     faces: Faces::PRIVATE,
@@ -303,6 +324,7 @@ pub static BACKWARD: OpDef = OpDef {
             c.arg(native_attention_backward::DROPOUT_P),
             c.arg(native_attention_backward::IS_CAUSAL),
             c.arg(native_attention_backward::SCALE),
+            c.arg(native_attention_backward::LIBRARY),
             c.arg(native_attention_backward::GENERATOR),
         ];
         let mut forward = Outs::new();
@@ -354,6 +376,7 @@ pub static BACKWARD: OpDef = OpDef {
                     c.arg(native_attention_backward::DROPOUT_P),
                     c.arg(native_attention_backward::IS_CAUSAL),
                     c.arg(native_attention_backward::SCALE),
+                    c.arg(native_attention_backward::LIBRARY),
                 ],
                 c.arg(native_attention_backward::GENERATOR),
                 scores[3],

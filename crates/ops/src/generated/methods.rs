@@ -1048,7 +1048,7 @@ pub trait TensorOps {
     fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor>;
     /// `narrow_copy(Tensor input, int dim, int start, int length) -> Tensor`
     fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor>;
-    /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
+    /// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, int library=0, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
     fn native_attention(
         &self,
         key: &Tensor,
@@ -1057,8 +1057,9 @@ pub trait TensorOps {
         dropout_p: f64,
         is_causal: bool,
         scale: f64,
+        library: i64,
     ) -> Result<[Tensor; 2]>;
-    /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
+    /// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, int library=0, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
     fn native_attention_backward(
         &self,
         query: &Tensor,
@@ -1071,6 +1072,7 @@ pub trait TensorOps {
         is_causal: bool,
         scale: f64,
         needs_mask: bool,
+        library: i64,
     ) -> Result<[Tensor; 4]>;
     /// `native_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int divisor, int[] output_size) -> Tensor`
     fn native_avg_pool(
@@ -5820,11 +5822,12 @@ impl TensorOps for Tensor {
         dropout_p: f64,
         is_causal: bool,
         scale: f64,
+        library: i64,
     ) -> Result<[Tensor; 2]> {
         let call = Call {
             op: &crate::attention::native_attention::NATIVE,
             ins: &[Some(self), Some(key), Some(value), attn_mask],
-            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), rng(None)],
+            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), Arg::Int(library), rng(None)],
             dest: Dest::Fresh,
         };
         many(&call)
@@ -5843,11 +5846,19 @@ impl TensorOps for Tensor {
         is_causal: bool,
         scale: f64,
         needs_mask: bool,
+        library: i64,
     ) -> Result<[Tensor; 4]> {
         let call = Call {
             op: &crate::attention::native_attention::BACKWARD,
             ins: &[Some(self), Some(query), Some(key), Some(value), attn_mask, Some(output), Some(logsumexp)],
-            args: &[Arg::Float(dropout_p), Arg::Bool(is_causal), Arg::Float(scale), Arg::Bool(needs_mask), rng(None)],
+            args: &[
+                Arg::Float(dropout_p),
+                Arg::Bool(is_causal),
+                Arg::Float(scale),
+                Arg::Bool(needs_mask),
+                Arg::Int(library),
+                rng(None),
+            ],
             dest: Dest::Fresh,
         };
         many(&call)

@@ -3252,7 +3252,7 @@ pub mod narrow_copy {
     pub const RESULT: Out = Out::nth(0);
 }
 
-/// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
+/// `native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, bool is_causal, float scale, int library=0, *, Generator? generator=None) -> (Tensor output, Tensor logsumexp)`
 pub mod native_attention {
     use super::*;
     pub const QUERY: In = In::nth(0);
@@ -3262,12 +3262,13 @@ pub mod native_attention {
     pub const DROPOUT_P: At<f64> = At::nth(0);
     pub const IS_CAUSAL: At<bool> = At::nth(1);
     pub const SCALE: At<f64> = At::nth(2);
-    pub const GENERATOR: At<Rng> = At::nth(3);
+    pub const LIBRARY: At<i64> = At::nth(3);
+    pub const GENERATOR: At<Rng> = At::nth(4);
     pub const OUTPUT: Out = Out::nth(0);
     pub const LOGSUMEXP: Out = Out::nth(1);
 }
 
-/// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
+/// `native_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, float scale, bool needs_mask, int library=0, *, Generator? generator=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_mask)`
 pub mod native_attention_backward {
     use super::*;
     pub const GRAD_OUT: In = In::nth(0);
@@ -3281,7 +3282,8 @@ pub mod native_attention_backward {
     pub const IS_CAUSAL: At<bool> = At::nth(1);
     pub const SCALE: At<f64> = At::nth(2);
     pub const NEEDS_MASK: At<bool> = At::nth(3);
-    pub const GENERATOR: At<Rng> = At::nth(4);
+    pub const LIBRARY: At<i64> = At::nth(4);
+    pub const GENERATOR: At<Rng> = At::nth(5);
     pub const GRAD_QUERY: Out = Out::nth(0);
     pub const GRAD_KEY: Out = Out::nth(1);
     pub const GRAD_VALUE: Out = Out::nth(2);

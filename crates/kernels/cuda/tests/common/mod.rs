@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub mod attention;
 pub mod emulator;
 
 use oneflow_base::{DType, Device, DeviceType, bf16, f16};

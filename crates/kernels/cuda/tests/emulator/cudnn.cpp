@@ -1,5 +1,5 @@
-// libcudnn for the emulator: graphs of one convolution, by their definition, and recurrent networks (cudnn_rnn.h). Strict about what the real library demands: types and
-// order of attributes, what must be finished before it is used, aligned addresses, a workspace. Its heuristic lists engines whose numbers
+// libcudnn for the emulator: graphs of one convolution, by their definition, graphs of attention (cudnn_attention.h), and recurrent
+// networks (cudnn_rnn.h). Strict about what the real library demands: types and order of attributes, what must be finished before it is used, aligned addresses, a workspace. Its heuristic lists engines whose numbers
 // are not those that were asked for, as the real one's does: of float32 rounded to TF32, and one that is not the same in every run.
 #include <cmath>
 #include <cstdint>
@@ -16,8 +16,9 @@ typedef int Status;
 static const Status BAD_PARAM = 2000, BAD_NULL = 2002, MISALIGNED = 2003, NOT_FINALIZED = 2004, OUT_OF_BOUND = 2005, MISMATCH = 2008,
                     BAD_TYPE = 2010, UNSUPPORTED_GRAPH = 3001, UNSUPPORTED_TYPE = 3003, UNSUPPORTED_LAYOUT = 3004;
 // Kinds of descriptors and types of attributes.
-enum { CONVOLUTION = 1, ENGINE, CONFIG, HEURISTIC, PLAN, FORWARD = 10, WEIGHT, INPUT, GRAPH = 15, PACK, TENSOR };
-enum { T_HANDLE, T_DATA, T_BOOL, T_INT64, T_FLOAT, T_DOUBLE, T_POINTER, T_MODE, T_HEURISTIC, T_NOTE = 11, T_DESCRIPTOR = 15 };
+enum { POINTWISE, CONVOLUTION, ENGINE, CONFIG, HEURISTIC, PLAN, FORWARD = 10, WEIGHT, INPUT, POINTWISE_OP, GRAPH = 15, PACK, TENSOR, MATMUL, MATMUL_OP,
+       REDUCTION = 21, REDUCTION_OP, RESHAPE_OP = 31 };
+enum { T_HANDLE, T_DATA, T_BOOL, T_INT64, T_FLOAT, T_DOUBLE, T_POINTER, T_MODE, T_HEURISTIC, T_NOTE = 11, T_POINTWISE = 14, T_DESCRIPTOR, T_REDUCTION = 18 };
 static const int64_t BF16 = 9;
 static const size_t WORKSPACE = 256;
 
@@ -53,12 +54,20 @@ static Issue issuer() { return (Issue)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "e
 
 // The attributes of descriptors and their types; of operations alpha, beta, the convolution, w, x and y follow each other.
 static int type_of(int kind, int attribute) {
+    if (kind == TENSOR && (attribute == 907 || attribute == 908)) return T_BOOL;
     if (kind == TENSOR) return attribute == 901 ? T_DATA : attribute == 900 || attribute == 902 || attribute == 903 || attribute == 906 ? T_INT64 : -1;
     if (kind == CONVOLUTION) return attribute == 100 ? T_DATA : attribute == 101 ? T_MODE : attribute >= 102 && attribute <= 106 ? T_INT64 : -1;
     if (kind == FORWARD || kind == INPUT || kind == WEIGHT) {
         const int part = attribute - (kind == FORWARD ? 700 : kind == INPUT ? 706 : 712);
         return part < 0 || part > 5 ? -1 : part < 2 ? T_FLOAT : T_DESCRIPTOR;
     }
+    if (kind == POINTWISE) return attribute == 0 ? T_POINTWISE : attribute == 1 ? T_DATA : attribute == 9 ? T_INT64 : -1;
+    if (kind == POINTWISE_OP) return (attribute >= 750 && attribute <= 753) || attribute == 758 ? T_DESCRIPTOR : -1;
+    if (kind == MATMUL) return attribute == 1500 ? T_DATA : -1;
+    if (kind == MATMUL_OP) return attribute >= 1520 && attribute <= 1523 ? T_DESCRIPTOR : -1;
+    if (kind == REDUCTION) return attribute == 1600 ? T_REDUCTION : attribute == 1601 ? T_DATA : -1;
+    if (kind == REDUCTION_OP) return attribute >= 1610 && attribute <= 1612 ? T_DESCRIPTOR : -1;
+    if (kind == RESHAPE_OP) return attribute == 2200 || attribute == 2201 ? T_DESCRIPTOR : -1;
     switch (attribute) {
         case 200: return kind == HEURISTIC ? T_HEURISTIC : -1;
         case 201: return kind == HEURISTIC ? T_DESCRIPTOR : -1;
@@ -125,6 +134,7 @@ struct Operation {
     }
 };
 
+#include "cudnn_attention.h"
 #include "cudnn_rnn.h"
 
 // A plan that was issued.
@@ -155,13 +165,13 @@ struct Work {
 extern "C" {
 size_t cudnnGetVersion() {
     const char* text = getenv("EMULATOR_CUDNN_VERSION");
-    return text ? (size_t)atol(text) : 91002;
+    return text ? (size_t)atol(text) : 92600;
 }
 const char* cudnnGetErrorString(Status s) { return s == BAD_PARAM ? "CUDNN_STATUS_BAD_PARAM" : s == BAD_TYPE ? "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE" : "CUDNN_STATUS"; }
 Status cudnnCreate(Handle** h) { *h = new Handle; return 0; }
 Status cudnnSetStream(Handle* h, void* stream) { h->stream = stream; return 0; }
 Status cudnnBackendCreateDescriptor(int kind, Descriptor** d) {
-    if ((kind < CONVOLUTION || kind > PLAN) && (kind < FORWARD || kind > TENSOR || kind == 13 || kind == 14)) return 2012;
+    if (kind < 0 || (kind > PLAN && kind < FORWARD) || kind == 14 || kind == 20 || (kind > REDUCTION_OP && kind != RESHAPE_OP)) return 2012;
     *d = new Descriptor{kind};
     return 0;
 }
@@ -176,7 +186,8 @@ Status cudnnBackendSetAttribute(Descriptor* d, int attribute, int type, int64_t 
     for (int64_t i = 0; i < n; i++) {
         if (type == T_FLOAT) d->reals[attribute].push_back(((const float*)values)[i]);
         else if (type == T_DOUBLE) d->reals[attribute].push_back(((const double*)values)[i]);
-        else if (type == T_DATA || type == T_MODE || type == T_HEURISTIC) to.push_back(((const int*)values)[i]);
+        else if (type == T_BOOL) to.push_back(((const bool*)values)[i]);
+        else if (type == T_DATA || type == T_MODE || type == T_HEURISTIC || type == T_POINTWISE || type == T_REDUCTION) to.push_back(((const int*)values)[i]);
         else to.push_back(((const int64_t*)values)[i]);
         if (type == T_DESCRIPTOR && (!to.back() || !((Descriptor*)to.back())->is_finished)) return NOT_FINALIZED;
     }
@@ -248,7 +259,14 @@ Status cudnnBackendFinalize(Descriptor* d) {
             break;
         }
         case GRAPH:
-            if (d->numbers[800].empty() || d->numbers[801].size() != 1) return BAD_PARAM;
+            if (d->numbers[800].empty() || d->numbers[801].empty()) return BAD_PARAM;
+            if (is_attention(d)) {
+                const Status found = Attention(d).check();
+                if (found) return found;
+            } else if (d->numbers[801].size() != 1) return UNSUPPORTED_GRAPH;
+            break;
+        case POINTWISE: case MATMUL: case REDUCTION: case POINTWISE_OP: case MATMUL_OP: case REDUCTION_OP: case RESHAPE_OP:
+            for (int a : needed(d->kind)) if (d->numbers[a].size() != 1) return BAD_PARAM;
             break;
         case HEURISTIC:
             if (d->numbers[200].empty() || d->numbers[201].size() != 1) return BAD_PARAM;
@@ -257,6 +275,11 @@ Status cudnnBackendFinalize(Descriptor* d) {
             if (d->numbers[400].empty() || d->numbers[401].size() != 1) return BAD_PARAM;
             Descriptor* config = d->at(401);
             d->engine = config->engine, d->graph = config->graph;
+            if (is_attention(d->graph)) {
+                const Status found = Attention(d->graph).support(d->engine);
+                if (found) return found;
+                break;
+            }
             const Operation op(d->graph->at(801));
             bool last = true, first = true;
             for (int k = 0; k < 3; k++)
@@ -275,6 +298,7 @@ Status cudnnBackendFinalize(Descriptor* d) {
 Status cudnnBackendExecute(Handle* h, Descriptor* plan, Descriptor* pack) {
     if (!plan->is_finished || !pack->is_finished || plan->kind != PLAN || pack->kind != PACK) return NOT_FINALIZED;
     if ((Handle*)plan->number(400) != h) return BAD_PARAM;
+    if (is_attention(plan->graph)) return Attention(plan->graph).execute(h, pack);
     Work* work = new Work{Operation(plan->graph->at(801)), plan->engine};
     const std::unique_ptr<Work> owned(work);
     work->workspace = (void*)pack->number(1003);

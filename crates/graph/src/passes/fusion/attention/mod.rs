@@ -50,9 +50,10 @@ fn rewrite(g: &mut Graph, m: &Match) -> Result<bool> {
     let (Some(q), Some(k), Some(v)) = (q, k, v) else { return Ok(false) };
     let Some((causal, mask)) = mask::combined(&mut w, m)? else { return Ok(false) };
     let (p, rng) = m.dropout.unwrap_or((0.0, Arg::None));
-    let (p, causal, scale) = (Arg::Float(p), Arg::Bool(causal), Arg::Float(m.scale));
-    let Some(forward) = w.push(&ops::NATIVE_ATTENTION, &[Some(q), Some(k), Some(v), mask], &[p, causal, scale, rng])?
-    else {
+    // A program that writes attention out asks for no library.
+    let (p, causal, scale, own) = (Arg::Float(p), Arg::Bool(causal), Arg::Float(m.scale), Arg::Int(0));
+    let ins = [Some(q), Some(k), Some(v), mask];
+    let Some(forward) = w.push(&ops::NATIVE_ATTENTION, &ins, &[p, causal, scale, own, rng])? else {
         return Ok(false);
     };
     let (out, stats) = (forward[0], forward[1]);
@@ -64,7 +65,7 @@ fn rewrite(g: &mut Graph, m: &Match) -> Result<bool> {
         w.like = w.g.nodes[b.at].clone();
         let Some(grad) = w.heads(b.grad_out, m.value_width)? else { return Ok(false) };
         let ins = [Some(grad), Some(q), Some(k), Some(v), mask, Some(out), Some(stats)];
-        let args = [p, causal, scale, Arg::Bool(b.mask.is_some()), rng];
+        let args = [p, causal, scale, Arg::Bool(b.mask.is_some()), own, rng];
         let Some(grads) = w.push(&ops::NATIVE_ATTENTION_BACKWARD, &ins, &args)? else { return Ok(false) };
         w.gradients(b, &grads)?;
         edits.replace(b.at, std::mem::take(&mut w.nodes));
