@@ -5,9 +5,9 @@
 //! recorded. Recordings are kept for the sets of addresses that were used last. Inputs and results that lie elsewhere each time
 //! are copied from and to a place of their own.
 //!
-//! A recording holds collectives if all their ranks have made one (`consent.rs`). It is one for all runs, so that no rank issues
-//! collectives one by one while others launch theirs: all inputs and results are copied. Without consent collectives stand
-//! between recordings.
+//! A recording holds collectives if all their ranks have made one (`consent.rs`). No rank then issues collectives one by one while
+//! others launch theirs: all inputs and results are copied, and a rank whose variables have moved records anew. It asks nobody,
+//! since a recording runs nothing and all ranks launch as before. Without consent collectives stand between recordings.
 
 use crate::consent::{Circles, Consent, settle};
 use crate::program::Program;
@@ -132,8 +132,7 @@ impl Replays {
             _ if !is_own => false,
             None | Some(Some(false)) => !self.is_off && self.find(provider, program, random, cancel, poll),
             Some(None) => false,
-            // One recording: who has none, or other variables, issues one by one what the others launch.
-            Some(Some(true)) => self.kept.first().is_some_and(|k| k.is_at(program)),
+            Some(Some(true)) => self.find_whole(provider, program, random, cancel, poll),
         };
         // SAFETY: the caller's promise; recordings touch the same addresses.
         unsafe {
@@ -251,6 +250,40 @@ impl Replays {
                 false
             }
         }
+    }
+
+    /// Puts the recording of the whole for these addresses first, and makes one where variables have moved. Where that fails, this
+    /// rank issues one by one what the others launch.
+    fn find_whole(
+        &mut self,
+        provider: &'static dyn Provider,
+        program: &Program,
+        random: Position,
+        cancel: &AtomicBool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> bool {
+        if let Some(k) = self.kept.iter().position(|k| k.is_at(program)) {
+            self.kept[..=k].rotate_right(1);
+            return true;
+        }
+        if self.is_off {
+            return false;
+        }
+        let made = self.record(provider, program, random, cancel, poll);
+        let is_whole = !(0..program.len()).any(|i| self.alone[i] && program.talks(i));
+        match made {
+            Ok(stretches) if is_whole => {
+                self.kept.truncate(KEPT - 1);
+                self.kept.insert(0, Kept { addresses: program.addresses().collect(), stretches });
+                return true;
+            }
+            Ok(_) => {
+                tracing::warn!("launches whose variables have moved are not recorded: a collective needs the host")
+            }
+            Err(e) => tracing::warn!("launches whose variables have moved are not recorded: {e}"),
+        }
+        self.is_off = true;
+        false
     }
 
     /// Stretches from one launch that needs the host to the next; such launches show while they are recorded.
