@@ -467,7 +467,7 @@ def late_launch():
     else:
         text = told_of_failure()
     assert "#5 all_reduce(float32, 8 elements, sum) on rank 0 of" in text and "timed out after" in text, text
-    assert "the first of 2 operations in a captured graph" in text, text
+    assert "the first of 2 operations in a captured graph (1 all_reduce, 1 broadcast)" in text, text
 
 
 def told_of_failure():

@@ -111,7 +111,8 @@ impl Desk {
         let first = stamps.iter().zip(operations).next().map(|(s, o)| self.words(s, o.peer)).unwrap_or_default();
         let what = match operations.len() {
             0 | 1 => format!("{first}, in a captured graph"),
-            n => format!("{first}, the first of {n} operations in a captured graph"),
+            // Which of them runs is not known to the host.
+            n => format!("{first}, the first of {n} operations in a captured graph ({})", kinds(operations)),
         };
         let all = stamps.into_iter().zip(operations).map(|(stamp, operation)| (stamp, operation.peer));
         Admitted { ticket: flight::issued_together(&self.members, all), source: None, what }
@@ -133,6 +134,19 @@ impl Desk {
         };
         format!("{stamp}{other} on rank {} of group '{}'", self.members.rank, self.members.name)
     }
+}
+
+/// How often operations are of which kind, in the order in which they come.
+fn kinds(operations: &[Described]) -> String {
+    let mut found: Vec<(Kind, usize)> = Vec::new();
+    for kind in operations.iter().map(|operation| operation.stamp.kind) {
+        match found.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, n)) => *n += 1,
+            None => found.push((kind, 1)),
+        }
+    }
+    let words: Vec<String> = found.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    words.join(", ")
 }
 
 impl Drop for Desk {
