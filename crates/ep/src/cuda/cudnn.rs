@@ -23,6 +23,7 @@ const OPERATION_INPUT: c_int = 12;
 const GRAPH: c_int = 15;
 const VARIANT_PACK: c_int = 16;
 pub(super) const TENSOR: c_int = 17;
+const DEVICE: c_int = 38;
 // types of attributes,
 pub(super) const T_HANDLE: c_int = 0;
 pub(super) const T_DATA_TYPE: c_int = 1;
@@ -34,6 +35,7 @@ const T_CONVOLUTION_MODE: c_int = 7;
 const T_HEURISTIC_MODE: c_int = 8;
 const T_NUMERICAL_NOTE: c_int = 11;
 pub(super) const T_DESCRIPTOR: c_int = 15;
+const T_CHAR: c_int = 24;
 // attributes,
 const CONVOLUTION_COMPUTE_TYPE: c_int = 100;
 const CONVOLUTION_MODE: c_int = 101;
@@ -45,10 +47,12 @@ const CONVOLUTION_SPATIAL_DIMS: c_int = 106;
 const HEURISTIC_MODE: c_int = 200;
 const HEURISTIC_GRAPH: c_int = 201;
 const HEURISTIC_RESULTS: c_int = 202;
+const HEURISTIC_DEVICE: c_int = 204;
 const CONFIG_ENGINE: c_int = 300;
 const PLAN_HANDLE: c_int = 400;
 const PLAN_CONFIG: c_int = 401;
 const PLAN_WORKSPACE: c_int = 402;
+const PLAN_DEVICE: c_int = 407;
 /// Of each of the three operations alpha, and behind it beta, the convolution, w, x and y.
 const FORWARD_ALPHA: c_int = 700;
 const INPUT_ALPHA: c_int = 706;
@@ -64,6 +68,7 @@ const PACK_IDS: c_int = 1000;
 const PACK_POINTERS: c_int = 1001;
 const PACK_WORKSPACE: c_int = 1003;
 const ENGINE_NOTES: c_int = 1303;
+const DEVICE_JSON: c_int = 2702;
 // and what attributes hold.
 const CROSS_CORRELATION: c_int = 1;
 /// Of the heuristic: the most exact list, and the one of engines that take everything.
@@ -161,6 +166,8 @@ pub struct Convolution {
 pub struct Handle {
     cudnn: &'static Cudnn,
     raw: Raw,
+    /// The device that plans are made for, where there is none of the handle's own.
+    described: Option<Descriptor>,
 }
 // SAFETY: a handle is bound to a device, not to a thread, and is used through `&mut`.
 unsafe impl Send for Handle {}
@@ -251,10 +258,18 @@ impl Cudnn {
 
     /// A handle for the current device of this thread.
     pub fn create(&'static self) -> Result<Handle> {
-        let mut handle = Handle { cudnn: self, raw: std::ptr::null_mut() };
+        let mut handle = Handle { cudnn: self, raw: std::ptr::null_mut(), described: None };
         // SAFETY: the place is live.
         self.check("create", unsafe { (self.table.create)(&mut handle.raw) })?;
         Ok(handle)
+    }
+
+    /// For plans of a device that is described and need not be there, from cuDNN 9.8 on; such plans cannot be launched.
+    /// `properties`: what the library writes about devices, in JSON.
+    pub fn described(&'static self, properties: &str) -> Result<Handle> {
+        let device = self.descriptor(DEVICE)?;
+        device.set(DEVICE_JSON, T_CHAR, properties.as_bytes())?;
+        Ok(Handle { cudnn: self, raw: std::ptr::null_mut(), described: Some(device.finished()?) })
     }
 
     pub(super) fn descriptor(&'static self, kind: c_int) -> Result<Descriptor> {
@@ -339,6 +354,9 @@ impl Handle {
             let heuristic = cudnn.descriptor(HEURISTIC)?;
             heuristic.set_all(HEURISTIC_GRAPH, &[&graph])?;
             heuristic.set(HEURISTIC_MODE, T_HEURISTIC_MODE, &[mode])?;
+            if let Some(device) = &self.described {
+                heuristic.set_all(HEURISTIC_DEVICE, &[device])?;
+            }
             if !heuristic.finalize()? {
                 continue;
             }
@@ -352,7 +370,10 @@ impl Handle {
                     continue;
                 }
                 let plan = cudnn.descriptor(PLAN)?;
-                plan.set(PLAN_HANDLE, T_HANDLE, &[self.raw])?;
+                match &self.described {
+                    Some(device) => plan.set_all(PLAN_DEVICE, &[device])?,
+                    None => plan.set(PLAN_HANDLE, T_HANDLE, &[self.raw])?,
+                }
                 plan.set_all(PLAN_CONFIG, &[&config])?;
                 if !plan.finalize()? {
                     continue;
@@ -371,7 +392,9 @@ impl Handle {
     /// A graph of finished operations.
     pub(super) fn graph_of(&self, operations: &[&Descriptor]) -> Result<Descriptor> {
         let graph = self.cudnn.descriptor(GRAPH)?;
-        graph.set(GRAPH_HANDLE, T_HANDLE, &[self.raw])?;
+        if self.described.is_none() {
+            graph.set(GRAPH_HANDLE, T_HANDLE, &[self.raw])?;
+        }
         graph.set_all(GRAPH_OPERATIONS, operations)?;
         graph.finished()
     }
