@@ -19,7 +19,8 @@ collectives: dict[str, int] = {"streams": 4, "bucket_bytes": 16 << 20, "bucket_o
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for deterministic algorithms. All ops are, with any number of threads, but networks that cuDNN runs.
 
-    Recurrent networks run this package's own kernels while it is on.
+    Recurrent networks run this package's own kernels while it is on, and the backward of cuDNN's attention takes memory
+    for all scores.
 
     While it is on, ``empty`` and its kind and ``resize_`` fill their new memory, with NaN or the largest integer,
     unless ``oneflow.utils.deterministic.fill_uninitialized_memory`` is False.
@@ -38,6 +39,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             )
     _state.update(deterministic=mode, warn_only=warn_only)
     _oneflow._fill_uninitialised(_state["deterministic"] and _state["fill"])
+    _oneflow._cuda_attention_deterministic(_state["deterministic"])
 
 
 def _set_fill_uninitialized_memory(mode: bool) -> None:

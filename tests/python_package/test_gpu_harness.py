@@ -39,7 +39,10 @@ def test_a_fault_costs_the_case_that_met_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("seed", "families"),
-    [(1, "streams,memory,graphs,compiled,linalg,cudnn,gradients,device,nccl"), (2, "streams,memory,graphs")],
+    [
+        (1, "streams,memory,graphs,compiled,linalg,cudnn,attention_cudnn,gradients,device,nccl"),
+        (2, "streams,memory,graphs"),
+    ],
 )
 def test_families_on_the_emulated_device(seed, families, tmp_path):
     """It has two GPUs and does the work of streams late, in an order that the seed chooses."""

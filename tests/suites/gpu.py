@@ -32,6 +32,7 @@ FILES = (
     "test_compiled.py",
     "test_linalg.py",
     "test_cudnn.py",
+    "test_attention_cudnn.py",
     "test_gradients.py",
     "test_nccl.py",
     "test_layers.py",

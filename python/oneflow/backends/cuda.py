@@ -1,14 +1,27 @@
-"""Switches of matrix products and attention on a GPU. They are kept; kernels choose for themselves."""
+"""Switches of matrix products and attention on a GPU.
+
+Attention has kernels of this package's own, which serve everything and are what "flash", "mem_efficient" and "math"
+name, and cuDNN's. cuDNN's runs where it alone is allowed (what it does not take is an error then), or where
+``sdpa_kernel`` with ``set_priority=True`` names it before the others (what it does not take goes to our kernels, said
+once). Otherwise our kernels run: which of the two is faster on which card has not been measured.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from oneflow import _settings
+from oneflow import _oneflow, _settings
 from oneflow._base.float32_precision import Switch
 
+if TYPE_CHECKING:
+    from oneflow import Tensor
+
 __all__ = [
+    "SDPAParams",
+    "can_use_cudnn_attention",
     "can_use_flash_attention",
     "cudnn_sdp_enabled",
     "enable_cudnn_sdp",
@@ -45,6 +58,25 @@ class _Matmul(Switch):
 
 matmul = _Matmul("cuda", "matmul")
 _enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
+# Backends by preference, where a program says it; else this package's own come first.
+_priority: Sequence[str] = ()
+_OWN = ("flash", "mem_efficient", "math")
+
+
+def _set_attention(enabled: dict[str, bool], priority: Sequence[str] | None = None) -> None:
+    """Change what attention may use, and tell the kernels."""
+    global _priority
+    _enabled.update(enabled)
+    if priority is not None:
+        _priority = priority
+    own = [name for name in _OWN if _enabled[name]]
+    library = 0
+    if _enabled["cudnn"] and not own:
+        library = 2
+    elif _enabled["cudnn"] and "cudnn" in _priority:
+        first = _priority.index("cudnn")
+        library = int(not any(name in own for name in _priority[:first]))
+    _oneflow._cuda_attention_library(library)
 
 
 def is_built() -> bool:
@@ -78,7 +110,7 @@ def enable_flash_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.flash_sdp_enabled()
         True
     """
-    _enabled["flash"] = bool(enabled)
+    _set_attention({"flash": bool(enabled)})
 
 
 def math_sdp_enabled() -> bool:
@@ -101,7 +133,7 @@ def enable_math_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.math_sdp_enabled()
         True
     """
-    _enabled["math"] = bool(enabled)
+    _set_attention({"math": bool(enabled)})
 
 
 def mem_efficient_sdp_enabled() -> bool:
@@ -124,11 +156,11 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.mem_efficient_sdp_enabled()
         True
     """
-    _enabled["mem_efficient"] = bool(enabled)
+    _set_attention({"mem_efficient": bool(enabled)})
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Return whether cuDNN's attention is allowed; it is not used.
+    """Return whether cuDNN's attention is allowed; it runs where it alone is, or is preferred (``sdpa_kernel``).
 
     Example::
 
@@ -139,7 +171,7 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow cuDNN's attention; it is not used.
+    """Allow cuDNN's attention; it runs where it alone is allowed, or is preferred (``sdpa_kernel``).
 
     Example::
 
@@ -147,7 +179,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.cudnn_sdp_enabled()
         True
     """
-    _enabled["cudnn"] = bool(enabled)
+    _set_attention({"cudnn": bool(enabled)})
 
 
 def is_flash_attention_available() -> bool:
@@ -170,6 +202,62 @@ def can_use_flash_attention(params: object, debug: bool = False) -> bool:
         True
     """
     return _enabled["flash"]
+
+
+class SDPAParams:
+    """Operands of ``scaled_dot_product_attention``, for the functions that say who can compute it.
+
+    Args:
+        query, key, value: (batch, heads, L, E), (batch, heads, S, E), (batch, heads, S, V).
+        attn_mask: broadcastable to (batch, heads, L, S), or None.
+        dropout: probability of dropping an attention weight.
+        is_causal: position i sees keys 0..i only.
+        enable_gqa: key and value may have fewer heads.
+
+    Example::
+
+        >>> q = oneflow.ones(1, 1, 2, 8)
+        >>> oneflow.backends.cuda.SDPAParams(q, q, q, None, 0.0, True, False).is_causal
+        True
+    """
+
+    def __init__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        dropout: float,
+        is_causal: bool,
+        enable_gqa: bool = False,
+    ) -> None:
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Return whether cuDNN can compute this attention, and its backward where an operand requires gradients.
+
+    Args:
+        params: the operands.
+        debug: warn with the reason where it cannot.
+
+    Example::
+
+        >>> q = oneflow.ones(1, 1, 2, 8)
+        >>> oneflow.backends.cuda.can_use_cudnn_attention(oneflow.backends.cuda.SDPAParams(q, q, q, None, 0.0, False))
+        False
+    """
+    p, why = params, None
+    if not _enabled["cudnn"]:
+        why = "it is switched off (enable_cudnn_sdp)"
+    elif p.query.ndim == p.key.ndim == 4 and not p.enable_gqa and p.query.shape[1] != p.key.shape[1]:
+        why = f"query has {p.query.shape[1]} heads and key {p.key.shape[1]}, and enable_gqa is False"
+    else:
+        why = _oneflow._cuda_attention_refusal(p.query, p.key, p.value, p.attn_mask, p.dropout, p.is_causal)
+    if why is not None and debug:
+        warnings.warn(f"cuDNN attention is not used: {why}", stacklevel=2)
+    return why is None
 
 
 def preferred_linalg_library(backend: object = None) -> str:
@@ -196,8 +284,10 @@ def sdp_kernel(
         False
     """
     before = dict(_enabled)
-    _enabled.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    _set_attention(
+        {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
+    )
     try:
         yield
     finally:
-        _enabled.update(before)
+        _set_attention(before)

@@ -1,6 +1,7 @@
 """Choice of the kernel of scaled dot-product attention.
 
-There is one fused kernel, which serves every backend named here; the choice is kept and checked, and changes nothing.
+Kernels of this package's own serve every backend but cuDNN's, on every device, and run unless cuDNN alone is allowed,
+or preferred: see :mod:`oneflow.backends.cuda`. On a CPU the choice is kept and checked, and changes nothing.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Iterator, Sequence
+
+from oneflow.backends import cuda
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -36,6 +39,12 @@ class SDPBackend(enum.Enum):
 
 
 _allowed: list[SDPBackend] = [backend for backend in SDPBackend if backend is not SDPBackend.ERROR]
+_NAMES = {
+    SDPBackend.MATH: "math",
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "mem_efficient",
+    SDPBackend.CUDNN_ATTENTION: "cudnn",
+}
 
 
 @contextlib.contextmanager
@@ -48,6 +57,7 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
 
     Raises:
         AssertionError: an argument is not a backend.
+        RuntimeError: from attention inside on a GPU, where cuDNN alone is allowed and does not take it; says why.
 
     Example::
 
@@ -60,10 +70,14 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
     if not all(isinstance(backend, SDPBackend) for backend in chosen):
         raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
     before, _allowed = _allowed, chosen
+    switches, priority = dict(cuda._enabled), cuda._priority
+    names = [_NAMES[backend] for backend in chosen if backend in _NAMES]
+    cuda._set_attention({name: name in names for name in switches}, names if set_priority else ())
     try:
         yield
     finally:
         _allowed = before
+        cuda._set_attention(switches, priority)
 
 
 def _cur_sdpa_kernel_backends() -> list[SDPBackend]:
