@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help calls demo test test-clusters every-op bench evictions model races lint docs suites mutated wheel try-wheel release test-gpu bench-gpu cubins
+.PHONY: help calls demo test test-clusters every-op bench evictions model races lint docs suites mutated wheel try-wheel release test-gpu test-emulated bench-gpu cubins
 
 PYTHON ?= python3
 ARGS ?=
@@ -70,6 +70,9 @@ release:  ## dry run of a release: checks, wheel, trial; prints the commands tha
 
 test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither Rust nor a network; ARGS=--emulated no GPU)
 	@.ci/on-gpu -m suites.gpu $(ARGS)
+
+test-emulated:  ## the tests that need a GPU on an emulated one, which orders streams and threads by each seed (SEEDS="1 2", ARGS)
+	@for seed in $(or $(SEEDS),1 2 3 4 5 6); do EMULATOR_SEED=$$seed .ci/on-gpu -m suites.gpu --emulated $(ARGS); done
 
 bench-gpu:  ## speed on a GPU side by side with PyTorch, with the wheel in dist/
 	@.ci/on-gpu -m benches.gpu $(ARGS)
