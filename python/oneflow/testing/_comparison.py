@@ -30,6 +30,7 @@ class _Options:
         self.equal_nan = flags["equal_nan"]
         self.check_device = flags["check_device"]
         self.check_dtype = flags["check_dtype"]
+        self.check_layout = flags["check_layout"]
         self.check_stride = flags["check_stride"]
         self.allow_subclasses = flags["allow_subclasses"]
 
@@ -56,12 +57,16 @@ def assert_close(
 ) -> None:
     """Raise unless ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
 
+    Of sparse tensors the indices and the values that are stored are compared; of tensors on the meta device, which have
+    no values, everything else.
+
     Args:
         actual, expected: tensors, numbers, None, or sequences and mappings of them with the same structure.
         rtol, atol: tolerances, both or neither; by default those of the wider dtype's row in a fixed table.
         equal_nan: treat nan as equal to nan.
-        check_device, check_dtype, check_stride: also compare these.
-        check_layout: accepted for compatibility; every tensor is strided.
+        check_device, check_dtype, check_layout: also compare these. What may differ is converted: sparse tensors to
+            dense ones, dtypes to the wider one.
+        check_stride: also compare the strides of strided tensors.
         allow_subclasses: accept different types, as long as both are tensors.
         msg: replaces the error text, or a function of it.
 
@@ -80,6 +85,7 @@ def assert_close(
         equal_nan=equal_nan,
         check_device=check_device,
         check_dtype=check_dtype,
+        check_layout=check_layout,
         check_stride=check_stride,
         allow_subclasses=allow_subclasses,
     )
@@ -97,7 +103,10 @@ def _where(path: tuple[Any, ...]) -> str:
 
 
 def _compare(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...]) -> None:
-    if isinstance(actual, Tensor) or isinstance(expected, Tensor):
+    if actual is None or expected is None:
+        if actual is not expected:
+            raise AssertionError(f"None mismatch: {actual} is not {expected}{_where(path)}")
+    elif isinstance(actual, Tensor) or isinstance(expected, Tensor):
         if not (isinstance(actual, Tensor) and isinstance(expected, Tensor)):
             raise TypeError(f"cannot compare {type(actual)} with {type(expected)}{_where(path)}")
         if not options.allow_subclasses and type(actual) is not type(expected):
@@ -121,9 +130,6 @@ def _compare(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...
             )
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             _compare(a, b, options, (*path, i))
-    elif actual is None or expected is None:
-        if actual is not expected:
-            raise AssertionError(f"None mismatch: {actual} is not {expected}{_where(path)}")
     elif _is_number(actual) and _is_number(expected):
         _compare_numbers(actual, expected, options, path)
     elif type(actual).__module__ == "numpy" and type(expected).__module__ == "numpy":
@@ -180,49 +186,108 @@ def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
 
 
 def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: tuple[Any, ...]) -> None:
+    strided = actual.layout == expected.layout == oneflow.strided
+    # Those of sparse tensors, which have no strides, are not asked for.
+    strides = [x.stride() if strided and options.check_stride else None for x in (actual, expected)]
     for name, a, b, wanted in (
-        ("shape", tuple(actual.shape), tuple(expected.shape), True),
+        ("shape", actual.shape, expected.shape, True),
+        ("layout", actual.layout, expected.layout, options.check_layout),
+        ("stride()", *strides, options.check_stride),
         ("device", actual.device, expected.device, options.check_device),
         ("dtype", actual.dtype, expected.dtype, options.check_dtype),
-        ("stride()", actual.stride(), expected.stride(), options.check_stride),
     ):
         if wanted and a != b:
             raise AssertionError(f"The values for attribute '{name}' do not match: {a} != {b}.{_where(path)}")
-    rtol, atol = options.tolerances(actual.dtype, expected.dtype)
+    if actual.is_meta or expected.is_meta:
+        return
+    tolerances = options.tolerances(actual.dtype, expected.dtype)
     with oneflow.no_grad():
-        _compare_values(actual.detach().cpu(), expected.detach().cpu(), rtol, atol, options.equal_nan, path)
+        actual, expected = actual.detach(), expected.detach()
+        if actual.layout != expected.layout:
+            actual, expected = _dense(actual), _dense(expected)
+        actual, expected = actual.cpu(), expected.cpu()
+        if actual.layout == oneflow.strided:
+            _compare_values(actual, expected, tolerances, options.equal_nan, path, "Tensor-likes")
+        else:
+            _compare_stored(actual, expected, tolerances, options.equal_nan, path)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.layout == oneflow.strided else x.to_dense()
+
+
+# The methods that give the places of what a sparse tensor stores.
+_PLACES = {
+    "sparse_csr": ("crow_indices", "col_indices"),
+    "sparse_csc": ("ccol_indices", "row_indices"),
+    "sparse_bsr": ("crow_indices", "col_indices"),
+    "sparse_bsc": ("ccol_indices", "row_indices"),
+}
+
+
+def _compare_stored(
+    actual: Tensor, expected: Tensor, tolerances: tuple[float, float], equal_nan: bool, path: tuple[Any, ...]
+) -> None:
+    """Compare what two sparse tensors of one layout store."""
+    layout = str(actual.layout).rpartition(".")[2]
+    name = layout.rpartition("_")[2].upper()
+    counts = actual._nnz(), expected._nnz()
+    if counts[0] != counts[1]:
+        raise AssertionError(
+            f"The number of specified values in sparse {name} tensors does not match: {counts[0]} != {counts[1]}"
+            + _where(path)
+        )
+    for method in _PLACES.get(layout, ("_indices",)):
+        ours, theirs = getattr(actual, method)(), getattr(expected, method)()
+        _compare_values(ours, theirs, (0.0, 0.0), False, path, f"Sparse {name} {method.lstrip('_')}")
+    ours, theirs = (x._values() if name == "COO" else x.values() for x in (actual, expected))
+    _compare_values(ours, theirs, tolerances, equal_nan, path, f"Sparse {name} values")
 
 
 def _compare_values(
-    actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, path: tuple[Any, ...]
+    actual: Tensor,
+    expected: Tensor,
+    tolerances: tuple[float, float],
+    equal_nan: bool,
+    path: tuple[Any, ...],
+    what: str,
 ) -> None:
-    xs, ys = actual.reshape(-1).tolist(), expected.reshape(-1).tolist()
-    wrong = [i for i, (x, y) in enumerate(zip(xs, ys, strict=True)) if not _close(x, y, rtol, atol, equal_nan)]
-    if not wrong:
+    if actual.dtype != expected.dtype:
+        wide = oneflow.promote_types(actual.dtype, expected.dtype)
+        actual, expected = actual.to(wide), expected.to(wide)
+    if str(actual.dtype).rpartition(".")[2].startswith(("float8", "float4")):
+        actual, expected = actual.float(), expected.float()
+    rtol, atol = tolerances
+    matches = oneflow.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if bool(matches.all()):
         return
     exact = rtol == atol == 0
-    shape = tuple(actual.shape)
-    absolute = {i: abs(xs[i] - ys[i]) for i in wrong}
-    relative = {i: absolute[i] / abs(ys[i]) if ys[i] else math.inf for i in wrong}
     kind = "equal" if exact else "close"
+    shape = tuple(actual.shape)
+    allowed = [f" (up to {limit} allowed)" if not exact else "" for limit in (atol, rtol)]
     if not shape:
-        i = 0
-        lines = [
-            f"Scalars are not {kind}!\n",
-            f"Expected {ys[i]} but got {xs[i]}.",
-            f"Absolute difference: {absolute[i]}" + ("" if exact else f" (up to {atol} allowed)"),
-            f"Relative difference: {relative[i]}" + ("" if exact else f" (up to {rtol} allowed)"),
-        ]
-        raise AssertionError("\n".join(lines) + _where(path))
-    lines = [
-        f"Tensor-likes are not {kind}!\n",
-        f"Mismatched elements: {len(wrong)} / {len(xs)} ({100 * len(wrong) / len(xs):.1f}%)",
-    ]
-    for name, values, limit in (("absolute", absolute, atol), ("relative", relative, rtol)):
-        worst = max(values, key=lambda i: math.inf if values[i] != values[i] else values[i])
-        allowed = "" if exact else f" (up to {limit} allowed)"
-        lines.append(f"Greatest {name} difference: {values[worst]} at index {_unravel(worst, shape)}{allowed}")
-    raise AssertionError("\n".join(lines) + _where(path))
+        ours, theirs = actual.item(), expected.item()
+        difference = abs(ours - theirs)
+        raise AssertionError(
+            f"{'Scalars' if what == 'Tensor-likes' else what} are not {kind}!\n\n"
+            f"Expected {theirs} but got {ours}.\nAbsolute difference: {difference}{allowed[0]}\n"
+            f"Relative difference: {difference / abs(theirs) if theirs else math.inf}{allowed[1]}" + _where(path)
+        )
+    flat = matches.reshape(-1)
+    x, y = actual.reshape(-1), expected.reshape(-1)
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
+        x, y = x.to(oneflow.int64), y.to(oneflow.int64)
+    absolute = (x - y).abs()
+    relative = absolute / y.abs()
+    worst = [values.masked_fill(flat, 0).max(0) for values in (absolute, relative)]
+    (largest, at), (largest_relative, at_relative) = [(best.item(), int(place)) for best, place in worst]
+    n, total = int((~flat).sum()), flat.numel()
+    raise AssertionError(
+        f"{what} are not {kind}!\n\nMismatched elements: {n} / {total} ({n / total:.1%})\n"
+        f"Greatest absolute difference: {largest} at index {_unravel(at, shape)}{allowed[0]}\n"
+        f"Greatest relative difference: {largest_relative} at index {_unravel(at_relative, shape)}{allowed[1]}"
+        + _where(path)
+    )
 
 
 def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def make_tensor(
     if noncontiguous and memory_format is not None:
         raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError("`requires_grad=True` is only supported for floating point and complex dtypes")
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     least, most = _range(dtype, low, high)
     wide = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes and sizes[-1] > 1 else sizes
     if dtype.is_complex:
@@ -91,7 +91,9 @@ def make_tensor(
         real, imaginary = (_uniform(oneflow.empty(wide, dtype=part, device=device), least, most) for _ in range(2))
         made = oneflow.complex(real, imaginary).to(dtype)
     elif dtype.is_floating_point:
-        made = _uniform(oneflow.empty(wide, dtype=dtype, device=device), least, most)
+        # Numbers of one byte are rounded from wider ones.
+        drawn = oneflow.float32 if dtype.itemsize == 1 else dtype
+        made = _uniform(oneflow.empty(wide, dtype=drawn, device=device), least, most).to(dtype)
     else:
         made = oneflow.randint(math.ceil(least), math.ceil(most), wide, device=device)
         made = made.to(dtype)
@@ -103,7 +105,7 @@ def make_tensor(
         if wide != sizes:
             made = oneflow.stack([made, made], -1).flatten(-2)[..., ::2]
     if memory_format is not None:
-        made = made.contiguous(memory_format=memory_format)
+        made = made.clone(memory_format=memory_format)
     return made.requires_grad_(requires_grad) if requires_grad else made
 
 
