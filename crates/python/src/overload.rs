@@ -169,7 +169,8 @@ impl Overload {
             spreads,
             makes: has(Ty::Device) && params.iter().any(|p| p.name == "requires_grad"),
             factory: has(Ty::DType) && has(Ty::Device),
-            made_on: match sig.params().iter().any(|p| p.is_input()) {
+            // Numbers that may also be tensors (`logspace`) do not say where the result is.
+            made_on: match sig.params().iter().any(|p| p.is_input() && p.ty != Ty::TensorOrScalar) {
                 true => None,
                 false => find(Ty::Device),
             },

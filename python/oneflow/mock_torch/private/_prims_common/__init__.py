@@ -50,6 +50,39 @@ def _steps_grow(x: Tensor, order: Sequence[int]) -> bool:
     return True
 
 
+def dtype_to_type(dtype: oneflow.dtype) -> type:
+    """The type of Python's numbers that an element becomes."""
+    if dtype is oneflow.bool:
+        return bool
+    return float if dtype.is_floating_point else complex if dtype.is_complex else int
+
+
+def type_to_dtype(typ: type) -> oneflow.dtype:
+    """The dtype that a tensor of such numbers has: the default one of float and complex."""
+    kinds = {bool: oneflow.bool, int: oneflow.int64, float: oneflow.get_default_dtype()}
+    if typ in kinds:
+        return kinds[typ]
+    if typ is complex:
+        return corresponding_complex_dtype(oneflow.get_default_dtype())
+    raise ValueError(f"Invalid type {typ}!")
+
+
+_COMPLEX = {"float16": "complex32", "float32": "complex64", "float64": "complex128"}
+
+
+def corresponding_complex_dtype(dtype: oneflow.dtype) -> oneflow.dtype:
+    """The complex dtype of parts of a real one."""
+    found: oneflow.dtype = getattr(oneflow, _COMPLEX[str(dtype).rpartition(".")[2]])
+    return found
+
+
+def corresponding_real_dtype(dtype: oneflow.dtype) -> oneflow.dtype:
+    """The dtype of the parts of a complex one."""
+    names = {theirs: ours for ours, theirs in _COMPLEX.items()}
+    found: oneflow.dtype = getattr(oneflow, names[str(dtype).rpartition(".")[2]])
+    return found
+
+
 def is_boolean_dtype(dtype: oneflow.dtype) -> bool:
     """Whether it is bool."""
     return dtype is oneflow.bool
