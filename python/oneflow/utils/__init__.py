@@ -20,6 +20,7 @@ _LAZY = (
     "_pytree",
     "benchmark",
     "checkpoint",
+    "collect_env",
     "cpp_extension",
     "data",
     "deterministic",
