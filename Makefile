@@ -72,7 +72,7 @@ test-gpu:  ## the tests that need a GPU, with the wheel in dist/ (needs neither 
 	@.ci/on-gpu -m suites.gpu $(ARGS)
 
 test-emulated:  ## the tests that need a GPU on an emulated one, which orders streams and threads by each seed (SEEDS="1 2", ARGS)
-	@for seed in $(or $(SEEDS),1 2 3 4 5 6); do EMULATOR_SEED=$$seed .ci/on-gpu -m suites.gpu --emulated $(ARGS); done
+	@for seed in $(or $(SEEDS),1 2 3 4 5 6); do EMULATOR_SEED=$$seed .ci/on-gpu -m suites.gpu --emulated $(ARGS) || exit 1; done
 
 bench-gpu:  ## speed on a GPU side by side with PyTorch, with the wheel in dist/
 	@.ci/on-gpu -m benches.gpu $(ARGS)
