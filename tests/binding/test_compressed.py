@@ -444,3 +444,30 @@ def test_random_matrices_agree_with_dense_ones(seed):
                 (x + x.to_sparse().to_sparse_csr()).to_dense().numpy(), 2 * whole, atol=tolerance
             )
             np.testing.assert_allclose((x @ x.t()).to_dense().numpy(), whole @ whole.T, atol=tolerance * 10)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("target", ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"])
+@pytest.mark.parametrize("source", ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"])
+def test_indices_keep_their_dtype_in_another_layout(source, target, kind):
+    found = []
+    for lib in (torch, flow):
+
+        def in_layout(x, name, lib=lib):
+            return x.to_sparse(layout=getattr(lib, name), **({"blocksize": (2, 2)} if name[7] == "b" else {}))
+
+        def indices(x, name):
+            return (x.crow_indices(), x.col_indices()) if name[9] == "r" else (x.ccol_indices(), x.row_indices())
+
+        dense = lib.tensor([[1.0, 0, 0, 2], [0, 3, 0, 0], [0, 0, 0, 0], [0, 0, 4, 0]])
+        x = in_layout(dense, source)
+        parts = [i.to(getattr(lib, kind)) for i in indices(x, source)]
+        x = lib.sparse_compressed_tensor(*parts, x.values(), (4, 4), layout=getattr(lib, source))
+        try:
+            y = in_layout(x, target)
+        except RuntimeError:
+            # PyTorch does not convert from blocks to all layouts.
+            assert lib is torch
+            return
+        found.append([(str(i.dtype).rpartition(".")[2], i.tolist()) for i in indices(y, target)])
+    assert found[0] == found[1]

@@ -248,7 +248,17 @@ def at_places_of(grad: Tensor, like: Tensor) -> Tensor:
 def _converted(x: Tensor, layout: str, block: list[int], n_dense: int) -> Tensor:
     if layout == "sparse_coo":
         return _C._sparse_to_coo(x, x.dim() - n_dense)
-    return _C._sparse_to_compressed(x, layout, block, n_dense)
+    made = _C._sparse_to_compressed(x, layout, block, n_dense)
+    if not is_compressed(x):
+        return made
+    # Indices keep their dtype from one compressed layout to another.
+    kind = _C._sparse_compressed_parts(x)[0].dtype
+    compressed, plain, entries = _C._sparse_compressed_parts(made)
+    if compressed.dtype is kind:
+        return made
+    return sparse_compressed_tensor(
+        compressed.to(kind), plain.to(kind), entries, made.shape, layout=made.layout, check_invariants=False
+    )
 
 
 def to_layout(self: Tensor, layout: Any, block: Any, dense_dim: int | None) -> Tensor:
