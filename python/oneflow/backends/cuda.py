@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oneflow import _oneflow, _settings
+from oneflow._base import attention_choice
 from oneflow._base.float32_precision import Switch
 
 if TYPE_CHECKING:
@@ -57,26 +58,6 @@ class _Matmul(Switch):
 
 
 matmul = _Matmul("cuda", "matmul")
-_enabled = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
-# Backends by preference, where a program says it; else this package's own come first.
-_priority: Sequence[str] = ()
-_OWN = ("flash", "mem_efficient", "math")
-
-
-def _set_attention(enabled: dict[str, bool], priority: Sequence[str] | None = None) -> None:
-    """Change what attention may use, and tell the kernels."""
-    global _priority
-    _enabled.update(enabled)
-    if priority is not None:
-        _priority = priority
-    own = [name for name in _OWN if _enabled[name]]
-    library = 0
-    if _enabled["cudnn"] and not own:
-        library = 2
-    elif _enabled["cudnn"] and "cudnn" in _priority:
-        first = _priority.index("cudnn")
-        library = int(not any(name in own for name in _priority[:first]))
-    _oneflow._cuda_attention_library(library)
 
 
 def is_built() -> bool:
@@ -98,7 +79,7 @@ def flash_sdp_enabled() -> bool:
         >>> isinstance(oneflow.backends.cuda.flash_sdp_enabled(), bool)
         True
     """
-    return _enabled["flash"]
+    return attention_choice.enabled["flash"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
@@ -110,7 +91,7 @@ def enable_flash_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.flash_sdp_enabled()
         True
     """
-    _set_attention({"flash": bool(enabled)})
+    attention_choice.choose({"flash": bool(enabled)})
 
 
 def math_sdp_enabled() -> bool:
@@ -121,7 +102,7 @@ def math_sdp_enabled() -> bool:
         >>> isinstance(oneflow.backends.cuda.math_sdp_enabled(), bool)
         True
     """
-    return _enabled["math"]
+    return attention_choice.enabled["math"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
@@ -133,7 +114,7 @@ def enable_math_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.math_sdp_enabled()
         True
     """
-    _set_attention({"math": bool(enabled)})
+    attention_choice.choose({"math": bool(enabled)})
 
 
 def mem_efficient_sdp_enabled() -> bool:
@@ -144,7 +125,7 @@ def mem_efficient_sdp_enabled() -> bool:
         >>> isinstance(oneflow.backends.cuda.mem_efficient_sdp_enabled(), bool)
         True
     """
-    return _enabled["mem_efficient"]
+    return attention_choice.enabled["mem_efficient"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
@@ -156,7 +137,7 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.mem_efficient_sdp_enabled()
         True
     """
-    _set_attention({"mem_efficient": bool(enabled)})
+    attention_choice.choose({"mem_efficient": bool(enabled)})
 
 
 def cudnn_sdp_enabled() -> bool:
@@ -167,7 +148,7 @@ def cudnn_sdp_enabled() -> bool:
         >>> isinstance(oneflow.backends.cuda.cudnn_sdp_enabled(), bool)
         True
     """
-    return _enabled["cudnn"]
+    return attention_choice.enabled["cudnn"]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
@@ -179,7 +160,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
         >>> oneflow.backends.cuda.cudnn_sdp_enabled()
         True
     """
-    _set_attention({"cudnn": bool(enabled)})
+    attention_choice.choose({"cudnn": bool(enabled)})
 
 
 def is_flash_attention_available() -> bool:
@@ -201,7 +182,7 @@ def can_use_flash_attention(params: object, debug: bool = False) -> bool:
         >>> oneflow.backends.cuda.can_use_flash_attention(None)
         True
     """
-    return _enabled["flash"]
+    return attention_choice.enabled["flash"]
 
 
 class SDPAParams:
@@ -249,7 +230,7 @@ def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
         False
     """
     p, why = params, None
-    if not _enabled["cudnn"]:
+    if not attention_choice.enabled["cudnn"]:
         why = "it is switched off (enable_cudnn_sdp)"
     elif p.query.ndim == p.key.ndim == 4 and not p.enable_gqa and p.query.shape[1] != p.key.shape[1]:
         why = f"query has {p.query.shape[1]} heads and key {p.key.shape[1]}, and enable_gqa is False"
@@ -283,11 +264,11 @@ def sdp_kernel(
         ...     oneflow.backends.cuda.math_sdp_enabled()
         False
     """
-    before = dict(_enabled)
-    _set_attention(
+    before = dict(attention_choice.enabled)
+    attention_choice.choose(
         {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
     )
     try:
         yield
     finally:
-        _set_attention(before)
+        attention_choice.choose(before)

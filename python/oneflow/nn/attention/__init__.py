@@ -10,7 +10,7 @@ import contextlib
 import enum
 from collections.abc import Iterator, Sequence
 
-from oneflow.backends import cuda
+from oneflow._base import attention_choice
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -70,14 +70,14 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
     if not all(isinstance(backend, SDPBackend) for backend in chosen):
         raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
     before, _allowed = _allowed, chosen
-    switches, priority = dict(cuda._enabled), cuda._priority
+    switches, priority = dict(attention_choice.enabled), attention_choice.priority
     names = [_NAMES[backend] for backend in chosen if backend in _NAMES]
-    cuda._set_attention({name: name in names for name in switches}, names if set_priority else ())
+    attention_choice.choose({name: name in names for name in switches}, names if set_priority else ())
     try:
         yield
     finally:
         _allowed = before
-        cuda._set_attention(switches, priority)
+        attention_choice.choose(switches, priority)
 
 
 def _cur_sdpa_kernel_backends() -> list[SDPBackend]:
