@@ -1,5 +1,9 @@
 """A GPU's memory, streams, copies and errors."""
 
+import os
+import subprocess
+import sys
+
 import oneflow
 import pytest
 
@@ -114,3 +118,75 @@ def test_the_current_device(gpu):
         oneflow.cuda.set_device(oneflow.cuda.device_count())
     with pytest.raises(RuntimeError, match="ordinal"):
         oneflow.zeros(1, device=f"cuda:{oneflow.cuda.device_count()}")
+
+
+def _alone(program, tmp_path):
+    """Run a program in a process of its own; return what it prints."""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+FORKS = """
+import os
+import oneflow
+x = oneflow.ones(4, device="cuda")
+assert x.sum().item() == 4
+child = os.fork()
+if child == 0:
+    for use in (lambda: (x + 1).sum().item(), lambda: oneflow.zeros(2, device="cuda")):
+        try:
+            use()
+            os._exit(1)
+        except RuntimeError as error:
+            if "forked subprocess" not in str(error):
+                os._exit(2)
+    os._exit(3 if oneflow.ones(2).sum().item() != 2 else 0)
+print(os.waitpid(child, 0)[1])
+print((x + 1).tolist())
+"""
+
+
+def test_a_forked_process_says_that_it_has_no_gpu(gpu, tmp_path):
+    assert _alone(FORKS, tmp_path) == ["0", "[2.0, 2.0, 2.0, 2.0]"]
+
+
+def test_a_process_ends_with_work_in_flight(gpu, tmp_path):
+    program = """
+import oneflow
+x = oneflow.randn(64, 64, device="cuda")
+for _ in range(50):
+    x = x @ x * 0.01
+y = x.to("cpu", non_blocking=True)
+print("end")
+"""
+    assert _alone(program, tmp_path) == ["end"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: a + b,
+        lambda a, b: a @ b.t(),
+        lambda a, b: a.add_(b),
+        lambda a, b: oneflow.cat([a, b]),
+        lambda a, b: oneflow.where(a > 0, b, a),
+        lambda a, b: oneflow.addmm(a, a, b),
+        lambda a, b: a.index_select(0, b[0].long()),
+        lambda a, b: oneflow.nn.functional.linear(a, b),
+        lambda a, b: oneflow.nn.functional.layer_norm(a, (3,), b[0], b[1]),
+        lambda a, b: oneflow.nn.functional.conv1d(a[None], b[None]),
+        lambda a, b: oneflow.nn.functional.cross_entropy(a, b[0].long()),
+        lambda a, b: oneflow.nn.functional.embedding(b.long(), a),
+        lambda a, b: oneflow.nn.functional.scaled_dot_product_attention(a[None], b[None], a[None]),
+    ],
+)
+def test_operands_on_several_devices_are_named(gpu, call):
+    a, b = oneflow.ones(3, 3, device=gpu), oneflow.ones(3, 3)
+    with pytest.raises(RuntimeError, match=r"\w+\(\): .*same device.*(cuda:0 and cpu|cpu and cuda:0)"):
+        call(a, b)
