@@ -1,14 +1,17 @@
 """Worker processes: shared batches, errors, deaths, time limits; and forks of a process that has computed."""
 
+import gc
 import multiprocessing as python_multiprocessing
 import os
 import signal
 import time
+import warnings
 
 import oneflow
 import pytest
 import torch
 from oneflow.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from oneflow.utils.data._workers import WorkerInfo, _Worker
 
 
 class Images(Dataset):
@@ -256,3 +259,19 @@ def test_spawn_runs_all_ranks_and_raises_their_errors():
     assert shared.tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(oneflow.multiprocessing.ProcessRaisedException, match=r"(?s)Process 1.*rank one fails"):
         oneflow.multiprocessing.spawn(write_rank, (shared, True), nprocs=2)
+
+
+def test_a_socket_that_the_collector_finds_closes_silently():
+    """The collector finalizes a circle in any order: a worker's socket may go before the pool that closes it."""
+    info = WorkerInfo(0, 1, 0, None)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        worker = _Worker(python_multiprocessing.get_context(), info, None, None, [])
+        number, process = worker.channel.fileno(), worker.process
+        os.fstat(number)
+        del worker
+        gc.collect()
+    assert not [w for w in seen if issubclass(w.category, ResourceWarning)]
+    # The worker ends when its socket does.
+    process.join(timeout=60)
+    assert process.exitcode == 0

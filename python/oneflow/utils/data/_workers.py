@@ -170,13 +170,21 @@ def _work(
         return
 
 
+class _Channel(socket.socket):
+    """A socket that closes without a warning: the collector may reach it before the pool that would close it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class _Worker:
     """A process, the socket to it and its shared memory."""
 
     def __init__(
         self, context: Any, info: WorkerInfo, fetcher: Fetcher, init: Any, others: list[socket.socket]
     ) -> None:
-        self.channel, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self.channel = _Channel(fileno=ours.detach())
         self.receiver = _shared.Receiver()
         inherited = [*others, self.channel] if context.get_start_method() == "fork" else []
         args = (info, fetcher, init, theirs, inherited, oneflow.default_generator.engine)
