@@ -73,7 +73,7 @@ def make_fx(
         decomposition_table: functions that stand for ops, by op (``ops.aten.addmm``, or one of its overloads).
         tracing_mode: "real" and "fake" are one here.
         _allow_non_fake_inputs: accepted: tensors with values may always be constants.
-        record_module_stack: accepted; nodes name the modules that they come from in any case.
+        record_module_stack: accepted; nodes name the modules that they come from where ``f`` is a module.
         _allow_fake_constant: accepted; there are no fake tensors here.
         _error_on_data_dependent_ops: accepted; they raise.
 
