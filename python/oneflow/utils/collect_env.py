@@ -12,6 +12,7 @@ import sys
 from typing import NamedTuple
 
 import oneflow
+from oneflow.backends.cpu import get_cpu_capability
 
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
 
@@ -75,7 +76,14 @@ def _cpu() -> str:
             model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), model)
     except OSError:
         pass
-    return f"Model name: {model}\nCPU(s): {os.cpu_count()}\nCapability: {oneflow.backends.cpu.get_cpu_capability()}"
+    return f"Model name: {model}\nCPU(s): {os.cpu_count()}\nCapability: {get_cpu_capability()}"
+
+
+def _pip() -> str:
+    try:
+        return f"pip{sys.version_info.major} {importlib.metadata.version('pip')}"
+    except importlib.metadata.PackageNotFoundError:
+        return "N/A"
 
 
 def _packages() -> str:
@@ -99,7 +107,7 @@ def get_env_info() -> SystemEnv:
     driver = _first_line("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return SystemEnv(
         torch_version=oneflow.__version__,
-        is_debug_build="False",
+        is_debug_build=str(oneflow.version.debug),
         cuda_compiled_version=str(oneflow.version.cuda or "N/A"),
         gcc_version=re.sub(r"^gcc ", "", _first_line("gcc", "--version")),
         clang_version=_first_line("clang", "--version"),
@@ -111,9 +119,9 @@ def get_env_info() -> SystemEnv:
         is_cuda_available=str(has_cuda),
         nvidia_driver_version=driver,
         nvidia_gpu_models="\n".join(f"GPU {i}: {name}" for i, name in enumerate(gpus)) or "N/A",
-        pip_version="pip3",
+        pip_version=_pip(),
         pip_packages=_packages(),
-        is_xnnpack_available="False",
+        is_xnnpack_available=str(oneflow.backends.xnnpack.is_available()),
         cpu_info=_cpu(),
     )
 
