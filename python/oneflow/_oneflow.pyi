@@ -1851,6 +1851,10 @@ class _geqrf(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class _grid_sample_backward(NamedTuple):
+    grad_input: Tensor
+    grad_grid: Tensor
+
 class _group_norm_backward(NamedTuple):
     grad_input: Tensor
     grad_weight: Tensor
@@ -2771,6 +2775,8 @@ class _C(_Private):
     def gelu_backward(grad_output: Tensor, input: Tensor, *, approximate: str = "none") -> Tensor: ...
     @staticmethod
     def grid_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: _bool) -> Tensor: ...
+    @staticmethod
+    def grid_sample_backward(grad_output: Tensor, input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: _bool, of_input: _bool, of_grid: _bool) -> _grid_sample_backward: ...
     @staticmethod
     def group_norm_backward(grad_output: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, num_groups: _int, affine: _bool, eps: _float) -> _group_norm_backward: ...
     @staticmethod

@@ -1,4 +1,4 @@
-"""Running extremes, membership, sequences, draws, sampled images and bytes against PyTorch, by dtype and layout."""
+"""Running extremes, membership, sequences, draws and bytes against PyTorch, by dtype and layout."""
 
 import itertools
 
@@ -6,7 +6,6 @@ import numpy as np
 import oneflow
 import pytest
 import torch
-import torch.nn.functional as torch_functional
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -149,51 +148,6 @@ def test_draws_with_replacement_follow_the_weights(dtype):
         assert (found[p == 0] == 0).all()
         np.testing.assert_allclose(found, p, atol=6 * np.sqrt(0.25 / 8000))
     assert oneflow.multinomial(oneflow.tensor([0.0, 0.0, 1e-30, 0.0]), 50, replacement=True).eq(2).all()
-
-
-GRIDS = [
-    (mode, border, align, dims)
-    for mode, border, align, dims in itertools.product(
-        ("nearest", "bilinear", "bicubic"), ("zeros", "border", "reflection"), (False, True), (2, 3)
-    )
-    if not (mode == "bicubic" and dims == 3)
-]
-
-
-@pytest.mark.parametrize(("mode", "border", "align", "dims"), GRIDS)
-def test_grid_sample(mode, border, align, dims):
-    rng = np.random.default_rng(2)
-    for dtype, layout in (("float32", "contiguous"), ("float64", "transposed"), ("float64", "strided")):
-        shape, places = ((2, 3, 5, 6), (2, 3, 70)) if dims == 2 else ((2, 3, 4, 5, 6), (2, 2, 3, 70))
-        x, y = both(rng.standard_normal(shape), dtype, layout)
-        # Positions half way between neighbours are rounded by the last bit of their product: none are drawn.
-        grid, other = both(np.round(rng.uniform(-1.6, 1.6, (*places, dims)), 3) + 0.00031, dtype, layout)
-        options = {"mode": mode, "padding_mode": border, "align_corners": align}
-        for t in (x, y, grid, other):
-            t.requires_grad_()
-        tolerance = {"rtol": 1e-4, "atol": 2e-5} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-11}
-        with oneflow.no_grad():
-            direct = oneflow.nn.functional.grid_sample(x, grid, **options)
-        ours = oneflow.nn.functional.grid_sample(x, grid, **options)
-        theirs = torch_functional.grid_sample(y, other, **options)
-        same(direct, theirs, **tolerance)
-        same(ours, theirs, **tolerance)
-        ours.square().sum().backward()
-        theirs.square().sum().backward()
-        loose = {name: 20 * value for name, value in tolerance.items()}
-        same(x.grad, y.grad, **loose)
-        # The nearest element does not depend on where in its cell a position is: no gradient is one of zeros.
-        if mode == "nearest":
-            assert grid.grad is None or not grid.grad.any()
-        else:
-            same(grid.grad, other.grad, **loose)
-
-
-def test_grid_sample_ignores_positions_outside():
-    """Infinite elements do not reach neighbouring positions, and a position that is NaN is nowhere."""
-    x = oneflow.tensor([[[[1.0, INF], [2.0, NAN]]]])
-    grid = oneflow.tensor([[[[-3.0, -3.0], [NAN, 0.0], [9.0, 9.0]]]])
-    assert oneflow.nn.functional.grid_sample(x, grid, align_corners=False).tolist() == [[[[0.0, 0.0, 0.0]]]]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

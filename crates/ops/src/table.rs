@@ -215,6 +215,7 @@ pub static TABLE: &[&OpDef] = &[
     &linalg::qr::GEQRF_OP,
     &elementwise::glu::OP,
     &resample::grid_sample::OP,
+    &resample::grid_sample::BACKWARD,
     &nn::group_norm::OP,
     &nn::group_norm::BACKWARD,
     &nn::group_norm::NATIVE,

@@ -342,7 +342,7 @@ params! {
     }
     /// Of `PAD_BACKWARD`.
     PadBackwardParams { mode: PadMode, widths: SmallVec<[i64; 8]> }
-    /// Of `GRID_SAMPLE`.
+    /// Of `GRID_SAMPLE` and its backward.
     GridSampleParams { mode: GridMode, border: GridBorder, align_corners: bool }
     /// Of `PAIR_DISTANCES`: the norm.
     PairDistancesParams { p: f64 }

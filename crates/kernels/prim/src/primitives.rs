@@ -118,6 +118,8 @@ primitives! {
     /// Values of images at positions. ins: x [n, c, in...], grid [n, out..., k] of its dtype with positions in [-1, 1], the last dimension's
     /// first; k is 2 or 3. outs: [n, c, out...]. params: `GridMode`, `GridBorder`, align_corners (bool).
     GRID_SAMPLE = "grid_sample";
+    /// ins: grad_output [n, c, out...], x, grid. outs: grad_x?, grad_grid? (f32, f64). params: of GRID_SAMPLE.
+    GRID_SAMPLE_BACKWARD = "grid_sample_backward";
     /// Norms of the differences of all pairs of rows. ins: a [..., p, m], b [..., r, m] of one dtype and batch. outs: [..., p, r].
     /// params: p (f64): finite, 0 counts what is not zero.
     PAIR_DISTANCES = "pair_distances";

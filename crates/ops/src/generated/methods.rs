@@ -656,6 +656,17 @@ pub trait TensorOps {
     fn glu(&self, dim: i64) -> Result<Tensor>;
     /// `grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor`
     fn grid_sample(&self, grid: &Tensor, mode: &str, padding_mode: &str, align_corners: bool) -> Result<Tensor>;
+    /// `grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners, bool of_input, bool of_grid) -> (Tensor grad_input, Tensor grad_grid)`
+    fn grid_sample_backward(
+        &self,
+        input: &Tensor,
+        grid: &Tensor,
+        mode: &str,
+        padding_mode: &str,
+        align_corners: bool,
+        of_input: bool,
+        of_grid: bool,
+    ) -> Result<[Tensor; 2]>;
     /// `group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor`
     fn group_norm(
         &self,
@@ -4234,6 +4245,26 @@ impl TensorOps for Tensor {
             dest: Dest::Fresh,
         };
         one(&call)
+    }
+
+    #[inline]
+    fn grid_sample_backward(
+        &self,
+        input: &Tensor,
+        grid: &Tensor,
+        mode: &str,
+        padding_mode: &str,
+        align_corners: bool,
+        of_input: bool,
+        of_grid: bool,
+    ) -> Result<[Tensor; 2]> {
+        let call = Call {
+            op: &crate::resample::grid_sample::BACKWARD,
+            ins: &[Some(self), Some(input), Some(grid)],
+            args: &[sym(mode), sym(padding_mode), Arg::Bool(align_corners), Arg::Bool(of_input), Arg::Bool(of_grid)],
+            dest: Dest::Fresh,
+        };
+        many(&call)
     }
 
     #[inline]

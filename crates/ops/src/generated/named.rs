@@ -1999,6 +1999,21 @@ pub mod grid_sample {
     pub const RESULT: Out = Out::nth(0);
 }
 
+/// `grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners, bool of_input, bool of_grid) -> (Tensor grad_input, Tensor grad_grid)`
+pub mod grid_sample_backward {
+    use super::*;
+    pub const GRAD_OUTPUT: In = In::nth(0);
+    pub const INPUT: In = In::nth(1);
+    pub const GRID: In = In::nth(2);
+    pub const MODE: At<str> = At::nth(0);
+    pub const PADDING_MODE: At<str> = At::nth(1);
+    pub const ALIGN_CORNERS: At<bool> = At::nth(2);
+    pub const OF_INPUT: At<bool> = At::nth(3);
+    pub const OF_GRID: At<bool> = At::nth(4);
+    pub const GRAD_INPUT: Out = Out::nth(0);
+    pub const GRAD_GRID: Out = Out::nth(1);
+}
+
 /// `group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor`
 pub mod group_norm {
     use super::*;
