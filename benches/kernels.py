@@ -175,6 +175,13 @@ def elementwise(torch: Any, device: str) -> Iterator[Case]:
             f"grid_sample {mode} 4x16x64x64",
             lambda m=mode: F.grid_sample(images, grid, mode=m, align_corners=False),
         )
+    leaves = [t.clone().requires_grad_() for t in (images, grid)]
+    yield (
+        "grid_sample bilinear 4x16x64x64, forward and backward",
+        lambda: torch.autograd.grad(F.grid_sample(*leaves, align_corners=False).sum(), leaves),
+    )
+    rising, sought = x.flatten()[:256].sort().values, x.flatten()[: 100 * 1000]
+    yield "searchsorted 100 K in 256", lambda: torch.searchsorted(rising, sought)
     half, other = x.bfloat16(), (x.abs() + 0.1).bfloat16()
     for f in (torch.neg, torch.abs, torch.sqrt):
         yield f"bfloat16 {f.__name__}, 1 M", lambda f=f: f(half)
