@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 from oneflow.optim import adam as _adam
 from oneflow.optim import adam_variants as _adam_variants
@@ -50,3 +52,10 @@ for _module, _names in (
 ):
     for _name in _names:
         globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
+
+
+def __getattr__(name: str) -> Any:
+    # Few programs import it.
+    if name == "functional":
+        return importlib.import_module("oneflow.optim.functional")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

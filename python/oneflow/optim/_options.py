@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from oneflow import Tensor
@@ -72,3 +73,14 @@ def check_betas(betas: tuple[float | Tensor, float | Tensor]) -> None:
                 raise ValueError(f"Tensor betas[{i}] must be 1-element")
         elif not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def step_function(module: str, names: tuple[str, ...], name: str) -> Any:
+    """What a module of optimizers has beside them: steps as functions, which few programs import.
+
+    Raises:
+        AttributeError: the module has no function of that name.
+    """
+    if name not in names:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("oneflow.optim.functional"), name)

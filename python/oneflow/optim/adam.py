@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oneflow import Tensor
-from oneflow.optim._options import options
+from oneflow.optim._options import options, step_function
 from oneflow.optim._rule import RuleOptimizer
 from oneflow.optim.optimizer import Group
 
@@ -139,3 +139,7 @@ class AdamW(Adam):
             do_bias_correction=do_bias_correction,
             contiguous_params=contiguous_params,
         )
+
+
+def __getattr__(name: str) -> Any:
+    return step_function(__name__, ("adam", "adamw"), name)

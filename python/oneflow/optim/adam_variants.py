@@ -6,7 +6,7 @@ from typing import Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow.optim._options import options
+from oneflow.optim._options import options, step_function
 from oneflow.optim._rule import RuleOptimizer, State
 from oneflow.optim.optimizer import Group
 
@@ -194,3 +194,7 @@ class Adamax(RuleOptimizer):
     def _rule(self, group: Group) -> tuple[str, list[float]]:
         beta1, beta2 = group["betas"]
         return "adamax", [float(beta1), float(beta2), group["eps"], group["weight_decay"]]
+
+
+def __getattr__(name: str) -> Any:
+    return step_function(__name__, ("adamax", "nadam", "radam"), name)

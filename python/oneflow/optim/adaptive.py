@@ -8,7 +8,7 @@ import oneflow
 from oneflow import Tensor
 from oneflow._base import conventions
 from oneflow._base.global_layouts import replicate_like
-from oneflow.optim._options import options
+from oneflow.optim._options import options, step_function
 from oneflow.optim._rule import RuleOptimizer, State, zero_step
 from oneflow.optim.optimizer import Group, like
 
@@ -352,3 +352,7 @@ class ASGD(RuleOptimizer):
         step = state["step"]
         state["eta"].copy_(lr / ((step * lr * group["lambd"] + 1.0) ** group["alpha"]))
         state["mu"].copy_(1.0 / (step - group["t0"]).clamp(min=1.0))
+
+
+def __getattr__(name: str) -> Any:
+    return step_function(__name__, ("adadelta", "adagrad", "asgd", "rmsprop", "rprop"), name)

@@ -8,7 +8,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base import conventions
 from oneflow.optim import _differentiable
-from oneflow.optim._options import options
+from oneflow.optim._options import options, step_function
 from oneflow.optim.optimizer import Group, Optimizer, like
 
 
@@ -168,3 +168,7 @@ def _sparse_step(param: Tensor, grad: Tensor, group: Group, lr: Tensor) -> None:
         raise RuntimeError("SGD: sparse gradients take neither momentum nor weight decay")
     rate = float(lr) if group["maximize"] else -float(lr)
     param.index_add_(0, grad._indices()[0], grad._values() * rate)
+
+
+def __getattr__(name: str) -> Any:
+    return step_function(__name__, ("sgd",), name)
