@@ -61,15 +61,16 @@ fn lead(t: &Tensor) -> &[i64] {
     &t.sizes()[..t.ndim() - 2]
 }
 
-/// The tensor broadcast to these leading sizes (an absent `heads` keeps its own) and seen with four dimensions.
-fn four_dims(t: &Tensor, lead: &[i64]) -> Result<Tensor> {
+/// The tensor broadcast to these leading sizes (an absent `heads` keeps its own) and seen with four dimensions. Heads without a
+/// batch are one each, unless they are `grouped`.
+fn four_dims(t: &Tensor, lead: &[i64], grouped: bool) -> Result<Tensor> {
     let own = &t.sizes()[t.ndim() - 2..];
     let mut sizes = lead.to_vec();
     sizes.extend(own);
     let t = if t.sizes() == sizes { t.clone() } else { t.expand(&sizes)? };
     match lead.len() {
         0 => t.unsqueeze(0)?.unsqueeze(0),
-        1 => t.unsqueeze(1),
+        1 => t.unsqueeze(if grouped { 0 } else { 1 }),
         2 => Ok(t),
         n => {
             let batch = lead[..n - 1].iter().product();
@@ -108,19 +109,27 @@ pub(super) fn compose(c: &Call<'_>) -> Result<Tensor> {
         (all.to_vec(), all.to_vec())
     };
     let mask = match c.opt(at::ATTN_MASK) {
-        Some(m) if n != 2 && m.ndim() > 2 => {
-            let m = if q_lead.len() + 2 == m.ndim() && n < 2 { m.clone() } else { m.expand(&full_mask(m, &q_lead))? };
-            Some(four_dims(&m, lead(&m))?)
-        }
+        // The one batch that there is.
+        Some(m) if n == 1 && m.ndim() == 4 && m.sizes()[0] == 1 => Some(m.select(0, 0)?),
         m => m.cloned(),
     };
-    let (q4, k4, v4) = (four_dims(q, &q_lead)?, four_dims(k, &kv_lead)?, four_dims(v, &kv_lead)?);
+    let mask = match mask {
+        Some(m) if n != 2 && m.ndim() > 2 => {
+            let m = if q_lead.len() + 2 == m.ndim() && n < 2 { m } else { m.expand(&full_mask(&m, &q_lead))? };
+            Some(four_dims(&m, lead(&m), grouped)?)
+        }
+        m => m,
+    };
+    let (q4, k4, v4) =
+        (four_dims(q, &q_lead, grouped)?, four_dims(k, &kv_lead, grouped)?, four_dims(v, &kv_lead, grouped)?);
     let out = native_attention::attention(&q4, &k4, &v4, mask.as_ref(), p, causal, scale)?;
     if n == 2 {
         return Ok(out);
     }
     let mut sizes = q_lead;
     sizes.extend([q.sizes()[q.ndim() - 2], v.sizes()[v.ndim() - 1]]);
+    // Heads lie inside of rows in batches alone.
+    let out = if grouped && n == 1 { out.contiguous()? } else { out };
     out.reshape(&sizes)
 }
 
