@@ -40,6 +40,7 @@ from oneflow.distributed.tensor.parallel import (
     loss_parallel,
     parallelize_module,
 )
+from oneflow.distributed.tensor.placement_types import _StridedShard
 from oneflow.testing import run_ranks
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -404,7 +405,7 @@ def two_dimensions() -> list[float]:
     mean = torch.tensor(found, dtype=torch.float64)
     dist.all_reduce(mean, dist.ReduceOp.AVG, group=mesh.get_group("dp"))
     weight = net.layers[0].up.weight
-    assert weight.to_local().shape == (4, 8) and weight.placements == (Shard(0), Shard(0))
+    assert weight.to_local().shape == (4, 8) and weight.placements == (_StridedShard(0, split_factor=2), Shard(0))
     trained = net.state_dict()["layers.0.up.weight"].full_tensor()
     return [*mean.tolist(), trained.sum().item(), trained[5].sum().item()]
 

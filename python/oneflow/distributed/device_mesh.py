@@ -16,7 +16,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.distributed import _groups
 
-__all__ = ["DeviceMesh", "init_device_mesh"]
+__all__ = ["DeviceMesh", "axes_of", "init_device_mesh", "mesh_of", "mesh_or_new", "reordered"]
 
 
 class DeviceMesh:
@@ -64,6 +64,7 @@ class DeviceMesh:
         self._dim_names = _checked_names(mesh_dim_names, self._shape)
         self._root = _root
         self._flattened: dict[str, DeviceMesh] = {}
+        self._orders: dict[tuple[int, ...], Any] = {}
         # The names of the dimensions that were flattened into this one.
         self._flat_of: tuple[str, ...] = ()
         if _groups_of_dims is None and _init_backend:
@@ -372,10 +373,31 @@ def init_device_mesh(
 
 def mesh_of(placement: Any) -> DeviceMesh | None:
     """The mesh that this thread has made over the ranks of a placement, if it has made one in its present job."""
-    found = _table().meshes.get(placement._with_parts("chunks"))
+    found = _table().meshes.get(placement._with_parts("chunks")) or axes_of(placement)[0]
     if found is None or found._world != _oneflow._world_group():
         return None
     return found
+
+
+def reordered(mesh: DeviceMesh, axes: tuple[int, ...]) -> Any:
+    """The placement over a mesh whose dimensions stand in another order: they cut a tensor in that order."""
+    if axes == tuple(range(mesh.ndim)):
+        return mesh.placement
+    placement = mesh._orders.get(axes)
+    if placement is None:
+        placement = _placement(mesh.device_type, mesh.placement.ranks.transpose(axes).tolist(), mesh._world.size())
+        if mesh._groups is not None and mesh.get_coordinate() is not None:
+            _oneflow._adopt_axis_groups(placement, [mesh._groups[axis] for axis in axes])
+        mesh._orders[axes] = placement
+    _table().orders[placement] = (mesh, axes)
+    return placement
+
+
+def axes_of(placement: Any) -> tuple[DeviceMesh | None, tuple[int, ...]]:
+    """The mesh, and the order of its dimensions, of a placement of :func:`reordered`; of others no mesh."""
+    chunks = placement._with_parts("chunks")
+    own = tuple(range(len(placement.hierarchy)))
+    return (None, own) if chunks in _table().meshes else _table().orders.get(chunks, (None, own))
 
 
 def mesh_or_new(placement: Any) -> DeviceMesh:
@@ -395,6 +417,7 @@ class _Table(threading.local):
 
     def __init__(self) -> None:
         self.meshes: dict[Any, DeviceMesh] = {}
+        self.orders: dict[Any, tuple[DeviceMesh, tuple[int, ...]]] = {}
         self.current: list[DeviceMesh] = []
 
 

@@ -23,7 +23,9 @@ from oneflow._base.purposes import purpose
 from oneflow.distributed.device_mesh import DeviceMesh
 from oneflow.distributed.fsdp._homes import Home
 from oneflow.distributed.fsdp._policies import MixedPrecisionPolicy
-from oneflow.distributed.tensor import Shard, _layouts
+from oneflow.distributed.tensor import Placement, Replicate, Shard, _layouts
+from oneflow.distributed.tensor._sharding_order import resolve
+from oneflow.distributed.tensor.placement_types import _StridedShard
 from oneflow.nn import Module, Parameter
 from oneflow.sbp import broadcast, split
 
@@ -239,24 +241,25 @@ def _no_dim(dim: int, whole: Tensor, what: str) -> int:
 
 def _placement_of_slices(param: Tensor, mesh: DeviceMesh, dim: int) -> tuple[Any, list[Any]]:
     """Where slices live: over the mesh, inside the parts that tensor parallelism has made."""
-    own = [*[broadcast] * (mesh.ndim - 1), split(dim)]
     if not param.is_global:
-        return mesh.placement, own
+        return mesh.placement, [*[broadcast] * (mesh.ndim - 1), split(dim)]
     inner = param.device_mesh
     if inner._top() is not mesh._top() or not mesh.mesh_dim_names or not inner.mesh_dim_names:
         raise ValueError(f"fully_shard: {inner} of a parameter and {mesh} must be parts of one mesh, cut by names")
     top = mesh._top()
-    names = (*inner.mesh_dim_names, *mesh.mesh_dim_names)
-    dims = [(top.mesh_dim_names or ()).index(name) for name in names]
-    place = top.get_coordinate() or [0] * top.ndim
-    index = tuple(slice(None) if d in dims else place[d] for d in range(top.ndim))
-    left = sorted(dims)
-    ranks = top.placement.ranks[index].transpose([left.index(d) for d in dims])
-    groups = [*inner.get_all_groups(), *mesh.get_all_groups()]
-    both = DeviceMesh(
-        mesh.device_type, ranks.tolist(), mesh_dim_names=names, _init_backend=False, _groups_of_dims=groups, _root=top
-    )
-    return both.placement, [*param.sbp, *own]
+    names = sorted((*inner.mesh_dim_names, *mesh.mesh_dim_names), key=top._dims_of)
+    both, last = top[tuple(names)], mesh.mesh_dim_names[-1]
+    found: dict[str, Placement] = dict.fromkeys(names, Replicate())
+    found.update(zip(inner.mesh_dim_names, param.placements, strict=True))
+    # Tensor parallelism cuts first, also where its dimension of the mesh is a later one.
+    later = [axis for axis in range(names.index(last), both.ndim) if _cuts(found[names[axis]], dim)]
+    n = math.prod(both.size(axis) for axis in later)
+    found[last] = _StridedShard(dim, split_factor=n) if later else Shard(dim)
+    return resolve(both, [found[name] for name in names], param.dim(), "fully_shard")
+
+
+def _cuts(placement: Placement, dim: int) -> bool:
+    return isinstance(placement, (Shard, _StridedShard)) and placement.dim == dim
 
 
 class ParamGroup:

@@ -478,8 +478,8 @@ def _taken_state_dict(own: Any, state_dict: dict[str, Any], prefix: str, *_: Any
         value = state_dict.get(prefix + name)
         if not isinstance(value, Tensor) or value.is_global or not param.is_global:
             continue
-        mesh, layout = param.device_mesh, list(param.sbp)
+        layout = list(param.sbp)
         if own._settings.state_dict_type is StateDictType.LOCAL_STATE_DICT:
             state_dict[prefix + name] = _layouts.assemble(value, param.placement, layout, list(param.shape))
         elif value.shape == param.shape:
-            state_dict[prefix + name] = shard_of_whole(value.detach(), mesh, layout)
+            state_dict[prefix + name] = shard_of_whole(value.detach(), param.placement, layout)

@@ -12,8 +12,9 @@ from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh, current_mesh
 from oneflow.distributed.tensor import _layouts
 from oneflow.distributed.tensor._dtensor_spec import DTensorSpec
+from oneflow.distributed.tensor._sharding_order import resolve
 from oneflow.distributed.tensor._utils import compute_local_shape_and_global_offset
-from oneflow.distributed.tensor.placement_types import Placement, Replicate, from_sbp, is_partial, to_sbp
+from oneflow.distributed.tensor.placement_types import Placement, Replicate, is_partial
 from oneflow.nn import Module, Parameter
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
                 "requires_grad consistent.",
                 stacklevel=2,
             )
-        layout = to_sbp(spec.placements, spec.mesh.ndim, spec.ndim, "DTensor")
-        made = _layouts.assemble(local_tensor, spec.mesh.placement, layout, list(spec.shape))
+        placement, layout = resolve(spec.mesh, spec.placements, spec.ndim, "DTensor")
+        made = _layouts.assemble(local_tensor, placement, layout, list(spec.shape))
         return made.requires_grad_(requires_grad)  # type: ignore[return-value]
 
     @staticmethod
@@ -118,16 +119,17 @@ class DTensor(Tensor, metaclass=_GlobalTensors):
             raise RuntimeError(
                 f"Found shape:{shape}, stride:{stride}. Please pass both shape and stride at the same time."
             )
-        layout = to_sbp(placements, mesh.ndim, local_tensor.dim(), "DTensor.from_local")
+        placements = [Replicate()] * mesh.ndim if placements is None else placements
+        placement, layout = resolve(mesh, placements, local_tensor.dim(), "DTensor.from_local")
         sizes = list(local_tensor.shape) if shape is None else list(shape)
         if shape is None:
             for axis, s in enumerate(layout):
                 if s.dim is not None:
-                    sizes[s.dim] *= mesh.size(axis)
+                    sizes[s.dim] *= placement.hierarchy[axis]
         if run_check:
-            _check(local_tensor, mesh, layout)
+            _check(local_tensor, mesh, placements)
         if shape is not None:
-            _check_part(local_tensor, mesh, layout, sizes)
+            _check_part(local_tensor, mesh, placements, sizes)
         return _layouts.enter_placed(local_tensor, mesh, placements, sizes, grad_placements)
 
 
@@ -140,20 +142,20 @@ def _mesh(mesh: DeviceMesh | None, what: str) -> DeviceMesh:
     return mesh
 
 
-def _check_part(local: Tensor, mesh: DeviceMesh, layout: list[Any], sizes: list[int]) -> None:
+def _check_part(local: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], sizes: list[int]) -> None:
     """Parts have the sizes of ``chunk``."""
-    expected, _ = compute_local_shape_and_global_offset(sizes, mesh, from_sbp(layout))
+    expected, _ = compute_local_shape_and_global_offset(sizes, mesh, placements)
     if mesh.get_coordinate() is None or tuple(local.shape) == expected:
         return
     raise ValueError(
-        f"DTensor.from_local: {list(from_sbp(layout))} of shape {sizes} over {mesh} has a part of shape "
+        f"DTensor.from_local: {list(placements)} of shape {sizes} over {mesh} has a part of shape "
         f"{list(expected)} on rank {distributed.get_rank()}, got {list(local.shape)}; a dimension that does not divide "
         "is split as by torch.chunk, 7 into 3, 3 and 1"
     )
 
 
-def _check(local: Tensor, mesh: DeviceMesh, layout: list[Any]) -> None:
-    for axis, s in enumerate(layout):
+def _check(local: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+    for axis, placed in enumerate(placements):
         group = mesh.get_group(axis)
         shapes: list[Any] = [None] * mesh.size(axis)
         own = (tuple(local.shape), tuple(local.stride()), str(local.dtype), local.requires_grad)
@@ -163,7 +165,7 @@ def _check(local: Tensor, mesh: DeviceMesh, layout: list[Any]) -> None:
                 f"DTensor.from_local: the ranks of {mesh} have parts of different shapes, strides, dtypes or "
                 f"requires_grad: {shapes}"
             )
-        if s.dim is None and s == oneflow.sbp.broadcast:
+        if placed.is_replicate():
             whole = local.detach().contiguous()
             distributed.broadcast(whole, distributed.get_global_rank(group, 0), group)
             if whole.data_ptr() != local.data_ptr():
@@ -201,18 +203,18 @@ def distribute_tensor(
     mesh = _mesh(device_mesh, "distribute_tensor")
     if not tensor.is_leaf and not tensor.is_global:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
-    layout = to_sbp(placements, mesh.ndim, tensor.dim(), "distribute_tensor")
+    placement, layout = resolve(mesh, placements, tensor.dim(), "distribute_tensor")
     if tensor.is_global:
         if tensor.placement == mesh.placement._with_parts("balanced"):
             raise ValueError(
                 f"distribute_tensor: the tensor is global on {tensor.placement}, and the mesh is {mesh.placement}; "
                 "move it with `redistribute`"
             )
-        if tensor.placement != mesh.placement:
+        if tensor.placement not in (mesh.placement, placement):
             raise ValueError(
                 f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}."
             )
-        if list(tensor.sbp) != layout:
+        if tensor.placement != placement or list(tensor.sbp) != layout:
             raise ValueError(
                 f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
                 f"{tuple(placements or ())}. do you want to call `redistribute` instead?"
@@ -220,7 +222,7 @@ def distribute_tensor(
         return tensor
     whole = tensor.detach()
     if mesh.get_coordinate() is None:
-        return _layouts.assemble(whole, mesh.placement, layout, list(whole.shape)).requires_grad_(tensor.requires_grad)
+        return _layouts.assemble(whole, placement, layout, list(whole.shape)).requires_grad_(tensor.requires_grad)
     # On the meta device there is nothing to send.
     if src_data_rank is not None and mesh.size() > 1 and not whole.is_meta:
         whole = whole.clone(memory_format=oneflow.contiguous_format)
@@ -228,13 +230,13 @@ def distribute_tensor(
             if mesh.size(axis) > 1:
                 group = mesh.get_group(axis)
                 distributed.broadcast(whole, distributed.get_global_rank(group, src_data_rank), group)
-    return shard_of_whole(whole, mesh, layout).requires_grad_(tensor.requires_grad)
+    return shard_of_whole(whole, placement, layout).requires_grad_(tensor.requires_grad)
 
 
-def shard_of_whole(whole: Tensor, mesh: DeviceMesh, layout: list[Any]) -> Tensor:
+def shard_of_whole(whole: Tensor, placement: Any, layout: list[Any]) -> Tensor:
     """The global tensor of a whole that every rank has; each keeps a copy of its part. Nothing is sent."""
-    replicated = [oneflow.sbp.broadcast] * mesh.ndim
-    spread = _layouts.assemble(whole, mesh.placement, replicated, list(whole.shape))
+    replicated = [oneflow.sbp.broadcast] * len(layout)
+    spread = _layouts.assemble(whole, placement, replicated, list(whole.shape))
     if any(is_partial(s) for s in layout):
         return _layouts.terms(spread, layout)
     return spread.to_global(sbp=layout, copy=True)
@@ -324,22 +326,22 @@ class Options(TypedDict, total=False):
     placements: Sequence[Placement] | None
 
 
-def _place(name: str, ndim: int, options: Options) -> tuple[DeviceMesh, list[Any]]:
-    """The mesh and the layout of what is made."""
+def _place(name: str, ndim: int, options: Options) -> tuple[Any, list[Any]]:
+    """The placement and the layout of what is made."""
     for key in options:
         if key not in Options.__annotations__:
             raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
     if options.get("layout") not in (None, oneflow.strided):
         raise NotImplementedError(f"{name}: only strided tensors are distributed")
     mesh = _mesh(options.get("device_mesh"), name)
-    return mesh, to_sbp(options.get("placements"), mesh.ndim, ndim, name)
+    return resolve(mesh, options.get("placements"), ndim, name)
 
 
 def _made(name: str, size: tuple[Any, ...], first: tuple[Any, ...], options: Options) -> Tensor:
     sizes = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
-    mesh, layout = _place(name, len(sizes), options)
+    placement, layout = _place(name, len(sizes), options)
     kept = {"dtype": options.get("dtype"), "requires_grad": options.get("requires_grad", False)}
-    return getattr(oneflow, name)(sizes, *first, placement=mesh.placement, sbp=layout, **kept)
+    return getattr(oneflow, name)(sizes, *first, placement=placement, sbp=layout, **kept)
 
 
 def zeros(*size: Any, **options: Unpack[Options]) -> Tensor:
@@ -436,9 +438,9 @@ def logspace(start: float, end: float, steps: int, base: float = 10.0, **options
 
 
 def _spaced(name: str, make: Callable[..., Tensor], args: tuple[Any, ...], options: Options) -> Tensor:
-    mesh, layout = _place(name, 1, options)
-    whole = make(*args, dtype=options.get("dtype"), device=mesh.device_type)
-    return shard_of_whole(whole, mesh, layout).requires_grad_(options.get("requires_grad", False))
+    placement, layout = _place(name, 1, options)
+    whole = make(*args, dtype=options.get("dtype"), device=placement.type)
+    return shard_of_whole(whole, placement, layout).requires_grad_(options.get("requires_grad", False))
 
 
 def rand(*size: Any, **options: Unpack[Options]) -> Tensor:

@@ -13,7 +13,8 @@ from typing import Any
 from oneflow import Tensor, _oneflow, sbp
 from oneflow.autograd.function import Function
 from oneflow.distributed.device_mesh import DeviceMesh, mesh_of, mesh_or_new
-from oneflow.distributed.tensor.placement_types import Placement, from_sbp, is_partial, n_averaged, to_sbp
+from oneflow.distributed.tensor._sharding_order import placements_of, resolve, resolve_on
+from oneflow.distributed.tensor.placement_types import Placement, is_partial, n_averaged, to_sbp
 
 __all__ = [
     "assemble",
@@ -40,7 +41,7 @@ def device_mesh(x: Tensor) -> DeviceMesh:
 
 def placements(x: Tensor) -> tuple[Placement, ...]:
     """The SBP of a global tensor in PyTorch's words."""
-    return from_sbp(x.sbp)
+    return placements_of(x)
 
 
 def assemble(local: Tensor, placement: Any, layout: Sequence[Any], sizes: Sequence[int]) -> Tensor:
@@ -74,12 +75,12 @@ def enter_placed(
     grad_placements: Sequence[Placement] | None = None,
 ) -> Tensor:
     """:func:`enter` in PyTorch's words; the gradient is brought to ``grad_placements`` before its part is taken."""
-    layout = to_sbp(placements, mesh.ndim, len(sizes), "DTensor.from_local")
+    placement, layout = resolve(mesh, placements, len(sizes), "DTensor.from_local")
     of_gradient = None
     if grad_placements is not None:
         # PyTorch reads as many as the mesh has dimensions.
-        of_gradient = to_sbp(grad_placements[: mesh.ndim], mesh.ndim, len(sizes), "DTensor.from_local")
-    return _Enter.apply(local, mesh.placement, layout, list(sizes), of_gradient, n_averaged(placements, mesh.shape))
+        of_gradient = resolve_on(placement, grad_placements[: mesh.ndim], len(sizes), "DTensor.from_local")
+    return _Enter.apply(local, placement, layout, list(sizes), of_gradient, n_averaged(placements, mesh.shape))
 
 
 def local_part(x: Tensor) -> Tensor:
@@ -96,8 +97,8 @@ def to_local(x: Tensor, grad_placements: Sequence[Placement] | None = None) -> T
     """This rank's shard, whose gradient has the layout of ``x``, replicated where that is partial, or the one given."""
     layout, n = _of_gradient(x.sbp), 1
     if grad_placements is not None:
-        layout = to_sbp(grad_placements, len(x.sbp), x.dim(), "to_local")
-        n = n_averaged(grad_placements, x.placement.hierarchy)
+        layout = resolve_on(x.placement, grad_placements, x.dim(), "to_local")
+        n = n_averaged(grad_placements, device_mesh(x).shape)
     return _Leave.apply(x, layout, n)
 
 
@@ -126,11 +127,21 @@ def redistribute(
     """
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
-    placement = x.placement if device_mesh is None else device_mesh.placement
-    layout = to_sbp(placements, len(placement.hierarchy), x.dim(), "redistribute")
+    own = mesh_of(x.placement)
+    mesh = own if device_mesh is None else device_mesh
+    if mesh is None or (device_mesh is None and x.placement.parts != "chunks"):
+        placement, layout = x.placement, to_sbp(placements, len(x.sbp), x.dim(), "redistribute")
+    else:
+        placement, layout = resolve(mesh, placements, x.dim(), "redistribute")
     same_mesh = placement == x.placement
     if not same_mesh and any(is_partial(s) for s in layout):
-        raise RuntimeError(f"redistribute: to other ranks no terms are sent, got {tuple(placements)} on {device_mesh}")
+        if mesh is not own:
+            raise RuntimeError(
+                f"redistribute: to other ranks no terms are sent, got {tuple(placements)} on {device_mesh}"
+            )
+        # Dimensions of one mesh that cut in another order.
+        x = x.to_global(placement, [sbp.broadcast] * len(layout), grad_sbp=_of_gradient(x.sbp))
+        same_mesh = True
     dtype = x.dtype
     if forward_dtype is not None or backward_dtype is not None:
         x = _Cast.apply(x, forward_dtype or dtype, dtype)

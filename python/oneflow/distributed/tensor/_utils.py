@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import oneflow
 from oneflow import Tensor, distributed
 from oneflow.distributed.device_mesh import DeviceMesh
-from oneflow.distributed.tensor.placement_types import Placement, Shard, to_sbp
+from oneflow.distributed.tensor._sharding_order import resolve
+from oneflow.distributed.tensor.placement_types import Placement, Shard
 
 if TYPE_CHECKING:
     from oneflow.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
@@ -32,13 +33,14 @@ def compute_local_shape_and_global_offset(
 
     A part without elements begins at the end of the dimension. With ``skip_offset`` the beginnings are an empty tuple.
     """
-    place = mesh.get_coordinate()
-    if place is None:
+    if mesh.get_coordinate() is None:
         return (0,), ()
     sizes, starts = list(global_shape), [0] * len(global_shape)
-    for axis, s in enumerate(to_sbp(placements, mesh.ndim, len(sizes), "compute_local_shape_and_global_offset")):
+    placement, layout = resolve(mesh, placements, len(sizes), "compute_local_shape_and_global_offset")
+    place = [int(at[0]) for at in (placement.ranks == mesh.get_rank()).nonzero()]
+    for axis, s in enumerate(layout):
         if s.dim is not None:
-            start, sizes[s.dim] = mesh.placement._part(sizes[s.dim], axis, place[axis])
+            start, sizes[s.dim] = placement._part(sizes[s.dim], axis, place[axis])
             starts[s.dim] += start
     if skip_offset:
         return tuple(sizes), ()
@@ -60,10 +62,11 @@ def compute_global_tensor_info(
         ([2, 3], [3, 1])
     """
     shape, stride = list(tensor.shape), list(tensor.stride())
-    for axis, s in enumerate(to_sbp(placements, mesh.ndim, tensor.dim(), "compute_global_tensor_info")):
+    placement, layout = resolve(mesh, placements, tensor.dim(), "compute_global_tensor_info")
+    for n, s in zip(placement.hierarchy, layout, strict=True):
         if s.dim is None:
             continue
-        n, cut = mesh.size(axis), stride[s.dim]
+        cut = stride[s.dim]
         shape[s.dim] *= n
         stride = [other * n if dim != s.dim and other >= cut else other for dim, other in enumerate(stride)]
     return shape, stride

@@ -163,19 +163,19 @@ def visualize_sharding(dtensor: Tensor, header: str = "", use_rich: bool = False
     mesh = dtensor.device_mesh
     if mesh.get_coordinate() != [0] * mesh.ndim:
         return
-    ranks = mesh.mesh
+    placement = dtensor.placement
     holders: dict[tuple[Any, Any], list[int]] = {}
-    for place in itertools.product(*map(range, mesh.shape)):
+    for place in itertools.product(*map(range, placement.hierarchy)):
         starts, sizes = [0] * dtensor.dim(), list(dtensor.shape)
         for axis, s in enumerate(dtensor.sbp):
             if s.dim is not None:
-                start, sizes[s.dim] = dtensor.placement._part(sizes[s.dim], axis, place[axis])
+                start, sizes[s.dim] = placement._part(sizes[s.dim], axis, place[axis])
                 starts[s.dim] += start
         spans = [(start, start + size - 1) for start, size in zip(starts, sizes, strict=True) if size]
         if len(spans) == dtensor.dim():
             # One row for a tensor of one dimension.
             row, column = ((0, 0), *spans)[-2:]
-            holders.setdefault((row, column), []).append(int(ranks[place]))
+            holders.setdefault((row, column), []).append(int(placement.ranks[place]))
     rows, columns = (sorted({spans[i] for spans in holders}) for i in (0, 1))
     titles = [f"Col {first}-{last}" for first, last in columns]
     table = [

@@ -105,6 +105,44 @@ class Shard(Placement):
         return pieces, missing if with_padding else []
 
 
+class _StridedShard(Placement):
+    """A slice along ``dim`` of a tensor that later dimensions of the mesh have cut into ``split_factor`` slices before.
+
+    PyTorch's name for shards of ``fully_shard`` inside those of tensor parallelism: on a mesh ("dp", "tp"),
+    ``[_StridedShard(0, split_factor=tp), Shard(0)]`` cuts rows over "tp" first, and the slices over "dp".
+
+    Args:
+        dim: the dimension of the tensor, negative from the end.
+        split_factor: the product of the sizes of the mesh's dimensions that cut ``dim`` first; ``sf`` for short.
+
+    Raises:
+        TypeError: both ``split_factor`` and ``sf``.
+
+    Example::
+
+        >>> from oneflow.distributed.tensor.placement_types import _StridedShard
+        >>> _StridedShard(0, split_factor=2)
+        _StridedShard(dim=0, sf=2)
+    """
+
+    def __init__(self, dim: int, *, split_factor: int = 1, sf: int | None = None) -> None:
+        if sf is not None and split_factor != 1:
+            raise TypeError("_StridedShard received both split_factor and sf")
+        self.dim, self.split_factor = dim, int(split_factor if sf is None else sf)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StridedShard) and (other.dim, other.split_factor) == (self.dim, self.split_factor)
+
+    def __hash__(self) -> int:
+        return hash(("_StridedShard", self.dim, self.split_factor))
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+
 class Replicate(Placement):
     """Each rank holds all of the tensor.
 
