@@ -55,6 +55,7 @@ from oneflow.distributed._joining import (
 )
 from oneflow.distributed._names import (
     BackendConfig,
+    BuiltinCommHookType,
     DebugLevel,
     DistBackendError,
     DistError,
@@ -115,6 +116,7 @@ __all__ = [
     "AllreduceOptions",
     "BarrierOptions",
     "BroadcastOptions",
+    "BuiltinCommHookType",
     "GatherOptions",
     "ReduceOptions",
     "ReduceScatterOptions",

@@ -105,6 +105,19 @@ class DebugLevel(enum.IntEnum):
     DETAIL = 2
 
 
+class BuiltinCommHookType(enum.Enum):
+    """Hooks of ``DistributedDataParallel._register_builtin_comm_hook``, which PyTorch has in C++.
+
+    Example::
+
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+        >>> model._register_builtin_comm_hook(oneflow.distributed.BuiltinCommHookType.FP16_COMPRESS)
+    """
+
+    ALLREDUCE = 1
+    FP16_COMPRESS = 2
+
+
 _level: DebugLevel | None = None
 
 

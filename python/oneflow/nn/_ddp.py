@@ -279,6 +279,15 @@ class DistributedDataParallel(Module):
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._reducer.hook = lambda bucket: hook(state, bucket)
 
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """Register a hook that PyTorch has in C++: ``BuiltinCommHookType.ALLREDUCE`` or ``FP16_COMPRESS``."""
+        hooks: Any = oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks
+        kinds: Any = oneflow.distributed.BuiltinCommHookType
+        found = {kinds.ALLREDUCE: hooks.allreduce_hook, kinds.FP16_COMPRESS: hooks.fp16_compress_hook}
+        if comm_hook_type not in found:
+            raise TypeError(f"_register_builtin_comm_hook: expected a BuiltinCommHookType, got {comm_hook_type!r}")
+        self.register_comm_hook(self.process_group, found[comm_hook_type])
+
     # ---- uneven inputs
 
     def join(

@@ -13,7 +13,7 @@ from oneflow import Tensor, distributed
 from oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from oneflow.futures import Future
 
-__all__ = ["PowerSGDState", "powerSGD_hook"]
+__all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 
 
 class PowerSGDState:
@@ -106,7 +106,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:
         if q is None:
             # The same on every rank: they draw from equal generators.
             rank = min(n, m, state.matrix_approximation_rank)
-            q = oneflow.randn(m, rank, generator=state.generator, dtype=grad.dtype)
+            q = oneflow.randn(m, rank, generator=state.generator, dtype=grad.dtype).to(grad.device)
             state.q_memory_dict[key] = q
         _orthogonalize(q, state.orthogonalization_epsilon)
         matrices.append((grad.view(n, m), q))
@@ -139,6 +139,49 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:
     return done
 
 
+@oneflow.no_grad()
+def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:
+    """Average a bucket as the product of two thin matrices: faster than :func:`powerSGD_hook`, and less close.
+
+    All gradients of the bucket, one after the other, are the elements of one square matrix. ``min_compression_rate`` is
+    not asked.
+
+    Example::
+
+        >>> from oneflow.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, batched_powerSGD_hook
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+        >>> model.register_comm_hook(PowerSGDState(None, start_powerSGD_iter=2), batched_powerSGD_hook)
+    """
+    group, buffer, key = state.process_group, bucket.buffer(), (bucket.index(), 0)
+    if state.iter < state.start_powerSGD_iter:
+        if bucket.is_last():
+            state.iter += 1
+        return allreduce_hook(group, bucket)
+    side = math.isqrt(max(len(buffer) - 1, 0)) + 1
+    given = oneflow.nn.functional.pad(buffer, (0, side * side - len(buffer)))
+    if state.use_error_feedback and (error := state.error_dict.get(bucket.index())) is not None:
+        given += error
+    matrix = given.view(side, side)
+    q = state.q_memory_dict.get(key) if state.warm_start else None
+    if q is None:
+        # The same on every rank: they draw from equal generators.
+        rank = min(side, state.matrix_approximation_rank)
+        q = oneflow.randn(side, rank, generator=state.generator, dtype=matrix.dtype).to(matrix.device)
+    _orthogonalize(q, state.orthogonalization_epsilon)
+    (p,) = _averaged([matrix @ q], group)
+    _orthogonalize(p, state.orthogonalization_epsilon)
+    (q,) = _averaged([matrix.t() @ p], group)
+    state.q_memory_dict[key] = q
+    product = (p @ q.t()).view(-1)
+    if state.use_error_feedback:
+        state.error_dict[bucket.index()] = given - product
+    if bucket.is_last():
+        state.iter += 1
+    done: Future = Future()
+    done.set_result(buffer.copy_(product[: len(buffer)]))
+    return done
+
+
 def _averaged(tensors: list[Tensor], group: Any) -> list[Tensor]:
     flat = oneflow.cat([t.reshape(-1) for t in tensors])
     distributed.all_reduce(flat, distributed.ReduceOp.AVG, group)
@@ -146,7 +189,12 @@ def _averaged(tensors: list[Tensor], group: Any) -> list[Tensor]:
 
 
 def _orthogonalize(matrix: Tensor, epsilon: float) -> None:
-    """Gram and Schmidt: columns of length one, each at right angles to those before."""
+    """Make columns of length one, each at right angles to those before."""
+    if matrix.shape[1] > 2 and matrix.dtype in (oneflow.float32, oneflow.float64):
+        # Exact also where columns depend on each other, as those of a gradient of few samples do.
+        matrix.copy_(oneflow.linalg.qr(matrix)[0])
+        return
+    # Gram and Schmidt.
     for i in range(matrix.shape[1]):
         column = matrix[:, i : i + 1]
         norm = column.norm()
