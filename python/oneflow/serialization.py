@@ -137,8 +137,10 @@ def save(
         _use_new_zipfile_serialization: False writes what PyTorch before 1.6 reads.
         global_dst_rank: the one rank that writes. By default every rank that calls does.
 
-    Global tensors are written whole, as local ones: all ranks call, with the same ``obj``. ``Module.load_state_dict``
-    takes them back into global modules.
+    A DTensor, which is a global tensor over a ``DeviceMesh``, is written as its part on this rank and comes back as a
+    DTensor on the same number of ranks; each rank writes a file of its own, which PyTorch does not read. Other global
+    tensors, and with ``global_dst_rank`` all, are written whole, as local ones: all ranks call, with the same ``obj``.
+    ``Module.load_state_dict`` takes them back into global modules.
 
     Views of one storage share it in the file and after loading.
 
@@ -174,6 +176,7 @@ def save(
         return
     buffer = io.BytesIO()
     pickler = pickler_class(buffer, pickle_protocol)
+    pickler.writes_wholes = global_dst_rank is not None
     pickler.dump(obj)
     if not _is_rank(global_dst_rank):
         return

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import oneflow
 from oneflow import Tensor
+from oneflow._files import mesh_tensors
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import assumed_order
 from oneflow._files.storage_places import relocate
@@ -320,7 +321,10 @@ def _size(values: Any = ()) -> Any:
 
 
 def names_in_files() -> dict[str, Any]:
-    names: dict[str, Any] = {"oneflow._utils._rebuild_nested_tensor": _rebuild_nested}
+    names: dict[str, Any] = {
+        "oneflow._utils._rebuild_dtensor": mesh_tensors.rebuilt,
+        "oneflow._utils._rebuild_nested_tensor": _rebuild_nested,
+    }
     for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):
         names[f"{utils}._rebuild_tensor"] = names[f"{utils}._rebuild_tensor_v2"] = _rebuild_tensor
         names[f"{utils}._rebuild_tensor_v3"] = _rebuild_tensor_v3

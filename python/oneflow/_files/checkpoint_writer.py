@@ -13,6 +13,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import gather_full
 from oneflow._files import checkpoint_reader as reader
+from oneflow._files import mesh_tensors
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import get_crc32_options, skips_data
 from oneflow._files.storage_places import location_tag
@@ -45,7 +46,12 @@ _PythonPickler: Any = pickle._Pickler
 
 
 class TensorPickler(_AnyPickler):
-    """How tensors are written by any pickler: as references to storages."""
+    """How tensors are written by any pickler: as references to storages.
+
+    ``writes_wholes``: one file is for all ranks, so that it holds wholes of DTensors rather than parts.
+    """
+
+    writes_wholes = False
 
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol=protocol)
@@ -98,6 +104,8 @@ class TensorPickler(_AnyPickler):
         return _FROM_TYPE, (function, kind, args, _attributes(tensor))
 
     def _reduce_plain(self, tensor: Tensor) -> Any:
+        if tensor.is_global and not self.writes_wholes and mesh_tensors.is_on_mesh(tensor):
+            return _DTENSOR, mesh_tensors.described(tensor)
         if tensor.is_global:
             # Every rank brings its part, and the file holds the whole.
             whole = gather_full(tensor)
@@ -215,6 +223,7 @@ _META_TENSOR = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
 _WRAPPER = Global("torch._utils", "_rebuild_wrapper_subclass")
 _LAYOUT = Global("torch.serialization", "_get_layout")
 _SPARSE_TENSOR = Global("torch._utils", "_rebuild_sparse_tensor")
+_DTENSOR = Global("oneflow._utils", "_rebuild_dtensor")
 _NESTED_TENSOR = Global("oneflow._utils", "_rebuild_nested_tensor")
 _FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
 _TENSOR_CLASS = Global("torch", "Tensor")
