@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import oneflow
 import pytest
+from distributed.twice import both
 from oneflow import Tensor
 from oneflow.distributed import _functional_collectives as functional
 from oneflow.testing import run_ranks
@@ -17,6 +19,13 @@ N = 2
 CASES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[list[Tensor]], list[Tensor]]]] = {
     "all_reduce": (lambda x: functional.all_reduce(x, "sum"), lambda xs: [sum(xs)] * N),  # type: ignore[list-item]
     "all_reduce avg": (lambda x: functional.all_reduce(x, "avg"), lambda xs: [sum(xs) / N] * N),
+    "all_reduce max": (lambda x: functional.all_reduce(x, "max"), lambda xs: [oneflow.stack(xs).amax(0)] * N),
+    "all_reduce min": (lambda x: functional.all_reduce(x, "min"), lambda xs: [oneflow.stack(xs).amin(0)] * N),
+    # All ranks have the maximum.
+    "all_reduce max of equals": (
+        lambda x: functional.all_reduce(x - x.detach() + 1, "max"),
+        lambda xs: [oneflow.stack([x - x.detach() + 1 for x in xs]).amax(0)] * N,
+    ),
     "broadcast": (lambda x: functional.broadcast(x, 1), lambda xs: [xs[1]] * N),
     "all_gather 0": (lambda x: functional.all_gather_tensor(x, 0), lambda xs: [oneflow.cat(xs)] * N),
     "all_gather 1": (lambda x: functional.all_gather_tensor(x, 1), lambda xs: [oneflow.cat(xs, 1)] * N),
@@ -85,12 +94,33 @@ def test_values_and_gradients_of_both_orders(case: str) -> None:
 def test_what_has_no_gradient_says_so() -> None:
     def rank() -> None:
         x = oneflow.ones(2, requires_grad=True)
-        with pytest.raises(RuntimeError, match="by 'max' is not defined"):
-            functional.all_reduce(x, "max").sum().backward()
+        with pytest.raises(RuntimeError, match="by 'product' is not defined; sum, avg, max and min have one"):
+            functional.all_reduce(x, "product").sum().backward()
+        with pytest.raises(RuntimeError, match="by 'max' is not defined; sum and avg have one"):
+            functional.reduce_scatter_tensor(x, "max", 0).sum().backward()
         with pytest.raises(ValueError, match="no multiple of 2 ranks"):
             functional.reduce_scatter_tensor(oneflow.ones(3), "sum", 0)
 
     run_ranks(N, rank)
+
+
+GREATEST = """
+import torch.distributed._functional_collectives as functional
+
+dist.init_process_group("gloo")
+for dtype in (torch.float32, torch.float64, torch.bfloat16):
+    for op in ("max", "min"):
+        x = torch.tensor([1.0 + rank, 5.0 - rank, 2.0, float("nan") if rank else 1.0], dtype=dtype, requires_grad=True)
+        y = functional.all_reduce(x, op, dist.group.WORLD)
+        (g,) = torch.autograd.grad((y * y).sum() * (rank + 1), x, create_graph=True)
+        (g.nan_to_num() * (rank + 1.0)).sum().backward()
+        say(op, str(y.tolist()), str(g.tolist()), str(x.grad.tolist()), str(g.dtype)[-8:])
+"""
+
+
+def test_gradients_of_the_greatest_are_those_of_torch(tmp_path: Path) -> None:
+    found = both(GREATEST, tmp_path, N)
+    assert found["oneflow"] == found["torch"]
 
 
 def test_a_mesh_and_its_dimension_are_groups() -> None:

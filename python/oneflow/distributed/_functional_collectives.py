@@ -85,7 +85,9 @@ def wait_tensors(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") -> Tensor:
-    """The reduction over all ranks; gradients of ``"sum"`` and ``"avg"`` alone.
+    """The reduction over all ranks; gradients of ``"sum"``, ``"avg"``, ``"max"`` and ``"min"``.
+
+    The gradient of a maximum or minimum goes to the ranks that have it, in equal shares.
 
     Example::
 
@@ -258,9 +260,9 @@ reduce_scatter_tensor_autograd = reduce_scatter_tensor
 all_to_all_single_autograd = all_to_all_single
 
 
-def _linear(op: str) -> str:
+def _linear(op: str, others: str = "sum and avg") -> str:
     if op not in ("sum", "avg"):
-        raise RuntimeError(f"the gradient of a reduction by '{op}' is not defined; sum and avg have one")
+        raise RuntimeError(f"the gradient of a reduction by '{op}' is not defined; {others} have one")
     return op
 
 
@@ -270,11 +272,19 @@ class _AllReduce(Function):
         ctx.op, ctx.group = op, group
         result = x.detach().clone(memory_format=oneflow.contiguous_format)
         distributed.all_reduce(result, op.lower(), group)
+        if op.lower() in ("max", "min"):
+            ctx.save_for_backward((x == result) | (x.isnan() & result.isnan()))
         return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return all_reduce(grad, _linear(ctx.op), ctx.group), None, None
+        if ctx.op.lower() in ("max", "min"):
+            (has_it,) = ctx.saved_tensors
+            n_have_it = has_it.float()
+            distributed.all_reduce(n_have_it, "sum", ctx.group)
+            shared = all_reduce(grad, "sum", ctx.group) / n_have_it.to(grad.dtype)
+            return shared.masked_fill(~has_it, 0.0), None, None
+        return all_reduce(grad, _linear(ctx.op, "sum, avg, max and min"), ctx.group), None, None
 
 
 class _Broadcast(Function):

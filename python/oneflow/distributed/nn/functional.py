@@ -228,7 +228,9 @@ def all_to_all_single(
 
 
 def all_reduce(tensor: Tensor, op: Any = "sum", group: Any = None) -> Tensor:
-    """The reduction over all ranks.
+    """The reduction over all ranks, with the gradients of ``_functional_collectives.all_reduce``.
+
+    PyTorch's own function of this name reduces the gradients of a maximum by a maximum, which is not its gradient.
 
     Example::
 
