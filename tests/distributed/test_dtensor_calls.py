@@ -201,3 +201,35 @@ def test_pictures_of_layouts(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert text.count("Col 0-1") == 5 and "Row 0-2   | cpu:0   | cpu:1\nRow 3-4   | cpu:2   | cpu:3" in text
     assert "one\n          | Col 0-2      | Col 3-4" in text and "cpu:0, cpu:1, cpu:2, cpu:3" in text
+
+
+MIXED = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (n,))
+for order in (1, -1):
+    for kind in (1.0, 2.0, float("inf")):
+        sharded = torch.nn.Parameter(distribute_tensor(torch.ones(4), mesh, [Shard(0)]))
+        plain = torch.nn.Parameter(torch.ones(3))
+        sharded.grad = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])
+        plain.grad = torch.arange(3.0)
+        try:
+            torch.nn.utils.clip_grad_norm_([sharded, plain][::order], 1.0, norm_type=kind)
+        except RuntimeError as error:
+            is_said = "mixed torch.Tensor and DTensor" in str(error)
+            say(is_said, sharded.grad.full_tensor().tolist(), plain.grad.tolist())
+        norms = [torch.nn.utils.clip_grad_norm_([p], 1.0, norm_type=kind) for p in (sharded, plain)]
+        say(norms[0].full_tensor().item(), norms[1].item(), sharded.grad.full_tensor().tolist(), plain.grad.tolist())
+"""
+
+
+def test_a_norm_of_global_and_local_gradients_is_refused_as_in_torch(tmp_path: Path) -> None:
+    found = both(MIXED, tmp_path, 2)
+    for theirs, ours in zip(found["torch"], found["oneflow"], strict=True):
+        assert len(theirs) == len(ours) == 12
+        for expected, value in zip(theirs, ours, strict=True):
+            assert expected[0] == pytest.approx(value[0], rel=1e-6)
+            for x, y in zip(expected[-2:], value[-2:], strict=True):
+                assert y == pytest.approx(x, rel=1e-6)

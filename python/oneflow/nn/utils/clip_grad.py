@@ -30,6 +30,8 @@ def _place(tensor: Tensor) -> Any:
 def _near(number: Tensor, tensor: Tensor) -> Tensor:
     """Return a 0-dim tensor on another's device or placement: gradients of pipeline stages have several."""
     if not tensor.is_global:
+        if number.is_global:
+            number = number.to_global(sbp=[broadcast] * len(number.sbp)).to_local()
         return number.to(tensor.device)
     return number if number.is_global and number.placement == tensor.placement else replicate_like(tensor, number)
 
@@ -44,7 +46,8 @@ def get_total_norm(
     """Return the norm of all ``tensors`` taken as one vector, a 0-dim tensor.
 
     Raises:
-        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
+        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set, or some tensors are global and others
+            are not.
 
     Example::
 
@@ -58,6 +61,12 @@ def get_total_norm(
     places: dict[Any, list[Tensor]] = {}
     for tensor in tensors:
         places.setdefault(_place(tensor), []).append(tensor)
+    if len({tensor.is_global for tensor in tensors}) > 1:
+        n = sum(tensor.is_global for tensor in tensors)
+        raise RuntimeError(
+            f"get_total_norm: got mixed torch.Tensor and DTensor: {n} of {len(tensors)} tensors are global; make the "
+            "others global too, as by distribute_tensor, or clip the two kinds in separate calls"
+        )
     # One number travels from each place.
     norms = [_norm_of(group, norm_type) for group in places.values()]
     total = norms[0]
