@@ -41,6 +41,7 @@ def rebuilt(local: Any, ranks: Any, names: Any, words: Any, shape: Any, requires
         RuntimeError: this job does not have the ranks of the mesh.
     """
     tensors: Any = oneflow.distributed.tensor
+    meshes: Any = oneflow.distributed.device_mesh
     try:
         flat = [int(rank) for rank in _flat(ranks)]
         placements = [_placement(tensors.placement_types, *word) for word in words]
@@ -58,7 +59,7 @@ def rebuilt(local: Any, ranks: Any, names: Any, words: Any, shape: Any, requires
         )
     try:
         made = tensors.DeviceMesh(local.device.type, ranks, mesh_dim_names=names, _init_backend=False)
-        mesh = oneflow.distributed.device_mesh.mesh_of(made.placement)
+        mesh = meshes.mesh_of(made.placement)
         stride = [1] * len(shape)
         whole = tensors.DTensor.from_local(local.detach(), mesh, placements, shape=shape, stride=stride)
     except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:

@@ -281,7 +281,8 @@ class DistributedDataParallel(Module):
 
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
         """Register a hook that PyTorch has in C++: ``BuiltinCommHookType.ALLREDUCE`` or ``FP16_COMPRESS``."""
-        hooks: Any = oneflow.distributed.algorithms.ddp_comm_hooks.default_hooks
+        algorithms: Any = oneflow.distributed.algorithms
+        hooks = algorithms.ddp_comm_hooks.default_hooks
         kinds: Any = oneflow.distributed.BuiltinCommHookType
         found = {kinds.ALLREDUCE: hooks.allreduce_hook, kinds.FP16_COMPRESS: hooks.fp16_compress_hook}
         if comm_hook_type not in found:

@@ -13,6 +13,7 @@ from oneflow.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, 
 from oneflow.distributed.checkpoint.planner import LoadPlanner, SavePlanner
 from oneflow.distributed.checkpoint.state_dict_loader import load, load_state_dict
 from oneflow.distributed.checkpoint.state_dict_saver import async_save, save, save_state_dict
+from oneflow.distributed.checkpoint.storage import StorageReader, StorageWriter
 
 __all__ = [
     "CheckpointException",
@@ -24,6 +25,8 @@ __all__ = [
     "HuggingFaceStorageWriter",
     "LoadPlanner",
     "SavePlanner",
+    "StorageReader",
+    "StorageWriter",
     "async_save",
     "load",
     "load_state_dict",

@@ -27,7 +27,7 @@ from oneflow.distributed.checkpoint.planner import (
     WriteItemType,
 )
 
-__all__ = ["data_to_save", "plan_to_load"]
+__all__ = ["agreed", "as_index", "data_to_save", "index_of", "plan_to_load"]
 
 
 def data_to_save(
@@ -40,7 +40,7 @@ def data_to_save(
         planner.set_up_planner(entries(), None, is_first)
         return planner.create_local_plan()
 
-    plan = _agreed("save", local, lambda plans: planner.create_global_plan(plans)[0], group, no_dist)
+    plan = agreed("save", local, lambda plans: planner.create_global_plan(plans)[0], group, no_dist)
     plan = planner.finish_plan(plan)
     parts: dict[tuple[str, Box], Tensor] = {}
     wholes: dict[tuple[str, Box], Any] = {}
@@ -81,10 +81,10 @@ def plan_to_load(
         planner.set_up_planner(entries(), metadata(), is_first)
         return planner.create_local_plan()
 
-    return planner.finish_plan(_agreed("load", local, planner.create_global_plan, group, no_dist))
+    return planner.finish_plan(agreed("load", local, planner.create_global_plan, group, no_dist))
 
 
-def _agreed(
+def agreed(
     what: str, local: Callable[[], Any], settle: Callable[[list[Any]], list[Any]], group: Any, no_dist: bool
 ) -> Any:
     """This rank's plan, once the first rank has seen those of all. All ranks raise if one does."""
@@ -108,8 +108,14 @@ def _checked(what: str, plans: Any, n: int) -> list[Any]:
 # ---- plans as plain values, and back
 
 
-def _index(index: MetadataIndex) -> Any:
+def index_of(index: MetadataIndex) -> Any:
+    """Plain values."""
     return index.fqn, None if index.offset is None else tuple(index.offset), index.index
+
+
+def as_index(told: Any) -> MetadataIndex:
+    """What :func:`index_of` was given."""
+    return MetadataIndex(*told)
 
 
 def _plain(plan: Any) -> Any:
@@ -121,9 +127,9 @@ def _plain(plan: Any) -> Any:
             [
                 (
                     i.type.name,
-                    _index(i.dest_index),
+                    index_of(i.dest_index),
                     tuple(i.dest_offsets),
-                    _index(i.storage_index),
+                    index_of(i.storage_index),
                     tuple(i.storage_offsets),
                     tuple(i.lengths),
                 )
@@ -139,7 +145,7 @@ def _plain(plan: Any) -> Any:
             dtype_name(data.properties.dtype),
             tuple(data.size),
         )
-        items.append((item.type.name, _index(item.index), tensor))
+        items.append((item.type.name, index_of(item.index), tensor))
     return "save", extra, items
 
 

@@ -12,6 +12,7 @@ __all__ = [
     "ChunkStorageMetadata",
     "Metadata",
     "MetadataIndex",
+    "StorageMeta",
     "TensorProperties",
     "TensorStorageMetadata",
 ]
@@ -79,6 +80,23 @@ class BytesStorageMetadata:
         >>> dcp.FileSystemReader("checkpoint").read_metadata().state_dict_metadata
         {'step': BytesStorageMetadata()}
     """
+
+
+@dataclass
+class StorageMeta:
+    """What a storage tells planners about itself: names of the checkpoint and of a save or load, and its own notes.
+
+    Example::
+
+        >>> from oneflow.distributed.checkpoint.metadata import StorageMeta
+        >>> StorageMeta(checkpoint_id="run/3").checkpoint_id
+        'run/3'
+    """
+
+    checkpoint_id: Any = None
+    save_id: str | None = None
+    load_id: str | None = None
+    modules: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -17,14 +17,17 @@ from oneflow import distributed
 from oneflow.distributed.checkpoint import _hf
 from oneflow.distributed.checkpoint._folders import is_url
 from oneflow.distributed.checkpoint._manifest import Manifest
+from oneflow.distributed.checkpoint._own_storage import write_to
 from oneflow.distributed.checkpoint._save import SavePlan, plan, start_writing, write
 from oneflow.distributed.checkpoint._staging import StagingFuture
 from oneflow.distributed.checkpoint.default_planner import DefaultSavePlanner
 from oneflow.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat, _path
 from oneflow.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+from oneflow.distributed.checkpoint.metadata import Metadata
 from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.distributed.checkpoint.staging import AsyncStager, DefaultStager
 from oneflow.distributed.checkpoint.stateful import Stateful
+from oneflow.distributed.checkpoint.storage import StorageWriter
 
 __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
@@ -33,12 +36,12 @@ def save(
     state_dict: dict[str, Any],
     *,
     checkpoint_id: str | os.PathLike[str] | None = None,
-    storage_writer: FileSystemWriter | None = None,
+    storage_writer: StorageWriter | FileSystemWriter | None = None,
     planner: SavePlanner | None = None,
     process_group: Any = None,
     no_dist: bool = False,
     use_collectives: bool = True,
-) -> Manifest:
+) -> Manifest | Metadata | None:
     """Write a state dictionary of all ranks to a folder: each rank its part, as safetensors, and one manifest.
 
     What several ranks hold is written once. The checkpoint is there when its manifest is; until then, and after a
@@ -47,11 +50,15 @@ def save(
     Args:
         state_dict: tensors of any layout, nested dictionaries, plain values, and objects with ``state_dict()``.
         checkpoint_id: the folder, or a URL that the fsspec package knows, as "s3://bucket/run".
-        storage_writer: in its place, with options.
+        storage_writer: in its place, with options; one of the program's own is asked for all it does, see
+            :class:`StorageWriter`.
         planner: decides who writes what under which name; see :class:`DefaultSavePlanner`.
         process_group: the ranks that take part; all by default.
         no_dist: this process alone.
         use_collectives: true is how ranks agree.
+
+    Returns:
+        the manifest; of a program's own storage what the planner says that it holds, on the first rank.
 
     Raises:
         CheckpointException: a rank could not write; all raise.
@@ -68,6 +75,9 @@ def save(
     """
     if not use_collectives:
         raise NotImplementedError("save: ranks agree by collectives (use_collectives=True)")
+    if isinstance(storage_writer, StorageWriter) and not isinstance(storage_writer, FileSystemWriter):
+        given = lambda: stated(state_dict)  # noqa: E731
+        return write_to(storage_writer, checkpoint_id, given, _checked(planner), process_group, no_dist)
     writer = _writer(checkpoint_id, storage_writer)
     # It would take this checkpoint's files for those of an earlier one.
     _finish_last("save", _place(writer))
@@ -80,12 +90,12 @@ def save(
 
 def save_state_dict(
     state_dict: dict[str, Any],
-    storage_writer: FileSystemWriter,
+    storage_writer: StorageWriter | FileSystemWriter,
     process_group: Any = None,
     coordinator_rank: int = 0,
     no_dist: bool = False,
     planner: SavePlanner | None = None,
-) -> Manifest:
+) -> Manifest | Metadata | None:
     """The older form of :func:`save`.
 
     Example::
@@ -260,13 +270,15 @@ def _background_group(group: Any) -> Any:
     return made
 
 
-def _writer(checkpoint_id: Any, writer: FileSystemWriter | None) -> FileSystemWriter:
+def _writer(checkpoint_id: Any, writer: Any) -> FileSystemWriter:
     if writer is None:
         if checkpoint_id is None:
             raise ValueError("save: give checkpoint_id, a folder, or storage_writer")
         return FileSystemWriter(checkpoint_id)
     if not isinstance(writer, FileSystemWriter):
-        raise NotImplementedError(f"save: storage_writer must be a FileSystemWriter, got {type(writer).__name__}")
+        if isinstance(writer, StorageWriter):
+            raise NotImplementedError("async_save: a storage of the program is written by save")
+        raise TypeError(f"save: storage_writer must be a StorageWriter, got {type(writer).__name__}")
     if checkpoint_id is not None:
         writer.path = _path(checkpoint_id)
     return writer
@@ -290,13 +302,18 @@ def _plan(
     )
 
 
+def _checked(planner: Any) -> SavePlanner | None:
+    if planner is not None and not isinstance(planner, SavePlanner):
+        raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
+    return planner
+
+
 def _asked(planner: Any) -> SavePlanner | None:
     """A planner that has to be asked.
 
     The default planner's answers are known: no rank has to wait for the first.
     """
-    if planner is not None and not isinstance(planner, SavePlanner):
-        raise TypeError(f"save: planner must be a SavePlanner, got {type(planner).__name__}")
+    planner = _checked(planner)
     return None if type(planner) is DefaultSavePlanner and not planner.dedup_save_to_lowest_rank else planner
 
 
