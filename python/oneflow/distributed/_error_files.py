@@ -38,7 +38,14 @@ def write(error: BaseException, where: TracebackType | None = None) -> None:
         return
     text = "".join(traceback.format_exception(type(error), error, where or error.__traceback__))
     extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
-    said = {"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}}
+    replace({"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}})
+
+
+def replace(said: dict[str, Any]) -> None:
+    """Write what a process has to say to the launcher's file, if there is one."""
+    path = os.environ.get(_FILE)
+    if not path:
+        return
     draft = f"{path}.{os.getpid()}"
     try:
         with open(draft, "w") as file:

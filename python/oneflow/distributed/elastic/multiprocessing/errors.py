@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import faulthandler
 import functools
 import json
 import math
@@ -15,11 +16,62 @@ from typing import Any, TypeVar
 
 from oneflow.distributed import _error_files
 
-__all__ = ["ChildFailedError", "ProcessFailure", "record"]
+__all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 _NOT_AVAILABLE = "<N/A>"
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ErrorHandler:
+    """Writes the exception of a rank to the file that the launcher names; derive from it to do more.
+
+    Example::
+
+        >>> from oneflow.distributed.elastic.multiprocessing.errors import ErrorHandler, record
+        >>> class Shown(ErrorHandler):
+        ...     def record_exception(self, e):
+        ...         print("failed:", e)
+        ...         super().record_exception(e)
+        >>> def main():
+        ...     raise ValueError("no data")
+        >>> record(main, Shown())()
+        Traceback (most recent call last):
+        ...
+        ValueError: no data
+    """
+
+    def initialize(self) -> None:
+        """Before the program: have Python print the stacks of all threads if the process crashes."""
+        faulthandler.enable(all_threads=True)
+
+    def record_exception(self, e: BaseException) -> None:
+        """Write an exception to the file, if there is one and nobody has written it yet."""
+        _error_files.write(e)
+
+    def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
+        """Copy the file that another process has left to that of this one, which its own launcher names.
+
+        Args:
+            error_code: how that process ended, which the copy then says.
+        """
+        with open(rootcause_error_file) as file:
+            found = json.load(file)
+        if error_code and isinstance(found.get("message"), dict):
+            found["message"]["errorCode"] = error_code
+        _error_files.replace(found)
+
+
+def get_error_handler() -> ErrorHandler:
+    """Return the handler of a rank.
+
+    Example::
+
+        >>> from oneflow.distributed.elastic.multiprocessing.errors import get_error_handler
+        >>> type(get_error_handler()).__name__
+        'ErrorHandler'
+    """
+    return ErrorHandler()
 
 
 def record(fn: F, error_handler: Any = None) -> F:
