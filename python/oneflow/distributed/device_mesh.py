@@ -16,7 +16,7 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow.distributed import _groups
 
-__all__ = ["DeviceMesh", "axes_of", "init_device_mesh", "mesh_of", "mesh_or_new", "reordered"]
+__all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class DeviceMesh:
