@@ -10,6 +10,7 @@ from distributed.twice import both
 from oneflow.distributed.device_mesh import init_device_mesh
 from oneflow.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from oneflow.distributed.tensor.debug import visualize_sharding
+from oneflow.distributed.tensor.parallel import loss_parallel
 from oneflow.distributed.tensor.placement_types import _StridedShard
 from oneflow.testing import run_ranks
 
@@ -125,6 +126,28 @@ def test_three_dimensions_in_every_order() -> None:
             distribute_tensor(x, mesh, [_StridedShard(0, sf=2), Shard(1), Shard(0)])
         with pytest.raises(NotImplementedError, match="to_local: gradients that lie as"):
             y.to_local(grad_placements=[Shard(0), Replicate(), Shard(0)])
+
+    run_ranks(6, rank)
+
+
+def test_losses_over_classes_that_are_split_out_of_order() -> None:
+    def rank() -> None:
+        mesh = init_device_mesh("cpu", (2, 3))
+        data = oneflow.arange(35.0).view(5, 7).sin()
+        target = oneflow.tensor([0, 6, 3, 4, 2])
+        first = distribute_tensor(data, mesh, [_StridedShard(1, sf=3), Shard(1)])
+        # Axes keep their order where an op takes the split of one away.
+        for axis in range(2):
+            layout = [oneflow.sbp.split(1) if i == axis else oneflow.sbp.broadcast for i in range(2)]
+            x = first.to_global(sbp=layout).detach().requires_grad_()
+            with loss_parallel():
+                loss = oneflow.nn.functional.cross_entropy(x, target)
+                loss.backward()
+            y = data.clone().requires_grad_()
+            expected = oneflow.nn.functional.cross_entropy(y, target)
+            expected.backward()
+            assert oneflow.allclose(loss.to_local(), expected)
+            assert oneflow.allclose(x.grad.full_tensor(), y.grad)
 
     run_ranks(6, rank)
 

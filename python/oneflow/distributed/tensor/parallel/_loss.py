@@ -16,6 +16,7 @@ import oneflow
 import oneflow.nn.functional as F
 from oneflow import Tensor, distributed
 from oneflow.autograd.function import Function
+from oneflow.distributed.device_mesh import axes_of
 from oneflow.distributed.tensor import _layouts
 from oneflow.overrides import TorchFunctionMode
 
@@ -98,10 +99,12 @@ def _cross_entropy(
         for t in (target, weight)
     ]
     dim = 1 if input.dim() > 1 else 0
-    start, _ = input.placement._part(input.shape[dim], axis, mesh.get_local_rank(axis))
+    # The dimension of the mesh, which may cut in another order than its dimensions stand.
+    line = axes_of(input.placement)[1][axis]
+    start, _ = input.placement._part(input.shape[dim], axis, mesh.get_local_rank(line))
     parts = _layouts.to_local(input)
     loss = _Parts.apply(
-        parts, whole[0], whole[1], start, input.shape[dim], ignore_index, reduction, mesh.get_group(axis)
+        parts, whole[0], whole[1], start, input.shape[dim], ignore_index, reduction, mesh.get_group(line)
     )
     return _layouts.enter(loss, input.placement, [oneflow.sbp.broadcast] * mesh.ndim, list(loss.shape))
 
