@@ -170,15 +170,33 @@ class Memory(dcp.StorageWriter):
         return True
 
 
+@pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("step", ["reset", "set_up", "local", "global", "write", "finish"])
-def test_all_ranks_hear_of_a_failure(step: str) -> None:
+def test_all_ranks_hear_of_a_failure(step: str, n: int) -> None:
     def rank() -> None:
         fails = step if oneflow.distributed.get_rank() == 0 else ""
-        own = OSError if fails else dcp.CheckpointException
-        with pytest.raises(own, match=f"no room in {step}"):
+        with pytest.raises(dcp.CheckpointException, match=f"rank 0: OSError: no room in {step}") as error:
             dcp.save({"w": oneflow.ones(2)}, storage_writer=Memory(fails))
+        assert {r: type(found) for r, (found, _) in error.value.failures.items()} == {0: OSError}
+        lines = error.value.failures[0][1]
+        assert (lines is not None and lines[-1].name == "_step") == bool(fails)
 
-    run_ranks(2, rank)
+    run_ranks(n, rank)
+
+
+def test_methods_that_nobody_calls_are_refused(tmp_path: Path) -> None:
+    class Writer(dcp.FileSystemWriter):
+        def write_data(self, plan: Any, planner: Any) -> Any:
+            raise AssertionError
+
+    class Reader(dcp.FileSystemReader):
+        def prepare_local_plan(self, plan: Any) -> Any:
+            raise AssertionError
+
+    with pytest.raises(NotImplementedError, match=r"save: Writer\.write_data would not be called"):
+        dcp.save({"w": oneflow.ones(1)}, storage_writer=Writer(tmp_path))
+    with pytest.raises(NotImplementedError, match=r"load: Reader\.prepare_local_plan would not be called"):
+        dcp.load({"w": oneflow.ones(1)}, storage_reader=Reader(tmp_path))
 
 
 def test_what_is_no_storage_is_refused() -> None:

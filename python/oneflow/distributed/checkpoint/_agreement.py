@@ -5,6 +5,8 @@ Only exceptions of a step travel to the other ranks. A rank that ends is an erro
 
 from __future__ import annotations
 
+import builtins
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +43,8 @@ def gathered(what: str, step: Callable[[], Any], group: Any, wraps: bool = False
     if group is not None:
         told = [(None, None)] * distributed.get_world_size(group)
         distributed.all_gather_object(told, (mine, text), group)
-    _check(what, {rank: text for rank, (_, text) in enumerate(told)}, failure, wraps)
+    here = 0 if group is None else distributed.get_rank(group)
+    _check(what, {rank: text for rank, (_, text) in enumerate(told)}, failure, wraps, here)
     return [value for value, _ in told]
 
 
@@ -56,7 +59,7 @@ def settled(what: str, step: Callable[[], Any], group: Any, wraps: bool = False)
             failure, told[1] = error, _words(error)
     if group is not None:
         distributed.broadcast_object_list(told, distributed.get_global_rank(group, 0), group)
-    _check(what, {0: told[1]}, failure, wraps)
+    _check(what, {0: told[1]}, failure, wraps, 0)
     return told[0]
 
 
@@ -64,9 +67,26 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _check(what: str, texts: dict[int, str | None], failure: Exception | None, wraps: bool) -> None:
+def _check(what: str, texts: dict[int, str | None], failure: Exception | None, wraps: bool, here: int) -> None:
     if failure is not None and not wraps:
         raise failure
     bad = "; ".join(f"rank {rank}: {text}" for rank, text in texts.items() if text is not None)
     if bad:
-        raise CheckpointException(f"{what}: {bad}") from failure
+        failures: dict[int, tuple[BaseException, Any]] = {
+            rank: (_rebuilt(text), None) for rank, text in texts.items() if text is not None
+        }
+        if failure is not None:
+            failures[here] = (failure, traceback.extract_tb(failure.__traceback__))
+        raise CheckpointException(f"{what}: {bad}", failures) from failure
+
+
+def _rebuilt(text: str) -> Exception:
+    """The exception of another rank, of which only the words come."""
+    name, _, words = text.partition(": ")
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(words)
+        except TypeError:  # One that is not made of a text alone.
+            pass
+    return RuntimeError(text)

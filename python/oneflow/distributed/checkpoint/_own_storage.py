@@ -40,19 +40,19 @@ def write_to(
         found.append(metadata)
         return writer.prepare_global_plan(plans)
 
-    plan = agreed("save", local, settle, group, no_dist)
+    plan = agreed("save", local, settle, group, no_dist, wraps=True)
 
     def write() -> list[Any]:
         results = writer.write_data(planner.finish_plan(plan), planner).wait()
         return [(index_of(result.index), result.size_in_bytes, result.storage_data) for result in results]
 
-    told = gathered(f"save: {type(writer).__name__} could not write", write, ranks)
+    told = gathered(f"save: {type(writer).__name__} could not write", write, ranks, wraps=True)
 
     def finish() -> None:
         results = [[WriteResult(as_index(index), size, data) for index, size, data in rows] for rows in told]
         writer.finish(found[0], results)
 
-    settled(f"save: {type(writer).__name__} could not finish", finish, ranks)
+    settled(f"save: {type(writer).__name__} could not finish", finish, ranks, wraps=True)
     return found[0] if found else None
 
 
@@ -80,10 +80,10 @@ def read_from(
     def settle(plans: list[LoadPlan]) -> list[LoadPlan]:
         return reader.prepare_global_plan(planner.create_global_plan(plans))
 
-    plan = agreed("load", local, settle, group, no_dist)
+    plan = agreed("load", local, settle, group, no_dist, wraps=True)
 
     def read() -> None:
         reader.read_data(planner.finish_plan(plan), planner).wait()
 
-    gathered(f"load: {type(reader).__name__} could not read", read, ranks)
+    gathered(f"load: {type(reader).__name__} could not read", read, ranks, wraps=True)
     return found[0]

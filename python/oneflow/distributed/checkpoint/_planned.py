@@ -85,18 +85,24 @@ def plan_to_load(
 
 
 def agreed(
-    what: str, local: Callable[[], Any], settle: Callable[[list[Any]], list[Any]], group: Any, no_dist: bool
+    what: str,
+    local: Callable[[], Any],
+    settle: Callable[[list[Any]], list[Any]],
+    group: Any,
+    no_dist: bool,
+    wraps: bool = False,
 ) -> Any:
     """This rank's plan, once the first rank has seen those of all. All ranks raise if one does."""
     ranks = ranks_of(group, no_dist)
     if ranks is None:
-        return _checked(what, settle([local()]), 1)[0]
-    told = gathered(what, lambda: _plain(local()), ranks)
+        (plan,) = gathered(what, local, None, wraps)
+        return settled(what, lambda: _checked(what, settle([plan]), 1)[0], None, wraps)
+    told = gathered(what, lambda: _plain(local()), ranks, wraps)
 
     def plans() -> list[Any]:
         return [_plain(plan) for plan in _checked(what, settle([_plan(plan) for plan in told]), len(told))]
 
-    return _plan(settled(what, plans, ranks)[distributed.get_rank(ranks)])
+    return _plan(settled(what, plans, ranks, wraps)[distributed.get_rank(ranks)])
 
 
 def _checked(what: str, plans: Any, n: int) -> list[Any]:

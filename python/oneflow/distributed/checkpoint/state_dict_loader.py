@@ -12,7 +12,7 @@ from oneflow.distributed.checkpoint.filesystem import FileSystemReader, _path
 from oneflow.distributed.checkpoint.planner import LoadPlanner
 from oneflow.distributed.checkpoint.state_dict_saver import stated
 from oneflow.distributed.checkpoint.stateful import Stateful
-from oneflow.distributed.checkpoint.storage import StorageReader
+from oneflow.distributed.checkpoint.storage import StorageReader, refuse_overrides
 
 __all__ = ["load", "load_state_dict"]
 
@@ -64,6 +64,7 @@ def load(
         given = lambda: stated(state_dict)  # noqa: E731
         _take(state_dict, read_from(storage_reader, checkpoint_id, given, planner, process_group, no_dist))
         return
+    refuse_overrides(storage_reader, StorageReader, "load")
     if checkpoint_id is not None:
         storage_reader.path = _path(checkpoint_id)
     # What the default planner would say is known without asking it.

@@ -27,7 +27,7 @@ from oneflow.distributed.checkpoint.metadata import Metadata
 from oneflow.distributed.checkpoint.planner import SavePlanner
 from oneflow.distributed.checkpoint.staging import AsyncStager, DefaultStager
 from oneflow.distributed.checkpoint.stateful import Stateful
-from oneflow.distributed.checkpoint.storage import StorageWriter
+from oneflow.distributed.checkpoint.storage import StorageWriter, refuse_overrides
 
 __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
@@ -279,6 +279,7 @@ def _writer(checkpoint_id: Any, writer: Any) -> FileSystemWriter:
         if isinstance(writer, StorageWriter):
             raise NotImplementedError("async_save: a storage of the program is written by save")
         raise TypeError(f"save: storage_writer must be a StorageWriter, got {type(writer).__name__}")
+    refuse_overrides(writer, StorageWriter, "save")
     if checkpoint_id is not None:
         writer.path = _path(checkpoint_id)
     return writer

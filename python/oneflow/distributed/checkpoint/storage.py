@@ -148,3 +148,17 @@ class StorageReader(abc.ABC):
 # Folders are written by functions that need none of these methods.
 StorageWriter.register(FileSystemWriter)
 StorageReader.register(FileSystemReader)
+
+
+def refuse_overrides(storage: FileSystemWriter | FileSystemReader, base: type, what: str) -> None:
+    """Raise NotImplementedError if a class derived from that of folders has methods that nobody would call."""
+    kind: type = FileSystemWriter if isinstance(storage, FileSystemWriter) else FileSystemReader
+    asked = {name for name in vars(base) if not name.startswith("_")} - {"read_metadata"}
+    for cls in type(storage).__mro__:
+        if cls is kind:
+            return
+        if found := sorted(asked & set(vars(cls))):
+            raise NotImplementedError(
+                f"{what}: {cls.__name__}.{found[0]} would not be called, since {kind.__name__} does not ask its own "
+                f"methods; derive from {base.__name__}, which asks all"
+            )

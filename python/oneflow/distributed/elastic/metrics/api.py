@@ -126,7 +126,8 @@ class MetricStream:
         self.handler.emit(MetricData(time.time(), self.group_name, metric_name, metric_value))
 
 
-_handlers: dict[str | None, MetricHandler] = {None: NullMetricHandler()}
+_metrics_map: dict[str, MetricHandler] = {}
+_default_metrics_handler: MetricHandler = NullMetricHandler()
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
@@ -137,7 +138,11 @@ def configure(handler: MetricHandler, group: str | None = None) -> None:
         >>> from oneflow.distributed.elastic import metrics
         >>> metrics.configure(metrics.NullMetricHandler())
     """
-    _handlers[group] = handler
+    global _default_metrics_handler
+    if group is None:
+        _default_metrics_handler = handler
+    else:
+        _metrics_map[group] = handler
 
 
 def getStream(group: str) -> MetricStream:
@@ -149,7 +154,7 @@ def getStream(group: str) -> MetricStream:
         >>> metrics.getStream("train").group_name
         'train'
     """
-    return MetricStream(group, _handlers.get(group, _handlers[None]))
+    return MetricStream(group, _metrics_map.get(group, _default_metrics_handler))
 
 
 def put_metric(metric_name: str, metric_value: Any, metric_group: str = "torchelastic") -> None:
