@@ -123,6 +123,66 @@ def test_gradients_of_the_greatest_are_those_of_torch(tmp_path: Path) -> None:
     assert found["oneflow"] == found["torch"]
 
 
+SINGLE = """
+import torch.distributed._functional_collectives as functional
+
+dist.init_process_group("gloo")
+x = torch.arange(6.0).view(2, 3) * (rank + 1)
+
+def gathered(x, got, **options):
+    # PyTorch's gloo has no gather into one tensor.
+    to = options.get("dst", options.get("group_dst", 0))
+    return dist.gather(x, list(got.view(n, 2, 3).unbind(0)) if rank == to else None, **options)
+
+is_torch = sys.argv[1] == "torch"
+gathers = [gathered, gathered] if is_torch else [dist.gather_single, dist.gather_into_tensor]
+for is_async in (False, True):
+    def done(work):
+        if is_async:
+            work.wait()
+    got = torch.zeros(2 * n, 3)
+    done(dist.all_gather_single(got, x, async_op=is_async))
+    say("all_gather", got)
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
+        got = torch.zeros(3)
+        done(dist.reduce_scatter_single(got, x.view(-1), op, async_op=is_async))
+        say("reduce_scatter", got)
+    for shape in ((2 * n, 3), (n, 2, 3), (6 * n,)):
+        for gather in gathers:
+            for options in ({}, {"dst": 1}, {"group_dst": 1}):
+                # A tensor of other ranks is not looked at.
+                got = torch.zeros(shape)
+                done(gather(x, got, async_op=is_async, **options))
+                say("gather", got)
+for f in (functional.all_gather_single, functional.all_gather_single_autograd):
+    y = x.clone().requires_grad_()
+    z = f(y, 1, dist.group.WORLD)
+    (z * z).sum().backward()
+    say("functional", z.tolist(), y.grad)
+for f in (functional.reduce_scatter_single, functional.reduce_scatter_single_autograd):
+    y = x.clone().requires_grad_()
+    z = f(y, "sum", 0, dist.group.WORLD)
+    (z * z).sum().backward()
+    say("functional", z.tolist(), y.grad)
+say("coalesced", [t.tolist() for t in functional.all_gather_single_coalesced([x, 2 * x], dist.group.WORLD)],
+    [t.tolist() for t in functional.reduce_scatter_single_coalesced([x, x], "sum", [0, 0], dist.group.WORLD)])
+"""
+
+
+def test_names_of_single_tensors_are_those_of_torch(tmp_path: Path) -> None:
+    found = both(SINGLE, tmp_path, N)
+    for theirs, ours in zip(found["torch"], found["oneflow"], strict=True):
+        assert len(ours) == 47
+        assert ours == theirs
+
+
+def test_a_tensor_that_cannot_take_all_is_refused() -> None:
+    x = oneflow.ones(2, 3)
+    for given in (oneflow.zeros(5), oneflow.zeros(6, dtype=oneflow.float64), oneflow.zeros(3, 2).t()):
+        with pytest.raises(ValueError, match="gather_single: gather_tensor"):
+            oneflow.distributed.gather_single(x, given)
+
+
 def test_a_mesh_and_its_dimension_are_groups() -> None:
     def rank() -> Any:
         mesh = oneflow.distributed.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))

@@ -105,6 +105,12 @@ from oneflow.distributed._process_group_options import (
     ReduceScatterOptions,
     ScatterOptions,
 )
+from oneflow.distributed._single_tensors import (
+    all_gather_single,
+    gather_into_tensor,
+    gather_single,
+    reduce_scatter_single,
+)
 from oneflow.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from oneflow.distributed._work import _coalescing, _coalescing_manager, _Steps
 from oneflow.distributed.rendezvous import register_rendezvous_handler, rendezvous
@@ -150,6 +156,7 @@ __all__ = [
     "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
+    "all_gather_single",
     "all_reduce",
     "all_reduce_coalesced",
     "all_to_all",
@@ -160,7 +167,9 @@ __all__ = [
     "broadcast_object_list",
     "destroy_process_group",
     "gather",
+    "gather_into_tensor",
     "gather_object",
+    "gather_single",
     "get_backend",
     "get_backend_config",
     "get_debug_level",
@@ -195,6 +204,7 @@ __all__ = [
     "recv_object_list",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "register_rendezvous_handler",
     "rendezvous",

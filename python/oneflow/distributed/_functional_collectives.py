@@ -17,6 +17,9 @@ from oneflow.distributed.device_mesh import DeviceMesh
 __all__ = [
     "AsyncCollectiveTensor",
     "all_gather_into_tensor_coalesced",
+    "all_gather_single",
+    "all_gather_single_autograd",
+    "all_gather_single_coalesced",
     "all_gather_tensor",
     "all_gather_tensor_autograd",
     "all_reduce",
@@ -25,6 +28,9 @@ __all__ = [
     "all_to_all_single_autograd",
     "broadcast",
     "permute_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_single_autograd",
+    "reduce_scatter_single_coalesced",
     "reduce_scatter_tensor",
     "reduce_scatter_tensor_autograd",
     "reduce_scatter_tensor_coalesced",
@@ -258,6 +264,11 @@ def all_to_all_single(
 all_gather_tensor_autograd = all_gather_tensor
 reduce_scatter_tensor_autograd = reduce_scatter_tensor
 all_to_all_single_autograd = all_to_all_single
+# Their names since PyTorch 2.15.
+all_gather_single = all_gather_single_autograd = all_gather_tensor
+reduce_scatter_single = reduce_scatter_single_autograd = reduce_scatter_tensor
+all_gather_single_coalesced = all_gather_into_tensor_coalesced
+reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
 
 def _linear(op: str, others: str = "sum and avg") -> str:
