@@ -210,7 +210,22 @@ impl Replays {
         self.alone = (0..program.len()).map(|i| program.talks(i)).collect();
     }
 
-    /// Puts the recording for these addresses first; false where there is none yet.
+    /// Puts the recording that was kept for these addresses first; false where there is none.
+    fn bring_first(&mut self, program: &Program) -> bool {
+        let known = self.kept.iter().position(|k| k.is_at(program));
+        if let Some(k) = known {
+            self.kept[..=k].rotate_right(1);
+        }
+        known.is_some()
+    }
+
+    /// Keeps a recording as the first, and forgets the one that was used longest ago where there are too many.
+    fn keep(&mut self, kept: Kept) {
+        self.kept.truncate(KEPT - 1);
+        self.kept.insert(0, kept);
+    }
+
+    /// Puts the recording for these addresses first, and makes one where they were met before; false where there is none yet.
     fn find(
         &mut self,
         provider: &'static dyn Provider,
@@ -219,8 +234,7 @@ impl Replays {
         cancel: &AtomicBool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> bool {
-        if let Some(k) = self.kept.iter().position(|k| k.is_at(program)) {
-            self.kept[..=k].rotate_right(1);
+        if self.bring_first(program) {
             self.n_missed = 0;
             return true;
         }
@@ -239,8 +253,7 @@ impl Replays {
         match self.record(provider, program, random, cancel, poll) {
             Ok(stretches) => {
                 let addresses = self.seen.remove(known);
-                self.kept.truncate(KEPT - 1);
-                self.kept.insert(0, Kept { addresses, stretches });
+                self.keep(Kept { addresses, stretches });
                 self.is_off = self.alone.windows(WORTH).all(|w| w.contains(&true));
                 true
             }
@@ -262,8 +275,7 @@ impl Replays {
         cancel: &AtomicBool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> bool {
-        if let Some(k) = self.kept.iter().position(|k| k.is_at(program)) {
-            self.kept[..=k].rotate_right(1);
+        if self.bring_first(program) {
             return true;
         }
         if self.is_off {
@@ -273,8 +285,7 @@ impl Replays {
         let is_whole = !(0..program.len()).any(|i| self.alone[i] && program.talks(i));
         match made {
             Ok(stretches) if is_whole => {
-                self.kept.truncate(KEPT - 1);
-                self.kept.insert(0, Kept { addresses: program.addresses().collect(), stretches });
+                self.keep(Kept { addresses: program.addresses().collect(), stretches });
                 return true;
             }
             Ok(_) => {
