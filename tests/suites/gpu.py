@@ -25,6 +25,7 @@ from suites.runner import Limits, Result, run_file
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (
     "test_device.py",
+    "test_newer_codes.py",
     "test_streams.py",
     "test_memory.py",
     "test_offload.py",

@@ -42,7 +42,11 @@ const ORDER: &[&str] = &[
 /// Outside libraries that only some crates may use, and why.
 const HOMES: [(&str, &[&str], &str); 2] = [
     ("pyo3", &["oneflow-python"], "only the binding knows Python"),
-    ("cudarc", &["oneflow-ep", "oneflow-kernels-cuda"], "only these load vendor libraries"),
+    (
+        "libloading",
+        &["oneflow-ep", "oneflow-comm", "oneflow-kernels-cuda", "oneflow-nccl"],
+        "only these open libraries at run time",
+    ),
 ];
 
 pub fn check(sources: &[Source]) -> Vec<String> {

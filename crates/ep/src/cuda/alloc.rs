@@ -6,12 +6,12 @@
 //! follow what PyTorch does, so memory behaves as its users expect. What a captured graph allocates comes from a private pool,
 //! which keeps its addresses for the graph's replays.
 
+use super::driver::{self, Address, Code};
 use super::expandable::Expandable;
 use super::stats::{BlockInfo, BlockState, Kind, SegmentInfo, Stats};
 use super::{driver_error, graph};
 use crate::Block;
 use crate::best_fit::{BestFit, Part};
-use cudarc::driver::{DriverError, result, sys};
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -57,27 +57,28 @@ struct PoolOf {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct UserStream(sys::CUstream);
+struct UserStream(driver::Stream);
 // SAFETY: a stream handle may be used from any thread; streams are never destroyed.
 unsafe impl Send for UserStream {}
 
 /// A freed block with an event for each stream that used it.
 struct Leaving {
     id: u32,
-    events: Vec<sys::CUevent>,
+    events: Vec<driver::Event>,
 }
 // SAFETY: an event handle may be used from any thread.
 unsafe impl Send for Leaving {}
 
 impl Leaving {
     /// Marks what was issued to the streams so far.
-    fn new(id: u32, streams: &[UserStream]) -> Result<Leaving, DriverError> {
+    fn new(id: u32, streams: &[UserStream]) -> Result<Leaving, Code> {
         let mut leaving = Leaving { id, events: Vec::with_capacity(streams.len()) };
         for stream in streams {
-            let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            // SAFETY: the context is current.
+            let event = unsafe { driver::value(|p| driver::event_create(p, driver::EVENT_DISABLE_TIMING)) }?;
             leaving.events.push(event);
             // SAFETY: the event was just made; streams live until the process ends.
-            unsafe { result::event::record(event, stream.0) }?;
+            unsafe { driver::event_record(event, stream.0) }?;
         }
         Ok(leaving)
     }
@@ -86,11 +87,11 @@ impl Leaving {
     fn is_gone(&mut self, wait: bool) -> bool {
         self.events.retain(|event| {
             // SAFETY: the event is live.
-            let reached =
-                unsafe { if wait { result::event::synchronize(*event) } else { result::event::query(*event) }.is_ok() };
+            let asked = unsafe { if wait { driver::event_synchronize(*event) } else { driver::event_query(*event) } };
+            let reached = asked.is_ok();
             if reached {
                 // SAFETY: as above, and it is used no more.
-                let _ = unsafe { result::event::destroy(*event) };
+                let _ = unsafe { driver::event_destroy(*event) };
             }
             !reached
         });
@@ -121,7 +122,7 @@ impl State {
     }
 
     /// The private pool that a stream's allocations go to.
-    fn private(&self, stream: sys::CUstream) -> u32 {
+    fn private(&self, stream: driver::Stream) -> u32 {
         if self.captures.is_empty() {
             return 0;
         }
@@ -145,7 +146,7 @@ impl DeviceMemory {
     }
 
     /// A block for work on `stream`. The device's context is current.
-    pub fn alloc(&self, stream: sys::CUstream, bytes: usize) -> Result<Block> {
+    pub fn alloc(&self, stream: driver::Stream, bytes: usize) -> Result<Block> {
         let mut state = self.lock();
         if bytes > isize::MAX as usize / 2 {
             return Err(self.out_of_memory(&mut state, bytes));
@@ -187,7 +188,7 @@ impl DeviceMemory {
     }
 
     /// Notes that work of a stream uses a block.
-    pub fn record_use(&self, stream: sys::CUstream, block: Block) {
+    pub fn record_use(&self, stream: driver::Stream, block: Block) {
         let id = block.tag as u32;
         let mut state = self.lock();
         if state.chunks.pool_of(id).is_none_or(|pool| state.of(pool).stream.0 == stream) {
@@ -200,7 +201,7 @@ impl DeviceMemory {
     }
 
     /// Gives a block back whose last work is on `stream`. The device's context is current.
-    pub fn free(&self, stream: sys::CUstream, block: Block) {
+    pub fn free(&self, stream: driver::Stream, block: Block) {
         let id = block.tag as u32;
         let mut state = self.lock();
         let Some(pool) = state.chunks.pool_of(id) else { return };
@@ -329,7 +330,7 @@ impl DeviceMemory {
     }
 
     /// Maps memory at the end of a pool's segment, so that its free end holds `wanted` bytes.
-    fn expand(&self, state: &mut State, pool: u64, wanted: usize, total: usize) -> Result<(), DriverError> {
+    fn expand(&self, state: &mut State, pool: u64, wanted: usize, total: usize) -> Result<(), Code> {
         let granule = if pool & 1 == 1 { SMALL_SEGMENT } else { LARGE_SEGMENT };
         let State { chunks, stats, expandable, limit, .. } = state;
         let memory = match expandable.entry(pool) {
@@ -360,7 +361,7 @@ impl DeviceMemory {
             0x40_0000..0x4000_0000 => format!("{:.2} MiB", b as f64 / (1u64 << 20) as f64),
             _ => gib(b),
         };
-        let system = match result::mem_get_info() {
+        let system = match driver::memory() {
             Ok((free, total)) => format!(" of {} in total {} are free;", gib(total), gib(free)),
             Err(_) => String::new(),
         };
@@ -384,8 +385,8 @@ impl DeviceMemory {
     }
 }
 
-fn is_out_of_memory<T>(r: &Result<T, DriverError>) -> bool {
-    matches!(r, Err(DriverError(sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY)))
+fn is_out_of_memory<T>(r: &Result<T, Code>) -> bool {
+    matches!(r, Err(Code::OUT_OF_MEMORY))
 }
 
 impl State {
@@ -397,7 +398,7 @@ impl State {
                 // No event can be had: wait here.
                 for stream in users {
                     // SAFETY: streams live until the process ends.
-                    let _ = unsafe { result::stream::synchronize(stream.0) };
+                    let _ = unsafe { driver::stream_synchronize(stream.0) };
                 }
                 self.give_whole(id);
             }
@@ -431,10 +432,10 @@ fn settle(state: &mut State, wait: bool) {
     gone.into_iter().for_each(|id| state.give_whole(id));
 }
 
-fn check_limit(stats: &Stats, limit: usize, bytes: usize) -> Result<(), DriverError> {
+fn check_limit(stats: &Stats, limit: usize, bytes: usize) -> Result<(), Code> {
     let held = stats.all(Kind::ReservedBytes).current as usize;
     match limit != 0 && held + bytes > limit {
-        true => Err(DriverError(sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY)),
+        true => Err(Code::OUT_OF_MEMORY),
         false => Ok(()),
     }
 }
@@ -445,10 +446,10 @@ fn note_obtained(stats: &mut Stats, pool: u64, bytes: usize) {
 }
 
 /// A segment from the driver. The device's context is current.
-fn add_segment(state: &mut State, pool: u64, bytes: usize) -> Result<(), DriverError> {
+fn add_segment(state: &mut State, pool: u64, bytes: usize) -> Result<(), Code> {
     check_limit(&state.stats, state.limit, bytes)?;
     // SAFETY: the context is current; the memory stays uninitialised until a kernel writes it.
-    let addr = graph::outside_of_captures(|| unsafe { result::malloc_sync(bytes) })?;
+    let addr = graph::outside_of_captures(|| unsafe { driver::value(|p| driver::memory_alloc(p, bytes)) })?;
     state.chunks.add_segment(pool, addr as usize, bytes);
     state.stats.add(Kind::Segment, pool & 1 == 1, 1);
     note_obtained(&mut state.stats, pool, bytes);
@@ -467,7 +468,7 @@ fn release(state: &mut State) {
     }
     for (pool, addr, bytes) in chunks.release(|pool, _| !is_kept(pool)) {
         // SAFETY: the segment came from `obtain` and no chunk of it is in use; the driver waits for queued work.
-        let _ = unsafe { result::free_sync(addr as sys::CUdeviceptr) };
+        let _ = unsafe { driver::memory_free(addr as Address) };
         let small = pool & 1 == 1;
         stats.sub(Kind::Segment, small, 1);
         stats.sub(Kind::ReservedBytes, small, bytes);
@@ -483,7 +484,8 @@ fn shrink(
     is_kept: impl Fn(u64) -> bool,
 ) {
     // Unmapping does not wait for work that uses the memory.
-    if result::ctx::synchronize().is_err() {
+    // SAFETY: waits for the current context.
+    if unsafe { driver::context_synchronize() }.is_err() {
         return;
     }
     for (pool, memory) in expandable.iter_mut().filter(|(pool, _)| !is_kept(**pool)) {

@@ -5,7 +5,7 @@
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use oneflow_base::Error;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
@@ -119,12 +119,31 @@ pub fn check(library: &str, what: &str, code: c_int, names: &[(c_int, &str)]) ->
     Err(Error::runtime(format!("{library} error: {what}: {name} ({code})")))
 }
 
-/// Declares a table of C functions and how to fill it from an open library. Status codes are plain integers: an enum
-/// would be undefined for an unknown code.
+/// What foreign functions may take, return and write: any bits are a value. A newer library may answer with codes that nobody
+/// here knows, for which an enum would be undefined.
+pub(super) trait AnyBits {}
+
+macro_rules! any_bits {
+    ($($of:ty),* $(,)?) => { $(impl $crate::cuda::discover::AnyBits for $of {})* };
+}
+pub(super) use any_bits;
+
+any_bits!((), u8, i8, c_int, u32, i64, u64, usize, f32, c_void);
+impl<T: AnyBits, const N: usize> AnyBits for [T; N] {}
+impl<T: AnyBits> AnyBits for *const T {}
+impl<T: AnyBits> AnyBits for *mut T {}
+
+pub(super) const fn takes_any_bits<T: AnyBits>() {}
+
+/// Declares a table of C functions and how to fill it from an open library.
 macro_rules! function_table {
     ($(#[$doc:meta])* $table:ident { $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?) -> $ret:ty;)* }) => {
         $(#[$doc])*
         pub(super) struct $table { $(pub $field: unsafe extern "C" fn($($arg),*) -> $ret,)* }
+        const _: () = {
+            use $crate::cuda::discover::takes_any_bits;
+            $($(takes_any_bits::<$arg>();)* takes_any_bits::<$ret>();)*
+        };
         impl $table {
             pub fn load(found: &$crate::cuda::discover::Found) -> Result<Self, String> {
                 Ok($table { $($field: {

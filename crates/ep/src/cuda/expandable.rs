@@ -4,8 +4,8 @@
 //! Memory is given back from the end alone. Chosen by `expandable_segments:True` in ONEFLOW_CUDA_ALLOC_CONF or
 //! PYTORCH_CUDA_ALLOC_CONF; where the driver has no virtual memory, segments are as ever.
 
+use super::driver::{self, Access, Address, Code, Location, Physical, PhysicalProperties};
 use super::graph;
-use cudarc::driver::{DriverError, sys};
 
 /// The memory of a pool.
 pub(super) struct Expandable {
@@ -14,7 +14,7 @@ pub(super) struct Expandable {
     granule: usize,
     reserved: usize,
     /// What is mapped from the base on, a granule each.
-    handles: Vec<sys::CUmemGenericAllocationHandle>,
+    handles: Vec<Physical>,
     /// The first chunk, while anything is mapped.
     pub head: Option<u32>,
 }
@@ -33,11 +33,10 @@ fn is_on(conf: &str) -> bool {
 
 impl Expandable {
     /// Addresses for all of a device's memory and a little more, none of it mapped.
-    pub fn new(index: u16, granule: usize, total: usize) -> Result<Expandable, DriverError> {
+    pub fn new(index: u16, granule: usize, total: usize) -> Result<Expandable, Code> {
         let reserved = (total + total / 8).next_multiple_of(granule);
-        let mut base: sys::CUdeviceptr = 0;
-        // SAFETY: the place is live.
-        unsafe { sys::cuMemAddressReserve(&mut base, reserved, 0, 0, 0) }.result()?;
+        // SAFETY: only addresses are reserved.
+        let base = unsafe { driver::value(|p| driver::address_reserve(p, reserved, 0, 0, 0)) }?;
         Ok(Expandable { index, base: base as usize, granule, reserved, handles: Vec::new(), head: None })
     }
 
@@ -55,9 +54,9 @@ impl Expandable {
     }
 
     /// Maps so many bytes more, whole granules: all of them or none.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), DriverError> {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Code> {
         if self.mapped() + bytes > self.reserved {
-            return Err(DriverError(sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY));
+            return Err(Code::OUT_OF_MEMORY);
         }
         let before = self.mapped();
         while self.mapped() < before + bytes {
@@ -69,30 +68,23 @@ impl Expandable {
         Ok(())
     }
 
-    fn map_next(&mut self) -> Result<(), DriverError> {
-        // SAFETY: plain numbers and a null pointer; zero is a value of each.
-        let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
-        properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id = self.index as i32;
-        // SAFETY: as above.
-        let mut access: sys::CUmemAccessDesc = unsafe { std::mem::zeroed() };
-        access.location = properties.location;
-        access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        let (at, bytes, mut handle) = ((self.base + self.mapped()) as sys::CUdeviceptr, self.granule, 0);
+    fn map_next(&mut self) -> Result<(), Code> {
+        let here = Location::device(self.index);
+        let (properties, access) = (PhysicalProperties::pinned(here), Access::read_and_write(here));
+        let (at, bytes) = ((self.base + self.mapped()) as Address, self.granule);
         // SAFETY: the places are live; the addresses are reserved and nothing is mapped there.
         unsafe {
-            sys::cuMemCreate(&mut handle, bytes, &properties, 0).result()?;
-            if let Err(e) = sys::cuMemMap(at, bytes, 0, handle, 0).result() {
-                let _ = sys::cuMemRelease(handle);
+            let handle = driver::value(|p| driver::physical_create(p, bytes, &properties, 0))?;
+            if let Err(e) = driver::map(at, bytes, 0, handle, 0) {
+                let _ = driver::physical_release(handle);
                 return Err(e);
             }
-            if let Err(e) = sys::cuMemSetAccess(at, bytes, &access, 1).result() {
-                let _ = (sys::cuMemUnmap(at, bytes), sys::cuMemRelease(handle));
+            if let Err(e) = driver::set_access(at, bytes, &access, 1) {
+                let _ = (driver::unmap(at, bytes), driver::physical_release(handle));
                 return Err(e);
             }
+            self.handles.push(handle);
         }
-        self.handles.push(handle);
         Ok(())
     }
 
@@ -101,9 +93,9 @@ impl Expandable {
         while self.mapped() > bytes
             && let Some(handle) = self.handles.pop()
         {
-            let at = (self.base + self.mapped()) as sys::CUdeviceptr;
+            let at = (self.base + self.mapped()) as Address;
             // SAFETY: this granule was mapped here, and is used no more by the caller's promise.
-            let _ = unsafe { (sys::cuMemUnmap(at, self.granule), sys::cuMemRelease(handle)) };
+            let _ = unsafe { (driver::unmap(at, self.granule), driver::physical_release(handle)) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Errors that kernels find in values, an index out of range for one. A kernel cannot raise: it leaves its output without
 //! the bad element, writes the fault into memory the host sees, and the next synchronisation raises it.
 
-use cudarc::driver::{DriverError, result, sys};
+use super::driver::{self, Code};
 use oneflow_base::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -90,15 +90,13 @@ unsafe impl Sync for Faults {}
 
 impl Faults {
     /// The device's context is current. The memory stays until the process ends.
-    pub fn new(index: u16) -> std::result::Result<Faults, DriverError> {
+    pub fn new(index: u16) -> std::result::Result<Faults, Code> {
         // SAFETY: the memory is written before a kernel sees it; the device pointer belongs to it.
         unsafe {
-            let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-            let host = result::malloc_host(size_of::<Fault>(), flags)?.cast::<Fault>();
+            let flags = driver::HOST_PORTABLE | driver::HOST_DEVICEMAP;
+            let host = driver::value(|p| driver::host_alloc(p, size_of::<Fault>(), flags))?.cast::<Fault>();
             host.write_volatile(Fault::default());
-            let mut device: sys::CUdeviceptr = 0;
-            sys::cuMemHostGetDevicePointer_v2(&mut device, host.cast(), 0).result()?;
-            let device = device as *mut Fault;
+            let device = driver::value(|p| driver::host_address(p, host.cast(), 0))? as *mut Fault;
             Ok(Faults { index, host, device, reported: Mutex::new(None), is_reported: AtomicBool::new(false) })
         }
     }

@@ -5,9 +5,9 @@
 //! graph uses them. What needs a result on the host is refused by the driver and ends the capture: the error of the call names it,
 //! and so does the error of `end_capture`.
 
+use super::driver::{self, Code};
 use super::{Cuda, driver_error};
 use crate::{Block, Copy, Provider, Queue};
-use cudarc::driver::{DriverError, result, sys};
 use oneflow_base::{Error, Result};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -52,8 +52,8 @@ pub struct Capture {
 pub struct Graph {
     cuda: &'static Cuda,
     queue: Queue,
-    graph: sys::CUgraph,
-    exec: sys::CUgraphExec,
+    graph: driver::Graph,
+    exec: driver::GraphExec,
     pool: u32,
     drawn: Arc<Drawn>,
     draws: bool,
@@ -90,13 +90,12 @@ pub(super) fn is_any_capturing() -> bool {
 }
 
 /// The driver's number of the capture that a stream takes part in.
-pub(super) fn capture_of(stream: sys::CUstream) -> Option<u64> {
-    let (mut status, mut id) = (sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+pub(super) fn capture_of(stream: driver::Stream) -> Option<u64> {
+    let (mut status, mut id) = (0, 0);
     let null = std::ptr::null_mut();
     // SAFETY: both results are written to live places; the others are not asked for.
-    let asked = unsafe { sys::cuStreamGetCaptureInfo_v2(stream, &mut status, &mut id, null, null.cast(), null.cast()) };
-    let active = asked.result().is_ok() && status == sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    active.then_some(id)
+    let asked = unsafe { driver::stream_capture(stream, &mut status, &mut id, null, null.cast(), null.cast()) };
+    (asked.is_ok() && status == driver::CAPTURE_ACTIVE).then_some(id)
 }
 
 /// Runs what a capture in the strictest mode would forbid though it touches none of its streams, as an allocation.
@@ -104,21 +103,21 @@ pub(super) fn outside_of_captures<T>(run: impl FnOnce() -> T) -> T {
     if !is_any_capturing() {
         return run();
     }
-    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let mut mode = driver::CAPTURE_RELAXED;
     // SAFETY: the place is live; the call exchanges the thread's mode with it.
-    let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().is_ok();
+    let exchanged = unsafe { driver::exchange_capture_mode(&mut mode) }.is_ok();
     let result = run();
     if exchanged {
         // SAFETY: as above.
-        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result();
+        let _ = unsafe { driver::exchange_capture_mode(&mut mode) };
     }
     result
 }
 
 /// Notes the first call that a capture did not allow.
-pub(super) fn note_refused(what: &str, code: u32) {
-    // The driver's errors of captures.
-    if (900..=908).contains(&code) && code != 901 {
+pub(super) fn note_refused(what: &str, code: Code) {
+    let is_of_captures = (Code::CAPTURE_UNSUPPORTED.0..=Code::CAPTURE_WRONG_THREAD.0).contains(&code.0);
+    if is_of_captures && code != Code::CAPTURE_INVALIDATED {
         ENDED_BY.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert_with(|| what.to_string());
     }
 }
@@ -190,19 +189,19 @@ impl Cuda {
                 d.set(queue, [0; 3])?;
                 // Launches on other streams come after this. Faults of kernels are for those who wait for their results.
                 // SAFETY: streams live until the process ends.
-                unsafe { result::stream::synchronize(queue.raw.cast()) }
+                unsafe { driver::stream_synchronize(queue.raw.cast()) }
                     .map_err(|e| driver_error("begin capture", e))?;
                 Arc::new(d)
             }
         };
         let mode = match mode {
-            Mode::Global => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
-            Mode::ThreadLocal => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-            Mode::Relaxed => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+            Mode::Global => driver::CAPTURE_GLOBAL,
+            Mode::ThreadLocal => driver::CAPTURE_THREAD_LOCAL,
+            Mode::Relaxed => driver::CAPTURE_RELAXED,
         };
         *ENDED_BY.lock().unwrap_or_else(|e| e.into_inner()) = None;
         // SAFETY: streams live until the process ends.
-        unsafe { result::stream::begin_capture(queue.raw.cast(), mode) }
+        unsafe { driver::stream_begin_capture(queue.raw.cast(), mode) }
             .map_err(|e| driver_error("begin capture", e))?;
         N_CAPTURING.fetch_add(1, Ordering::Relaxed);
         let id = capture_of(queue.raw.cast()).unwrap_or(0);
@@ -241,12 +240,12 @@ impl Capture {
             }
         });
         let instantiated = graph.and_then(|graph| {
-            let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+            let flags = driver::AUTO_FREE_ON_LAUNCH;
             // SAFETY: the graph was just captured.
-            let exec = unsafe { result::graph::instantiate(graph, flags) };
+            let exec = unsafe { driver::value(|p| driver::graph_instantiate(p, graph, flags)) };
             exec.map(|exec| (graph, exec)).map_err(|e| {
                 // SAFETY: as above; nobody uses it any more.
-                let _ = unsafe { result::graph::destroy(graph) };
+                let _ = unsafe { driver::graph_destroy(graph) };
                 driver_error("instantiate graph", e)
             })
         });
@@ -264,11 +263,11 @@ impl Capture {
         &self.drawn
     }
 
-    fn finish(&mut self) -> (Result<sys::CUgraph, DriverError>, Option<Known>) {
+    fn finish(&mut self) -> (Result<driver::Graph, Code>, Option<Known>) {
         self.is_over = true;
         let ended = self.cuda.device(self.queue.device.index);
         // SAFETY: streams live until the process ends.
-        let graph = unsafe { result::stream::end_capture(self.queue.raw.cast()) };
+        let graph = unsafe { driver::value(|p| driver::stream_end_capture(self.queue.raw.cast(), p)) };
         N_CAPTURING.fetch_sub(1, Ordering::Relaxed);
         if let Ok(gpu) = ended {
             gpu.memory.end_private(self.id);
@@ -286,7 +285,7 @@ impl Drop for Capture {
                 && !graph.is_null()
             {
                 // SAFETY: the graph was just captured and nobody uses it.
-                let _ = unsafe { result::graph::destroy(graph) };
+                let _ = unsafe { driver::graph_destroy(graph) };
             }
             self.cuda.release_private(self.queue, self.pool);
         }
@@ -316,7 +315,7 @@ impl Graph {
             }
         }
         // SAFETY: the graph is live, its memory is kept by its pool.
-        unsafe { result::graph::launch(self.exec, queue.raw.cast()) }.map_err(|e| driver_error("launch graph", e))?;
+        unsafe { driver::graph_launch(self.exec, queue.raw.cast()) }.map_err(|e| driver_error("launch graph", e))?;
         if is_captured { Ok(()) } else { self.told.iter().try_for_each(|who| who.after(queue)) }
     }
 
@@ -332,8 +331,7 @@ impl Graph {
     pub fn n_nodes(&self) -> Result<usize> {
         let mut n = 0;
         // SAFETY: the graph is live; without a place for nodes only their number is asked for.
-        unsafe { sys::cuGraphGetNodes(self.graph, std::ptr::null_mut(), &mut n) }
-            .result()
+        unsafe { driver::graph_nodes(self.graph, std::ptr::null_mut(), &mut n) }
             .map_err(|e| driver_error("count nodes", e))?;
         Ok(n)
     }
@@ -344,8 +342,8 @@ impl Drop for Graph {
         if self.cuda.device(self.queue.device.index).is_ok() {
             // SAFETY: nobody uses the handles any more; launches that were issued are completed.
             unsafe {
-                let _ = result::graph::exec_destroy(self.exec);
-                let _ = result::graph::destroy(self.graph);
+                let _ = driver::graph_exec_destroy(self.exec);
+                let _ = driver::graph_destroy(self.graph);
             }
             self.cuda.release_private(self.queue, self.pool);
         }

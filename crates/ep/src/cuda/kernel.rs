@@ -1,8 +1,7 @@
 //! Compiled kernels: one cached function a (device, key), launched with arguments on the stack.
 
-use super::{Cuda, cubin, driver_error};
+use super::{Cuda, cubin, driver, driver_error};
 use crate::Queue;
-use cudarc::driver::{result, sys};
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -33,7 +32,7 @@ pub fn compile(text: &Text, arch: &str) -> Result<Vec<u8>> {
 
 /// A kernel loaded on a device.
 #[derive(Clone, Copy, Debug)]
-pub struct Function(sys::CUfunction);
+pub struct Function(driver::Function);
 
 // SAFETY: a function handle may be used from any thread; modules are never unloaded.
 unsafe impl Send for Function {}
@@ -80,8 +79,9 @@ impl Cuda {
     fn load(&self, index: u16, text: &Text) -> Result<Function> {
         let device = self.device(index)?;
         let load = |code: &[u8]| {
+            let image = code.as_ptr().cast::<c_void>();
             // SAFETY: the image is machine code for this device or PTX with its closing zero, both from the compiler.
-            super::graph::outside_of_captures(|| unsafe { result::module::load_data(code.as_ptr().cast::<c_void>()) })
+            super::graph::outside_of_captures(|| unsafe { driver::value(|p| driver::module_load(p, image)) })
         };
         let failed = |e| driver_error(&format!("load kernel {}", text.name), e);
         let code = cubin::load_or_compile(self.nvrtc, text, &device.arch)?;
@@ -91,12 +91,15 @@ impl Cuda {
             load(&cubin::load_or_compile(self.nvrtc, text, &device.arch)?).map_err(failed)
         })?;
         let entry = std::ffi::CString::new(ENTRY).map_err(|_| Error::runtime("kernel entry name"))?;
-        // SAFETY: the module is loaded and never unloaded.
-        let function = unsafe { result::module::get_function(module, entry) }.map_err(failed)?;
+        let named = |p| {
+            // SAFETY: the module is loaded and never unloaded.
+            unsafe { driver::module_function(p, module, entry.as_ptr()) }
+        };
+        let function = driver::value(named).map_err(failed)?;
         if text.shared > COMMON_SHARED {
-            let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let most = driver::FUNCTION_MAX_DYNAMIC_SHARED;
             // SAFETY: the function was just loaded.
-            unsafe { sys::cuFuncSetAttribute(function, most, text.shared as i32) }.result().map_err(failed)?;
+            unsafe { driver::function_set_attribute(function, most, text.shared as i32) }.map_err(failed)?;
         }
         Ok(Function(function))
     }
@@ -112,8 +115,9 @@ impl Cuda {
         }
         self.device(queue.device.index)?;
         let ([x, y, z], [tx, ty, tz]) = (grid.blocks, grid.threads);
+        let (stream, args, none) = (queue.raw.cast(), args.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: by the contract.
-        unsafe { result::launch_kernel(f.0, (x, y, z), (tx, ty, tz), grid.shared, queue.raw.cast(), args) }
+        unsafe { driver::launch_kernel(f.0, x, y, z, tx, ty, tz, grid.shared, stream, args, none) }
             .map_err(|e| driver_error("launch", e))
     }
 }

@@ -19,6 +19,8 @@ pub struct Heuristic {
     reserved: [c_int; 4],
 }
 
+super::discover::any_bits!(Heuristic);
+
 // Values of the vendor's enums.
 pub const COMPUTE_32F: c_int = 68;
 pub const COMPUTE_64F: c_int = 70;
@@ -233,11 +235,11 @@ impl Lt {
         // SAFETY: the library gives a static string for any code.
         let p = unsafe { (self.table.status_string)(code) };
         let text = if p.is_null() {
-            format!("status {code}")
+            "unknown status".into()
         } else {
             // SAFETY: a non-null answer is a C string.
             unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
         };
-        Err(Error::runtime(format!("cublasLt: {what}: {text}")))
+        Err(Error::runtime(format!("cublasLt: {what}: {text} ({code})")))
     }
 }

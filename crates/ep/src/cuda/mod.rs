@@ -1,6 +1,6 @@
 //! The CUDA provider: memory, streams, copies and kernel launches of NVIDIA GPUs.
 //!
-//! Nothing is linked: the driver is opened by cudarc, the compiler and cuBLASLt by `discover`. If something is missing
+//! Nothing is linked: the driver is opened by `driver`, the compiler and cuBLASLt by `discover`. If something is missing
 //! there is no provider and `unavailable_reason` returns what was tried; no call here panics. The sources of kernels are
 //! elsewhere.
 
@@ -10,6 +10,7 @@ pub mod cudnn;
 pub mod cudnn_attention;
 pub mod cudnn_rnn;
 mod discover;
+mod driver;
 mod expandable;
 mod fault;
 pub mod fft;
@@ -33,11 +34,11 @@ pub use stats::{BlockInfo, BlockState, Kind, SIZES, SegmentInfo, Stat, Stats};
 use crate::queues::{Chosen, choose};
 use crate::{Block, Copy, Pinned, Position, Provider, Queue, Recording};
 use alloc::DeviceMemory;
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use driver::{Address, Code};
 use oneflow_base::{Device, DeviceType, Error, Result};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 
 /// All GPUs of the process.
 pub struct Cuda {
@@ -53,7 +54,7 @@ pub struct Cuda {
 
 /// One GPU, opened on first use.
 pub struct Gpu {
-    context: Arc<CudaContext>,
+    context: Context,
     /// The stream of threads that chose none.
     stream: Stream,
     memory: DeviceMemory,
@@ -67,7 +68,14 @@ pub struct Gpu {
     pub total_memory: usize,
 }
 
-struct Stream(sys::CUstream);
+/// The primary context of a device, kept until the process ends.
+struct Context(driver::Context);
+// SAFETY: a context may be current on any threads.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+struct Stream(driver::Stream);
 // SAFETY: a stream handle may be used from any thread; streams are never destroyed.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
@@ -75,7 +83,7 @@ unsafe impl Sync for Stream {}
 
 /// A point in a queue's work.
 pub struct Event {
-    raw: sys::CUevent,
+    raw: driver::Event,
     device: Device,
 }
 // SAFETY: an event handle may be used from any thread.
@@ -101,43 +109,30 @@ pub fn unavailable_reason() -> Option<String> {
 
 fn state() -> &'static Result<Cuda, String> {
     static STATE: OnceLock<Result<Cuda, String>> = OnceLock::new();
-    STATE.get_or_init(|| {
-        // cudarc panics on a missing library or symbol; both are asked for before, this is the second net.
-        std::panic::catch_unwind(Cuda::open).unwrap_or_else(|p| {
-            let text = p.downcast_ref::<String>().map_or("unknown panic", String::as_str);
-            Err(format!("the CUDA driver could not be opened: {text}"))
-        })
-    })
+    STATE.get_or_init(Cuda::open)
 }
 
 #[cold]
-fn driver_error(what: &str, e: DriverError) -> Error {
-    graph::note_refused(what, e.0 as u32);
-    let name = e.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{}", e.0 as u32));
-    let text = e.error_string().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+fn driver_error(what: &str, e: Code) -> Error {
+    graph::note_refused(what, e);
+    let (name, text) = driver::describe(e);
     Error::runtime(format!("CUDA error: {what}: {text} ({name})"))
 }
 
 impl Cuda {
     fn open() -> Result<Cuda, String> {
-        // SAFETY: only opens the library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(
-                "no NVIDIA driver was found (tried: libcuda.so, libcuda.so.1 by the loader's search)".to_string()
-            );
-        }
-        let text = |e: DriverError| {
+        driver::open()?;
+        let text = |e: Code| {
             let e = driver_error("initialise", e);
             format!("the NVIDIA driver was found but cannot be used: {e}")
         };
-        result::init().map_err(text)?;
-        let n = result::device::get_count().map_err(text)?;
+        // SAFETY: opening has no preconditions.
+        let n = unsafe { driver::init(0).and_then(|()| driver::value(|p| driver::device_count(p))) }.map_err(text)?;
         if n <= 0 {
             return Err("the NVIDIA driver was found but no GPU (is CUDA_VISIBLE_DEVICES empty?)".into());
         }
-        let mut version = 0;
-        // SAFETY: the pointer is valid.
-        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(text)?;
+        // SAFETY: as above.
+        let version: c_int = unsafe { driver::value(|p| driver::driver_version(p)) }.map_err(text)?;
         // A driver runs what was built for its own major release or an older one.
         let majors: Vec<u32> = [13, 12].into_iter().filter(|&m| m <= (version / 1000).max(12) as u32).collect();
         let nvrtc = nvrtc::nvrtc_of(&majors).map_err(|e| e.to_string())?;
@@ -187,6 +182,14 @@ impl Cuda {
 
     /// A device, opened on first use, its context current on this thread.
     pub fn device(&self, index: u16) -> Result<&Gpu> {
+        let gpu = self.gpu(index)?;
+        // Another library of the process may have made another context current meanwhile.
+        gpu.context.make_current().map_err(|e| driver_error("set device", e))?;
+        Ok(gpu)
+    }
+
+    /// A device, opened on first use.
+    fn gpu(&self, index: u16) -> Result<&Gpu> {
         let slot = self.devices.get(index as usize).ok_or_else(|| {
             Error::runtime(format!("CUDA error: invalid device ordinal {index}: there are {}", self.devices.len()))
         })?;
@@ -195,29 +198,23 @@ impl Cuda {
                 "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
             ));
         }
-        let gpu = match slot.get() {
-            Some(g) => g,
-            None => {
-                let _one = self.opening.lock().unwrap_or_else(|e| e.into_inner());
-                match slot.get() {
-                    Some(g) => g,
-                    None => {
-                        let gpu = Gpu::open(index, self.nvrtc).map_err(|e| driver_error("open device", e))?;
-                        slot.get_or_init(|| gpu)
-                    }
-                }
-            }
-        };
-        // Another library of the process may have made another context current meanwhile.
-        gpu.context.bind_to_thread().map_err(|e| driver_error("set device", e))?;
-        Ok(gpu)
+        if let Some(gpu) = slot.get() {
+            return Ok(gpu);
+        }
+        let _one = self.opening.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(gpu) = slot.get() {
+            return Ok(gpu);
+        }
+        let gpu = Gpu::open(index, self.nvrtc).map_err(|e| driver_error("open device", e))?;
+        Ok(slot.get_or_init(|| gpu))
     }
 
     /// A new queue of a device. It lives until the process ends.
     pub fn new_queue(&self, index: u16) -> Result<Queue> {
         self.device(index)?;
-        let raw = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let raw = raw.map_err(|e| driver_error("create stream", e))?;
+        // SAFETY: the device's context is current.
+        let raw = unsafe { driver::value(|p| driver::stream_create(p, driver::STREAM_NON_BLOCKING)) }
+            .map_err(|e| driver_error("create stream", e))?;
         Ok(Queue { device: Device::new(DeviceType::CUDA, index), raw: raw.cast() })
     }
 
@@ -228,30 +225,29 @@ impl Cuda {
 
     /// Marks the work issued to a queue so far.
     pub fn record(&self, queue: Queue) -> Result<Event> {
-        self.record_with(queue, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+        self.record_with(queue, driver::EVENT_DISABLE_TIMING)
     }
 
     /// As `record`, and the device notes the time.
     pub fn record_time(&self, queue: Queue) -> Result<Event> {
-        self.record_with(queue, sys::CUevent_flags::CU_EVENT_DEFAULT)
+        self.record_with(queue, 0)
     }
 
-    fn record_with(&self, queue: Queue, flags: sys::CUevent_flags) -> Result<Event> {
+    fn record_with(&self, queue: Queue, flags: u32) -> Result<Event> {
         self.device(queue.device.index)?;
-        let raw = result::event::create(flags);
+        // SAFETY: the device's context is current.
+        let raw = unsafe { driver::value(|p| driver::event_create(p, flags)) };
         let event = Event { raw: raw.map_err(|e| driver_error("create event", e))?, device: queue.device };
         // SAFETY: the event was just made; streams live until the process ends.
-        unsafe { result::event::record(event.raw, queue.raw.cast()) }.map_err(|e| driver_error("record event", e))?;
+        unsafe { driver::event_record(event.raw, queue.raw.cast()) }.map_err(|e| driver_error("record event", e))?;
         Ok(event)
     }
 
     /// Makes later work of `queue` wait for an event of any device.
     pub fn wait(&self, queue: Queue, event: &Event) -> Result<()> {
         self.device(queue.device.index)?;
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both handles are live.
-        unsafe { result::stream::wait_event(queue.raw.cast(), event.raw, flags) }
-            .map_err(|e| driver_error("wait for event", e))
+        unsafe { driver::stream_wait(queue.raw.cast(), event.raw, 0) }.map_err(|e| driver_error("wait for event", e))
     }
 
     /// Raises an error at the next synchronisation of a device, as for values that kernels find wrong.
@@ -270,9 +266,9 @@ impl Cuda {
     pub fn is_done(&self, queue: Queue) -> Result<bool> {
         self.device(queue.device.index)?;
         // SAFETY: streams live until the process ends.
-        match unsafe { sys::cuStreamQuery(queue.raw.cast()) }.result() {
+        match unsafe { driver::stream_query(queue.raw.cast()) } {
             Ok(()) => Ok(true),
-            Err(DriverError(sys::cudaError_enum::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(Code::NOT_READY) => Ok(false),
             Err(e) => Err(driver_error(&format!("query stream of {}", queue.device), e)),
         }
     }
@@ -281,14 +277,14 @@ impl Cuda {
     pub fn synchronize_queue(&self, queue: Queue) -> Result<()> {
         let gpu = self.device(queue.device.index)?;
         // SAFETY: streams live until the process ends.
-        unsafe { result::stream::synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))?;
+        unsafe { driver::stream_synchronize(queue.raw.cast()) }.map_err(|e| driver_error("synchronize", e))?;
         gpu.faults.raise()
     }
 
     /// Bytes that the driver has free on a device, and how many there are.
     pub fn driver_memory(&self, index: u16) -> Result<(usize, usize)> {
         self.device(index)?;
-        result::mem_get_info().map_err(|e| driver_error("query memory", e))
+        driver::memory().map_err(|e| driver_error("query memory", e))
     }
 
     /// Where kernels of a device report wrong values: a `Fault` in memory that host and device share.
@@ -306,7 +302,7 @@ impl Cuda {
         }
         self.device(queue.device.index)?;
         // SAFETY: by the contract.
-        unsafe { result::memset_d8_async(dst as sys::CUdeviceptr, value, bytes, queue.raw.cast()) }
+        unsafe { driver::set_bytes(dst as Address, value, bytes, queue.raw.cast()) }
             .map_err(|e| driver_error("memset", e))
     }
 
@@ -322,30 +318,39 @@ impl Cuda {
         }
     }
 
-    fn stream(&self, gpu: &Gpu, index: u16) -> sys::CUstream {
+    fn stream(&self, gpu: &Gpu, index: u16) -> driver::Stream {
         let chosen = Chosen::now().queue_of(Device::new(DeviceType::CUDA, index));
         chosen.map_or(gpu.stream.0, |q| q.raw.cast())
     }
 }
 
 impl Gpu {
-    fn open(index: u16, nvrtc: &Nvrtc) -> Result<Gpu, DriverError> {
-        let context = CudaContext::new(index as usize)?;
-        // SAFETY: no slice of cudarc is ever made, so there is nothing its events would order.
-        unsafe { context.disable_event_tracking() };
-        let compute_capability = context.compute_capability()?;
-        let n = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let total_memory = context.total_mem()?;
-        let virtual_memory = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED;
-        let expands = expandable::wanted() && context.attribute(virtual_memory)? != 0;
+    fn open(index: u16, nvrtc: &Nvrtc) -> Result<Gpu, Code> {
+        let mut name = [0u8; 256];
+        // SAFETY: the driver is initialised; the name's place is as large as is said.
+        let (device, context, total_memory) = unsafe {
+            let device: c_int = driver::value(|p| driver::device_get(p, index.into()))?;
+            let context = Context(driver::value(|p| driver::context_retain(p, device))?);
+            driver::device_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device)?;
+            (device, context, driver::value(|p| driver::device_memory(p, device))?)
+        };
+        context.make_current()?;
+        let attribute = |which| {
+            // SAFETY: an attribute is one integer.
+            unsafe { driver::value(|p| driver::device_attribute(p, which, device)) }
+        };
+        let compute_capability = (attribute(driver::CAPABILITY_MAJOR)?, attribute(driver::CAPABILITY_MINOR)?);
+        let n = attribute(driver::MULTIPROCESSORS)?;
+        let expands = expandable::wanted() && attribute(driver::HAS_VIRTUAL_MEMORY)? != 0;
         Ok(Gpu {
             // Of the blocking kind: ordered with the legacy default stream, on which other libraries hand over tensors.
-            stream: Stream(result::stream::create(result::stream::StreamKind::Default)?),
+            // SAFETY: the context is current.
+            stream: Stream(unsafe { driver::value(|p| driver::stream_create(p, 0)) }?),
             memory: DeviceMemory::new(index, expands.then_some(total_memory)),
             faults: fault::Faults::new(index)?,
             recorder: Default::default(),
             arch: nvrtc.arch_for(compute_capability.0, compute_capability.1),
-            name: context.name()?,
+            name: CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned(),
             compute_capability,
             n_multiprocessors: n.max(1) as u32,
             total_memory,
@@ -354,13 +359,26 @@ impl Gpu {
     }
 }
 
+impl Context {
+    /// Makes it the calling thread's. Another library of the process may have made another one current.
+    fn make_current(&self) -> Result<(), Code> {
+        // SAFETY: the context is kept; the place is live.
+        unsafe {
+            match driver::value(|p| driver::context_current(p))? == self.0 {
+                true => Ok(()),
+                false => driver::context_make_current(self.0),
+            }
+        }
+    }
+}
+
 impl Event {
     /// Returns true if the work before it is done. An error is that of the work, not of the question.
     pub fn is_done(&self) -> Result<bool> {
         // SAFETY: the event is live.
-        match unsafe { result::event::query(self.raw) } {
+        match unsafe { driver::event_query(self.raw) } {
             Ok(()) => Ok(true),
-            Err(DriverError(sys::cudaError_enum::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(Code::NOT_READY) => Ok(false),
             Err(e) => Err(driver_error(&format!("query event of {}", self.device), e)),
         }
     }
@@ -368,14 +386,14 @@ impl Event {
     /// Milliseconds from one event to a later one of the same device. Both note the time and are done.
     pub fn milliseconds_to(&self, later: &Event) -> Result<f32> {
         // SAFETY: both events are live.
-        unsafe { result::event::elapsed(self.raw, later.raw) }
+        unsafe { driver::value(|p| driver::event_elapsed(p, self.raw, later.raw)) }
             .map_err(|e| driver_error(&format!("time between events of {} and {}", self.device, later.device), e))
     }
 
     /// Waits for the work before it.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is live.
-        unsafe { result::event::synchronize(self.raw) }
+        unsafe { driver::event_synchronize(self.raw) }
             .map_err(|e| driver_error(&format!("wait for event of {}", self.device), e))
     }
 }
@@ -383,7 +401,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: the event is live and used no more; waits that were issued stay valid.
-        let _ = unsafe { result::event::destroy(self.raw) };
+        let _ = unsafe { driver::event_destroy(self.raw) };
     }
 }
 
@@ -391,14 +409,7 @@ impl Drop for Event {
 fn is_pinned(src: *const u8) -> bool {
     let mut kind = 0u32;
     // SAFETY: the attribute is one 32-bit number; any address may be asked about.
-    let known = unsafe {
-        sys::cuPointerGetAttribute(
-            (&raw mut kind).cast::<c_void>(),
-            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-            src as sys::CUdeviceptr,
-        )
-    };
-    known == sys::CUresult::CUDA_SUCCESS
+    unsafe { driver::address_attribute((&raw mut kind).cast(), driver::ADDRESS_MEMORY_TYPE, src as Address) }.is_ok()
 }
 
 /// Owns a block of pinned memory.
@@ -419,14 +430,8 @@ impl Drop for PinnedBlock {
 fn owner_of(ptr: *const u8) -> Option<u16> {
     let mut index = 0i32;
     // SAFETY: the attribute is one 32-bit number; any address may be asked about.
-    let known = unsafe {
-        sys::cuPointerGetAttribute(
-            (&raw mut index).cast::<c_void>(),
-            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-            ptr as sys::CUdeviceptr,
-        )
-    };
-    (known == sys::CUresult::CUDA_SUCCESS).then_some(index as u16)
+    let known = unsafe { driver::address_attribute((&raw mut index).cast(), driver::ADDRESS_DEVICE, ptr as Address) };
+    known.is_ok().then_some(index as u16)
 }
 
 impl Cuda {
@@ -471,25 +476,24 @@ impl Provider for Cuda {
             self.order(source, queue)?;
         }
         self.device(queue.device.index)?;
-        let stream: sys::CUstream = queue.raw.cast();
+        let stream: driver::Stream = queue.raw.cast();
         // A graph would read the memory again with each launch, when it may be gone.
         if how == Copy::HostToDevice && self.is_capturing(queue) {
             // SAFETY: streams live until the process ends. The question ends the capture.
-            let refused = unsafe { result::stream::synchronize(stream) }.err();
-            let code = sys::cudaError_enum::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-            return Err(driver_error("copy HostToDevice", refused.unwrap_or(DriverError(code))));
+            let refused = unsafe { driver::stream_synchronize(stream) }.err();
+            return Err(driver_error("copy HostToDevice", refused.unwrap_or(Code::CAPTURE_UNSUPPORTED)));
         }
-        let (to, from) = (dst as sys::CUdeviceptr, src as sys::CUdeviceptr);
+        let (to, from) = (dst as Address, src as Address);
         // SAFETY: both ranges are valid by the trait's contract.
         let done = unsafe {
             match how {
-                Copy::HostToDevice => sys::cuMemcpyHtoDAsync_v2(to, src.cast(), bytes, stream),
-                Copy::DeviceToHost => sys::cuMemcpyDtoHAsync_v2(dst.cast(), from, bytes, stream),
+                Copy::HostToDevice => driver::copy_to_device(to, src.cast(), bytes, stream),
+                Copy::DeviceToHost => driver::copy_to_host(dst.cast(), from, bytes, stream),
                 // Unified addresses: the driver knows which devices they lie on.
-                Copy::DeviceToDevice => sys::cuMemcpyAsync(to, from, bytes, stream),
+                Copy::DeviceToDevice => driver::copy(to, from, bytes, stream),
             }
         };
-        done.result().map_err(|e| driver_error(&format!("copy {how:?}"), e))?;
+        done.map_err(|e| driver_error(&format!("copy {how:?}"), e))?;
         // Pageable memory has been staged when the call returns.
         if how == Copy::DeviceToHost || (how == Copy::HostToDevice && is_pinned(src)) {
             self.synchronize_queue(queue)?;
@@ -509,15 +513,15 @@ impl Provider for Cuda {
             return unsafe { self.copy(queue, how, dst, src, bytes) };
         }
         self.device(queue.device.index)?;
-        let stream: sys::CUstream = queue.raw.cast();
+        let stream: driver::Stream = queue.raw.cast();
         // SAFETY: both ranges are valid by the trait's contract; the block of the host is kept until the copy is done.
         let issued = unsafe {
             match how {
-                Copy::HostToDevice => sys::cuMemcpyHtoDAsync_v2(dst as sys::CUdeviceptr, src.cast(), bytes, stream),
-                _ => sys::cuMemcpyDtoHAsync_v2(dst.cast(), src as sys::CUdeviceptr, bytes, stream),
+                Copy::HostToDevice => driver::copy_to_device(dst as Address, src.cast(), bytes, stream),
+                _ => driver::copy_to_host(dst.cast(), src as Address, bytes, stream),
             }
         };
-        issued.result().map_err(|e| driver_error(&format!("copy {how:?}"), e))
+        issued.map_err(|e| driver_error(&format!("copy {how:?}"), e))
     }
 
     fn pinned(&self, bytes: usize) -> Result<Pinned> {
@@ -533,7 +537,7 @@ impl Provider for Cuda {
     }
 
     fn queue(&self, index: u16) -> Queue {
-        let raw = match self.device(index) {
+        let raw = match self.gpu(index) {
             Ok(gpu) => self.stream(gpu, index).cast(),
             // Whatever is issued to it reports the error.
             Err(_) => std::ptr::null_mut(),
@@ -542,7 +546,7 @@ impl Provider for Cuda {
     }
 
     fn own_queue(&self, index: u16) -> Queue {
-        let raw = self.device(index).map_or(std::ptr::null_mut(), |gpu| gpu.stream.0.cast());
+        let raw = self.gpu(index).map_or(std::ptr::null_mut(), |gpu| gpu.stream.0.cast());
         Queue { device: Device::new(DeviceType::CUDA, index), raw }
     }
 
@@ -571,7 +575,8 @@ impl Provider for Cuda {
 
     fn synchronize(&self, index: u16) -> Result<()> {
         let gpu = self.device(index)?;
-        gpu.context.synchronize().map_err(|e| driver_error("synchronize", e))?;
+        // SAFETY: the device's context is current.
+        unsafe { driver::context_synchronize() }.map_err(|e| driver_error("synchronize", e))?;
         gpu.faults.raise()
     }
 

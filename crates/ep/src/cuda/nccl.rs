@@ -5,9 +5,8 @@
 //! operation that does not end, is not known here.
 
 use super::discover::{self, Found, function_table};
-use super::{Cuda, driver_error};
+use super::{Cuda, driver, driver_error};
 use crate::Queue;
-use cudarc::driver::sys;
 use oneflow_base::{Device, DeviceType, Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -42,6 +41,8 @@ pub(super) struct Config {
     net_name: *const c_char,
     split_share: c_int,
 }
+
+discover::any_bits!(UniqueId, Config);
 
 /// An element type of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,13 +211,13 @@ impl Nccl {
         };
         // SAFETY: any code may be asked about, and any live communicator.
         let (name, last) = unsafe { (text((self.table.error_string)(code)), text((self.table.last_error)(comm))) };
-        let name = name.unwrap_or_else(|| format!("code {code}"));
+        let name = name.unwrap_or_else(|| "unknown code".into());
         let last = last.filter(|last| !last.is_empty()).map(|last| format!(": {last}")).unwrap_or_default();
         let hint = match code == INVALID_USAGE && last.contains("Duplicate GPU") {
             true => ". Two ranks use one GPU: give each its own, as with oneflow.cuda.set_device(local_rank)",
             false => "",
         };
-        Error::runtime(format!("NCCL error: {what}: {name}{last}{hint}"))
+        Error::runtime(format!("NCCL error: {what}: {name} ({code}){last}{hint}"))
     }
 }
 
@@ -451,12 +452,11 @@ impl Cuda {
     fn new_urgent_queue(&self, index: u16) -> Result<Queue> {
         self.device(index)?;
         let (mut least, mut greatest) = (0, 0);
-        let mut stream: sys::CUstream = std::ptr::null_mut();
-        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: the places are live; the device's context is current.
-        unsafe {
-            let asked = sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest).result();
-            asked.and_then(|()| sys::cuStreamCreateWithPriority(&mut stream, flags, greatest).result())
+        let stream = unsafe {
+            let asked = driver::context_priorities(&mut least, &mut greatest);
+            let flags = driver::STREAM_NON_BLOCKING;
+            asked.and_then(|()| driver::value(|p| driver::stream_create_with_priority(p, flags, greatest)))
         }
         .map_err(|e| driver_error("create stream", e))?;
         Ok(Queue { device: Device::new(DeviceType::CUDA, index), raw: stream.cast() })

@@ -170,9 +170,9 @@ impl Nvrtc {
         // SAFETY: the library gives a static string for any code.
         let p = unsafe { (self.table.error_string)(code) };
         if p.is_null() {
-            return format!("error {code}");
+            return format!("unknown error ({code})");
         }
         // SAFETY: a non-null answer is a C string.
-        unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
+        format!("{} ({code})", unsafe { CStr::from_ptr(p) }.to_string_lossy())
     }
 }

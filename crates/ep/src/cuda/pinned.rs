@@ -3,9 +3,9 @@
 //! Pinning costs the driver milliseconds, so freed blocks are kept for reuse. A block that copies of some stream may still read or
 //! write leaves first: it is handed out again when events show that those streams are done with it.
 
+use super::driver::{self, Code};
 use super::{Cuda, Event, driver_error, graph};
 use crate::Queue;
-use cudarc::driver::{result, sys};
 use oneflow_base::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -53,8 +53,8 @@ impl PinnedMemory {
             return Ok(addr as *mut u8);
         }
         // SAFETY: the context is current; the memory stays uninitialised, as that of any provider.
-        let obtain =
-            || graph::outside_of_captures(|| unsafe { result::malloc_host(size, sys::CU_MEMHOSTALLOC_PORTABLE) });
+        let pin = || unsafe { driver::value(|p| driver::host_alloc(p, size, driver::HOST_PORTABLE)) };
+        let obtain = || graph::outside_of_captures(pin);
         let mut got = obtain();
         if got.is_err() {
             settle(cuda, &mut state, true);
@@ -66,7 +66,7 @@ impl PinnedMemory {
         }
         let addr = match got {
             Ok(p) => p as usize,
-            Err(e) if e.0 == sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => return Err(out_of_memory(bytes)),
+            Err(Code::OUT_OF_MEMORY) => return Err(out_of_memory(bytes)),
             Err(e) => return Err(driver_error("pin memory", e)),
         };
         state.blocks.insert(addr, HostBlock { bytes: size, users: Vec::new() });
@@ -177,8 +177,8 @@ fn release(state: &mut State) {
     }
     for addr in std::mem::take(&mut state.free).into_values().flatten() {
         state.blocks.remove(&addr);
-        // SAFETY: the block came from `malloc_host` and nobody uses it.
-        let _ = unsafe { result::free_host(addr as *mut std::ffi::c_void) };
+        // SAFETY: the block came from `host_alloc` and nobody uses it.
+        let _ = unsafe { driver::host_free(addr as *mut std::ffi::c_void) };
     }
 }
 

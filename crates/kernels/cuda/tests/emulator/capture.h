@@ -109,6 +109,7 @@ static Result issue(void* stream, Work w);
 extern "C" {
 Result cuThreadExchangeStreamCaptureMode(int* mode) { std::swap(*mode, thread_mode); return 0; }
 Result cuStreamBeginCapture_v2(void* s, int mode) {
+    ANSWER("cuStreamBeginCapture");
     LOCKED;
     static uint64_t next = 1;
     if ((uintptr_t)s <= 2 || is_captured(s) || getenv("EMULATOR_REFUSES_CAPTURES")) return 900;
@@ -118,6 +119,7 @@ Result cuStreamBeginCapture_v2(void* s, int mode) {
     return 0;
 }
 Result cuStreamGetCaptureInfo_v2(void* s, int* status, uint64_t* id, void*, void*, void*) {
+    if (const int state = answer_of("cuStreamGetCaptureInfo")) return *status = state, 0;
     LOCKED;
     if ((uintptr_t)s <= 2) return is_any_captured() ? 906 : (*status = 0);
     const std::shared_ptr<Capture>& c = ((Stream*)s)->capture;

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <initializer_list>
 
+#include "answer.h"
 #include "elements.h"
 
 typedef int Status;
@@ -116,6 +117,7 @@ Status cublasLtMatmulPreferenceSetAttribute(Preference* p, int a, const void* v,
 }
 Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Layout* a, Layout* b, Layout* c, Layout* out, Preference* p, int n,
                                       Heuristic* h, int* found) {
+    ANSWER("cublasLtMatmulAlgoGetHeuristic");
     *found = 0;
     if (n < 1 || p->workspace == 0) return INVALID;
     if (Status s = check(d, a, b, c, out)) return s;
@@ -128,6 +130,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Layout* a, Layout* b, Layo
 Status cublasLtMatmul(void*, Desc* d, const void* alpha, const void* a, Layout* la, const void* b, Layout* lb,
                       const void* beta, const void* c, Layout* lc, void* out, Layout* lo, const uint64_t* algo, void*, size_t,
                       void* stream) {
+    ANSWER("cublasLtMatmul");
     if (Status s = check(d, la, lb, lc, lo)) return s;
     const uint64_t places[4] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)out};
     for (int i = 0; i < 4; i++)

@@ -2,7 +2,8 @@
 // somebody waits, and in what order streams go on says EMULATOR_SEED, so that what depends on an order that nobody asked for
 // shows. Device memory is poisoned when it is handed out, ends at a guard page and is unmapped when it is given back.
 // EMULATOR_DEVICES: how many devices (1). EMULATOR_SEED 0: everything is done at once. EMULATOR_IDLE=1: nothing is done at all, on a
-// device of many multiprocessors whose memory nobody touches: for counts of what real sizes would issue. Work of a captured stream is a graph's: its
+// device of many multiprocessors whose memory nobody touches: for counts of what real sizes would issue. EMULATOR_IDLE=2: launches are
+// not even looked at: for the time that the host takes to issue them. Work of a captured stream is a graph's: its
 // nodes run in any order that their dependencies allow, and calls that a capture forbids end it (capture.h).
 #include <algorithm>
 #include <atomic>
@@ -24,14 +25,17 @@
 #include <unistd.h>
 #include <vector>
 
+#include "answer.h"
+
 typedef int Result;
 typedef uint64_t Ptr;
 static const int INVALID = 1, NO_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719;
 static const int INVALID_HANDLE = 400, OUT_OF_RESOURCES = 701, MISALIGNED_ADDRESS = 716;
-static bool is_idle() {
-    static const bool idle = getenv("EMULATOR_IDLE") && *getenv("EMULATOR_IDLE") == '1';
-    return idle;
+static int idleness() {
+    static const int level = getenv("EMULATOR_IDLE") ? atoi(getenv("EMULATOR_IDLE")) : 0;
+    return level;
 }
+static bool is_idle() { return idleness() > 0; }
 static const size_t TOTAL = (size_t)(is_idle() ? 80 : 4) << 30;
 
 // A point in a stream's work: `reached` counts the records that were executed, `recorded` those that were issued.
@@ -268,6 +272,7 @@ Result cuCtxSynchronize() {
     return failed();
 }
 Result cuStreamCreate(void** s, unsigned) {
+    ANSWER("cuStreamCreate");
     LOCKED;
     if (!context) return NO_CONTEXT;
     streams().push_back(new Stream{context->index});
@@ -278,6 +283,7 @@ Result cuStreamCreate(void** s, unsigned) {
 Result cuStreamCreateWithPriority(void** s, unsigned flags, int priority) { return priority > 0 || priority < -5 ? INVALID : cuStreamCreate(s, flags); }
 Result cuCtxGetStreamPriorityRange(int* least, int* greatest) { *least = 0; *greatest = -5; return 0; }
 Result cuStreamSynchronize(void* s) {
+    ANSWER("cuStreamSynchronize");
     LOCKED;
     if ((uintptr_t)s > 2 && ((Stream*)s)->capture) return refuse(((Stream*)s)->capture, 900);
     return drain(stream_of(s));
@@ -293,6 +299,7 @@ Result cuStreamQuery(void* s) {
     return stream->queue.empty() ? 0 : NOT_READY;
 }
 Result cuStreamWaitEvent(void* s, void* e, unsigned) {
+    ANSWER("cuStreamWaitEvent");
     LOCKED;
     Event* event = (Event*)e;
     if (event->capture || ((uintptr_t)s > 2 && ((Stream*)s)->capture)) return join((Stream*)s, event);
@@ -315,6 +322,7 @@ Result cuEventElapsedTime(float* ms, void* a, void* b) {
 }
 Result cuEventElapsedTime_v2(float* ms, void* a, void* b) { return cuEventElapsedTime(ms, a, b); }
 Result cuEventRecord(void* e, void* s) {
+    ANSWER("cuEventRecord");
     LOCKED;
     // An event marks streams of its own device alone.
     if (((Event*)e)->device != stream_of(s)->device && (uintptr_t)s > 2) return 400;
@@ -335,6 +343,7 @@ Result cuEventRecord(void* e, void* s) {
 }
 // Who asks lets some work be done, so that who asks again and again comes to an end.
 Result cuEventQuery(void* e) {
+    ANSWER("cuEventQuery");
     LOCKED;
     if (((Event*)e)->capture) return refuse(((Event*)e)->capture, 907);
     if (Result r = unsafe_call()) return r;
@@ -358,6 +367,7 @@ Result cuMemGetInfo_v2(size_t* free, size_t* total) {
     return 0;
 }
 Result cuMemAlloc_v2(Ptr* p, size_t n) {
+    ANSWER("cuMemAlloc");
     LOCKED;
     if (!context) return NO_CONTEXT;
     if (n == 0) return INVALID;
@@ -385,6 +395,7 @@ Result cuMemFree_v2(Ptr p) {
     return r;
 }
 Result cuMemHostAlloc(void** p, size_t n, unsigned) {
+    ANSWER("cuMemHostAlloc");
     LOCKED;
     if (Result r = unsafe_call()) return r;
     *p = calloc(1, n);
@@ -404,6 +415,7 @@ Result cuMemHostGetDevicePointer_v2(Ptr* d, void* h, unsigned) { *d = (Ptr)h; re
 static bool is_mapped(Ptr p, size_t n) { return range_of(p, n) || (is_pinned(p) && is_pinned(p + (n ? n - 1 : 0))); }
 // Pageable memory is read before the call returns, pinned memory when the copy's turn comes.
 Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
+    ANSWER("cuMemcpyHtoD");
     LOCKED;
     if (Result r = failed()) return r;
     if (!is_mapped(d, n) || range_of((Ptr)s, 1)) return INVALID;
@@ -415,6 +427,7 @@ Result cuMemcpyHtoDAsync_v2(Ptr d, const void* s, size_t n, void* stream) {
 }
 // To pageable memory it returns when the bytes are there.
 Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
+    ANSWER("cuMemcpyDtoH");
     LOCKED;
     if (Result r = failed()) return r;
     if (!is_mapped(s, n) || range_of((Ptr)d, 1)) return INVALID;
@@ -423,6 +436,7 @@ Result cuMemcpyDtoHAsync_v2(void* d, Ptr s, size_t n, void* stream) {
     return is_pinned((Ptr)d) ? 0 : drain(stream_of(stream));
 }
 Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void* stream) {
+    ANSWER("cuMemcpy");
     LOCKED;
     if (Result r = failed()) return r;
     if (!is_mapped(s, n) || !is_mapped(d, n)) return INVALID;
@@ -430,9 +444,11 @@ Result cuMemcpyAsync(Ptr d, Ptr s, size_t n, void* stream) {
     return issue(stream, Work{nullptr, 0, [=] { memmove((void*)d, (void*)s, n); return 0; }});
 }
 Result cuMemsetD8Async(Ptr d, unsigned char v, size_t n, void* stream) {
+    ANSWER("cuMemsetD8");
     LOCKED;
     if (Result r = failed()) return r;
     if (!is_mapped(d, n)) return INVALID;
+    if (idleness() == 2) return 0;
     note("memset");
     return issue(stream, Work{nullptr, 0, [=] { memset((void*)d, v, n); return 0; }});
 }
@@ -446,6 +462,7 @@ Result cuPointerGetAttribute(void* out, int attribute, Ptr p) {
 }
 
 Result cuModuleLoadData(void** out, const void* image) {
+    ANSWER("cuModuleLoadData");
     {
         LOCKED;
         if (!context) return NO_CONTEXT;
@@ -494,6 +511,8 @@ Result cuFuncSetAttribute(void* f, int attribute, int value) {
 }
 Result cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                       void* stream, void** params, void**) {
+    if (idleness() == 2) return 0;
+    ANSWER("cuLaunchKernel");
     LOCKED;
     if (!context) return NO_CONTEXT;
     if (Result r = failed()) return r;
@@ -548,6 +567,7 @@ void emulator_reseed(long n) {
 Result emulator_issue(void* stream, void (*run)(void*), void* what, void (*free)(void*)) {
     LOCKED;
     const std::shared_ptr<void> kept(what, free);
+    if (idleness() == 2) return 0;
     if (names_are_kept) {
         // The library that the work comes from.
         Dl_info from;
@@ -602,6 +622,8 @@ Result cuGetErrorName(int code, const char** s) {
         {907, "CUDA_ERROR_CAPTURED_EVENT"},
         {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
     };
+    // As a driver that is older than the code.
+    if (code > 999) return *s = nullptr, INVALID;
     static thread_local char text[32];
     snprintf(text, sizeof text, "emulated error %d", code);
     const auto known = names.find(code);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "answer.h"
 #include "elements.h"
 
 typedef int Status;
@@ -224,6 +225,7 @@ Status cudnnBackendGetAttribute(Descriptor* d, int attribute, int type, int64_t 
     return BAD_PARAM;
 }
 Status cudnnBackendFinalize(Descriptor* d) {
+    ANSWER("cudnnBackendFinalize");
     if (d->is_finished) return BAD_PARAM;
     switch (d->kind) {
         case TENSOR: {
@@ -296,6 +298,7 @@ Status cudnnBackendFinalize(Descriptor* d) {
     return 0;
 }
 Status cudnnBackendExecute(Handle* h, Descriptor* plan, Descriptor* pack) {
+    ANSWER("cudnnBackendExecute");
     if (!plan->is_finished || !pack->is_finished || plan->kind != PLAN || pack->kind != PACK) return NOT_FINALIZED;
     if ((Handle*)plan->number(400) != h) return BAD_PARAM;
     if (is_attention(plan->graph)) return Attention(plan->graph).execute(h, pack);

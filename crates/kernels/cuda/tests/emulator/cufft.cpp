@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "answer.h"
+
 typedef int Result;
 typedef std::complex<double> Number;
 static const int INVALID_PLAN = 1, INVALID_TYPE = 3, INVALID_VALUE = 4, INVALID_SIZE = 8, NO_WORKSPACE = 13;
@@ -158,6 +160,7 @@ Result cufftXtMakePlanMany(int plan, int rank, long long* sizes, long long* in, 
     return 0;
 }
 Result cufftXtExec(int plan, void* from, void* to, int direction) {
+    ANSWER("cufftXtExec");
     Plan p;
     {
         std::lock_guard<std::mutex> _(lock());

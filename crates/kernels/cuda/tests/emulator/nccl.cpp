@@ -23,6 +23,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "answer.h"
+
 typedef int Result;
 enum { SUCCESS, CUDA_ERROR, SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS };
 enum Kind { ALL_REDUCE, BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, SEND, RECV };
@@ -459,6 +461,7 @@ Result ncclCommInitRankConfig(Comm** out, int n, UniqueId id, int rank, Config* 
     return r;
 }
 Result ncclCommGetAsyncError(Comm* handle, Result* state) {
+    if (const int code = answer_of("ncclCommGetAsyncError")) return *state = code, 0;
     const auto c = find(handle);
     if (!c) return INVALID_ARGUMENT;
     *state = c->error;
@@ -517,6 +520,7 @@ Result ncclGroupEnd() {
     return all;
 }
 Result ncclAllReduce(const char* from, char* to, size_t count, int type, int op, Comm* c, void* stream) {
+    ANSWER("ncclAllReduce");
     return called(c, stream, Call{{ALL_REDUCE, type, op, 0, count}, from, to, 0});
 }
 Result ncclBroadcast(const char* from, char* to, size_t count, int type, int root, Comm* c, void* stream) {
