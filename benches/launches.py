@@ -12,16 +12,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import os
-import pathlib
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benches.emulated import start_again
 from benches.models import GPT2, gpt
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOM = 1 << 20
 
 
@@ -37,14 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--started", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not options.started:
-        # The driver is found by its name, so the path to it has to be there when a process begins.
-        sys.path.insert(0, str(ROOT / "tests"))
-        from suites.gpu import emulate
-
-        emulate(ROOT / "target/emulator")
-        os.environ["EMULATOR_SEED"], os.environ["EMULATOR_IDLE"] = "0", "1"
-        given = sys.argv[1:] if arguments is None else arguments
-        os.execv(sys.executable, [sys.executable, "-m", "benches.launches", "--started", *given])
+        start_again("benches.launches", arguments, idle=1)
     print(report(options))
     if options.compare:
         print(torch_ops(options))

@@ -33,19 +33,31 @@ pub struct Taken {
 }
 
 /// Free and used chunks of all segments. Chunks of different pools never merge.
-#[derive(Default)]
 pub struct BestFit {
     chunks: Vec<Chunk>,
     vacant: Vec<u32>,
-    /// Ordered so that the first entry at or above (pool, bytes) is the best fit, lowest address first.
-    free: BTreeSet<(u64, usize, usize, u32)>,
+    /// Free chunks but the open one, ordered so that the first entry at or above (pool, bytes) is the best fit, lowest address
+    /// first.
+    free: BTreeSet<Key>,
+    /// The chunk that became free last, if it still is. Mostly it is the next one that is split or merged, and the set need not
+    /// change for that.
+    open: u32,
     /// Number and bytes of free chunks that are a part of their segment, of even and of odd pools.
     splits: [(usize, usize); 2],
 }
 
+/// Pool, bytes, address, number.
+type Key = (u64, usize, usize, u32);
+
+impl Default for BestFit {
+    fn default() -> BestFit {
+        BestFit::new()
+    }
+}
+
 impl BestFit {
     pub const fn new() -> BestFit {
-        BestFit { chunks: Vec::new(), vacant: Vec::new(), free: BTreeSet::new(), splits: [(0, 0); 2] }
+        BestFit { chunks: Vec::new(), vacant: Vec::new(), free: BTreeSet::new(), open: NONE, splits: [(0, 0); 2] }
     }
 
     /// Adds a fresh free segment; the number of its first chunk, which stays.
@@ -103,8 +115,7 @@ impl BestFit {
 
     /// The smallest free chunk of `pool` that holds `bytes`, split where more than `slack` would be left over.
     pub fn take(&mut self, pool: u64, bytes: usize, slack: usize) -> Option<Taken> {
-        let key = *self.free.range((pool, bytes, 0, 0)..).next().filter(|k| k.0 == pool)?;
-        let (_, whole, addr, id) = key;
+        let (_, whole, addr, id) = self.best(pool, bytes)?;
         self.forget_free(id);
         let rest = whole - bytes;
         if rest > slack {
@@ -126,7 +137,18 @@ impl BestFit {
 
     /// Returns true if `take` would find `bytes` in `pool`.
     pub fn holds(&self, pool: u64, bytes: usize) -> bool {
-        self.free.range((pool, bytes, 0, 0)..).next().is_some_and(|k| k.0 == pool)
+        self.best(pool, bytes).is_some()
+    }
+
+    /// The smallest free chunk of `pool` that holds `bytes`, of several the first in memory.
+    fn best(&self, pool: u64, bytes: usize) -> Option<Key> {
+        let open = Some(self.open).filter(|id| *id != NONE).map(|id| self.key(id));
+        let open = open.filter(|k| k.0 == pool && k.1 >= bytes);
+        let of_set = self.free.range((pool, bytes, 0, 0)..).next().copied().filter(|k| k.0 == pool);
+        match (open, of_set) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Gives a chunk back; true where it was in use.
@@ -179,6 +201,7 @@ impl BestFit {
     /// Takes out segments that are free from end to end and pass the filter (pool, bytes); the caller returns their memory:
     /// (pool, address, bytes).
     pub fn release(&mut self, mut wanted: impl FnMut(u64, usize) -> bool) -> Vec<(u64, usize, usize)> {
+        self.close();
         let chunks = &self.chunks;
         let whole: Vec<_> = self
             .free
@@ -213,24 +236,41 @@ impl BestFit {
         }
     }
 
-    fn add_free(&mut self, id: u32) {
-        let c = self.at(id);
-        let (key, is_split) = ((c.pool, c.bytes, c.addr, id), c.prev != NONE || c.next != NONE);
-        if is_split {
-            let splits = &mut self.splits[key.0 as usize & 1];
-            *splits = (splits.0 + 1, splits.1 + key.1);
+    fn key(&self, id: u32) -> Key {
+        let c = &self.chunks[id as usize];
+        (c.pool, c.bytes, c.addr, id)
+    }
+
+    /// Puts the open chunk among the others.
+    fn close(&mut self) {
+        let id = std::mem::replace(&mut self.open, NONE);
+        if id != NONE {
+            self.free.insert(self.key(id));
         }
-        self.free.insert(key);
+    }
+
+    fn add_free(&mut self, id: u32) {
+        self.close();
+        self.open = id;
+        let c = self.at(id);
+        if c.prev != NONE || c.next != NONE {
+            let (pool, bytes) = (c.pool, c.bytes);
+            let splits = &mut self.splits[pool as usize & 1];
+            *splits = (splits.0 + 1, splits.1 + bytes);
+        }
     }
 
     fn forget_free(&mut self, id: u32) {
+        let key = self.key(id);
         let c = self.at(id);
-        let (key, is_split) = ((c.pool, c.bytes, c.addr, id), c.prev != NONE || c.next != NONE);
-        if is_split {
+        if c.prev != NONE || c.next != NONE {
             let splits = &mut self.splits[key.0 as usize & 1];
             *splits = (splits.0 - 1, splits.1 - key.1);
         }
-        self.free.remove(&key);
+        match self.open == id {
+            true => self.open = NONE,
+            false => _ = self.free.remove(&key),
+        }
     }
 
     /// Merges a chunk with its next neighbour, whose number becomes vacant.

@@ -5,6 +5,7 @@ use crate::Queue;
 use oneflow_base::{Error, Result};
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::RwLock;
 
 /// The entry point of every kernel source.
@@ -41,7 +42,35 @@ unsafe impl Sync for Function {}
 
 /// Loaded functions by device and key.
 #[derive(Default)]
-pub(super) struct Functions(RwLock<HashMap<(u16, u128), Function>>);
+pub(super) struct Functions(RwLock<HashMap<(u16, u128), Function, BuildHasherDefault<KeyHasher>>>);
+
+/// Keys are our own, so they need no hash that resists chosen ones, and each launch looks one up.
+#[derive(Default)]
+pub(super) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
+    }
+    /// Multiplies by the golden ratio, and folds the high bits, which all bits reach, into the low ones.
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ product >> 32;
+    }
+    #[inline]
+    fn write_u16(&mut self, n: u16) {
+        self.write_u64(n.into());
+    }
+    #[inline]
+    fn write_u128(&mut self, n: u128) {
+        self.write_u64(n as u64);
+        self.write_u64((n >> 64) as u64);
+    }
+}
 
 /// Launch dimensions of a kernel. Grids of up to 2^31 - 1 blocks in x, 65535 in y and z.
 #[derive(Clone, Copy, Debug)]

@@ -129,12 +129,9 @@ pub unsafe fn elementwise_chain(l: &Launch<'_>) -> Result<()> {
     let views: SmallVec<[View<'_>; 8]> = l.ins.iter().chain(l.outs).flatten().copied().collect();
     let sizes = l.output(0)?.sizes;
     // Ordered by the first output.
-    let mut strides: SmallVec<[&[i64]; 8]> = views.iter().map(|v| v.strides).collect();
     let first_out = l.ins.len();
-    strides.rotate_left(first_out);
-    let mut nest = Nest::new(sizes, &strides).ordered().merged();
-    nest.strides.rotate_right(first_out);
-    let along = nest.pack(&views, l.ins.len(), program.pack());
+    let mut nest = Nest::from_rows(sizes, views.len(), |k| views[k].strides).ordered_by(first_out).merged();
+    let along = nest.pack(&views, u32::MAX << first_out, program.pack());
     let geo = nest.geo_unmerged("elementwise_chain")?;
     let pointers: SmallVec<[*mut u8; MAX_OPERANDS]> = views.iter().map(|v| v.ptr).collect();
     let (mut narrow, mut wide) = ([0u32; MAX_SCALARS], [0u64; MAX_SCALARS]);

@@ -30,9 +30,9 @@ fn width(dtype: DType) -> i64 {
 fn pack(nest: &mut Nest, views: &[&View<'_>]) -> u32 {
     let Some(first) = views.first() else { return 0 };
     let counted = View { ptr: std::ptr::null_mut(), dtype: DType::U8, ..**first };
-    let operands = nest.strides.len();
+    let operands = nest.all_strides().count();
     let all: Vec<View<'_>> = views.iter().map(|v| **v).chain(std::iter::repeat(counted)).take(operands).collect();
-    nest.pack(&all, operands, width(first.dtype))
+    nest.pack(&all, 0, width(first.dtype))
 }
 
 fn key(part: u8, dtype: DType, weight: DType) -> Key {
@@ -108,11 +108,8 @@ impl Rows {
 }
 
 /// How rows are summed: kept and reduced dimensions in the order of memory of operand `walked`, and what `rows` gave for them.
-fn split(queue: Queue, kept: Nest, mut reduced: Nest, walked: usize) -> Result<(Nest, Nest, bool, i64)> {
-    reduced.strides.swap(0, walked);
-    reduced = reduced.ordered();
-    reduced.strides.swap(0, walked);
-    let (kept, reduced) = (kept.merged(), reduced.merged());
+fn split(queue: Queue, kept: Nest, reduced: Nest, walked: usize) -> Result<(Nest, Nest, bool, i64)> {
+    let (kept, reduced) = (kept.merged(), reduced.ordered_by(walked).merged());
     let inner = |n: &Nest| n.inner_stride(walked).unsigned_abs();
     let by_x = kept.n() == 1 || inner(&reduced) <= inner(&kept).max(1);
     let parts = reduce::parts(queue, kept.n(), reduced.n(), by_x)?;
@@ -121,7 +118,7 @@ fn split(queue: Queue, kept: Nest, mut reduced: Nest, walked: usize) -> Result<(
 
 /// Whether the rows of these operands begin at multiples of `width` elements.
 fn apart(kept: &Nest, operands: &[usize], width: i64) -> bool {
-    operands.iter().all(|k| kept.strides[*k].iter().all(|s| s % width == 0))
+    operands.iter().all(|k| kept.strides(*k).iter().all(|s| s % width == 0))
 }
 
 /// (n, mean, squared deviations) of every row, in parts.
@@ -171,8 +168,7 @@ pub fn deviations(
     reduced: Nest,
     (divisor, root): (f64, bool),
 ) -> Result<()> {
-    let only =
-        |n: &Nest, k: usize| Nest { sizes: n.sizes.clone(), strides: [n.strides[k].clone()].into_iter().collect() };
+    let only = |n: &Nest, k: usize| n.only(k..k + 1);
     let to = only(&kept, 1).geo("square_deviations")?;
     let (moments, parts) = moments(queue, x, split(queue, only(&kept, 0), only(&reduced, 0), 0)?)?;
     let dtype = x.dtype;

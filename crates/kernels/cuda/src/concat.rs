@@ -75,19 +75,16 @@ unsafe fn side_by_side(queue: Queue, part: &View<'_>, step: i64, inputs: &[View<
     from.push(1);
     let mut nest = Nest::new(&sizes, &[&to, &from]).ordered().merged();
     // Single bytes are no more than what copies are.
-    let Some(last) = nest.sizes.len().checked_sub(1) else { return Ok(false) };
-    if nest.strides.iter().any(|s| s[last] != 1) {
+    let Some(last) = nest.sizes().len().checked_sub(1) else { return Ok(false) };
+    if nest.all_strides().any(|s| s[last] != 1) {
         return Ok(false);
     }
     // The widest access that divides everything.
-    let apart = nest.strides.iter().flat_map(|s| s[..last].iter().copied()).chain([nest.sizes[last], step * size]);
+    let apart = nest.all_strides().flat_map(|s| s[..last].iter().copied()).chain([nest.sizes()[last], step * size]);
     let addresses = inputs.iter().map(|x| x.ptr as i64).chain([part.ptr as i64]);
     let together = apart.chain(addresses).fold(16, |all: i64, n| all | n);
     let unit = 1i64 << together.trailing_zeros().min(4);
-    nest.sizes[last] /= unit;
-    for s in &mut nest.strides {
-        s[..last].iter_mut().for_each(|s| *s /= unit);
-    }
+    nest.in_units_of(unit);
     let n = nest.n();
     let Ok(geo) = nest.geo("concat") else { return Ok(false) };
     let mut table = Inputs { at: [std::ptr::null(); MAX_INPUTS] };

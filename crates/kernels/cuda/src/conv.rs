@@ -72,7 +72,7 @@ unsafe fn one_tap(
     bias: Option<View<'_>>,
 ) -> Option<Result<()>> {
     let places = Nest::new(&g.input, &[&image.1[2..], &out.1[2..]]).merged();
-    if places.sizes.len() > 1 || g.n * g.groups > 65535 {
+    if places.sizes().len() > 1 || g.n * g.groups > 65535 {
         return None;
     }
     let n_places = places.n();

@@ -1,7 +1,7 @@
 //! ELEMENTWISE, COPY, FILL and ARANGE.
 
 use crate::launch::{Argument, Family, Key, Place, args, ceil_div, linear, run};
-use crate::nest::Nest;
+use crate::nest::{Geo, Nest};
 use crate::text::{Builder, bits_type, c_type, unsupported};
 use oneflow_base::{DType, Error, Result};
 use oneflow_ep::Queue;
@@ -24,7 +24,8 @@ struct Function<'a> {
 pub unsafe fn elementwise(l: &Launch<'_>) -> Result<()> {
     let expr = l.expr.ok_or_else(|| Error::runtime("elementwise: the launch has no expression"))?;
     let (out, (compute, scalars)) = (l.output(0)?, l.scalars()?);
-    let ins = l.ins[..expr.arity.min(l.ins.len())].iter().flatten().copied().collect::<SmallVec<[View; 4]>>();
+    let mut ins: SmallVec<[View<'_>; 4]> = SmallVec::new();
+    l.ins.iter().take(expr.arity).flatten().for_each(|v| ins.push(*v));
     if ins.len() != expr.arity {
         return Err(Error::runtime(format!("{}: {} inputs, got {}", expr.name, expr.arity, ins.len())));
     }
@@ -107,6 +108,61 @@ fn text(f: &Function<'_>, compute: DType, ins: &[DType], out: DType) -> Result<T
     Ok(b.push(BODY).finish())
 }
 
+/// How the operands of a map lie.
+struct Layout {
+    /// The kernel's: all without gaps or one number (0), any strides (1), four neighbours a position (2).
+    kind: i32,
+    geo: Geo,
+    /// A bit for each input that has more than one number; of kind 2, more than one along the innermost dimension.
+    steps: u32,
+}
+
+impl Layout {
+    fn new(name: &str, out: &View<'_>, ins: &[View<'_>]) -> Result<Layout> {
+        if let Some(steps) = row_major(out, ins) {
+            return Ok(Layout { kind: 0, geo: Geo::flat(out.sizes.iter().product(), ins.len() + 1), steps });
+        }
+        let strides = |k: usize| if k == 0 { out.strides } else { ins[k - 1].strides };
+        let mut nest = Nest::from_rows(out.sizes, ins.len() + 1, strides).ordered().merged();
+        let first = |s: &[i64]| s.first().copied().unwrap_or(0);
+        let moves =
+            |nest: &Nest| (1..=ins.len()).filter(|&k| first(nest.strides(k)) != 0).fold(0, |m, k| m | 1 << (k - 1));
+        // One dimension (or none) of stride one, or a single number.
+        let is_flat = |k: usize, s: &[i64]| s.is_empty() || s[0] == 1 || (k > 0 && s[0] == 0);
+        if nest.sizes().len() <= 1 && nest.all_strides().enumerate().all(|(k, s)| is_flat(k, s)) {
+            return Ok(Layout { kind: 0, steps: moves(&nest), geo: nest.geo_unmerged(name)? });
+        }
+        // Otherwise four elements of the innermost dimension at once, where that can be.
+        let mut views: SmallVec<[View<'_>; 4]> = SmallVec::new();
+        views.push(*out);
+        views.extend_from_slice(ins);
+        let along = nest.pack(&views, 1, 4);
+        let geo = nest.geo_unmerged(name)?;
+        let (kind, steps) = if along == 0 { (1, moves(&nest)) } else { (2, along >> 1) };
+        Ok(Layout { kind, geo, steps })
+    }
+}
+
+/// Where the output is row-major and each input lies like it or is one number: a bit for each that lies like it. Most maps are
+/// so, and need no loop nest.
+fn row_major(out: &View<'_>, ins: &[View<'_>]) -> Option<u32> {
+    let (mut steps, mut numbers, mut below) = (0, 0, 1);
+    for (d, &size) in out.sizes.iter().enumerate().rev().filter(|(_, n)| **n != 1) {
+        if out.strides[d] != below {
+            return None;
+        }
+        for (k, v) in ins.iter().enumerate() {
+            match v.strides[d] {
+                0 => numbers |= 1 << k,
+                stride if stride == below => steps |= 1 << k,
+                _ => return None,
+            }
+        }
+        below *= size;
+    }
+    (steps & numbers == 0).then_some(steps)
+}
+
 /// Launches a map over views of equal sizes.
 unsafe fn map(
     queue: Queue,
@@ -118,59 +174,31 @@ unsafe fn map(
     params: &[u64; N_PARAMS],
     text: impl FnOnce(&[DType], DType) -> Result<Text>,
 ) -> Result<()> {
-    let mut key = key.dtype(compute).dtype(out.dtype);
-    let mut strides: SmallVec<[&[i64]; 8]> = SmallVec::new();
-    strides.push(out.strides);
-    for v in ins {
-        key = key.dtype(v.dtype);
-        strides.push(v.strides);
-    }
-    let mut nest = Nest::new(out.sizes, &strides).ordered().merged();
-    if nest.n() == 0 {
+    let key = ins.iter().fold(key.dtype(compute).dtype(out.dtype), |key, v| key.dtype(v.dtype));
+    if out.sizes.contains(&0) {
         return Ok(());
     }
-    // One dimension (or none) of stride one, or a single number.
-    let one = nest.sizes.is_empty();
-    let flat = nest.sizes.len() <= 1
-        && nest.strides.iter().enumerate().all(|(k, s)| match s.first() {
-            Some(&s) => s == 1 || (k > 0 && s == 0),
-            None => true,
-        });
-    // Otherwise four elements of the innermost dimension at once, where that can be.
-    let views: SmallVec<[View<'_>; 8]> = ins.iter().chain([out]).copied().collect();
-    nest.strides.rotate_left(1);
-    let along = if flat { 0 } else { nest.pack(&views, ins.len(), 4) };
-    nest.strides.rotate_right(1);
-    let steps: SmallVec<[bool; 8]> = match along {
-        0 => (1..nest.strides.len()).map(|k| !one && nest.strides[k][0] != 0).collect(),
-        _ => (0..ins.len()).map(|k| along >> k & 1 != 0).collect(),
-    };
+    let Layout { kind, geo, steps } = Layout::new(name, out, ins)?;
+    let n = geo.n();
     let aligned = |v: &View<'_>| (v.ptr as usize).is_multiple_of((v.dtype.size() * 4).min(16));
-    let vector = flat && aligned(out) && ins.iter().zip(&steps).all(|(v, s)| !s || aligned(v));
-    let n = nest.n();
-    let geo = nest.geo_unmerged(name)?;
+    let vector = kind == 0 && aligned(out) && ins.iter().enumerate().all(|(k, v)| steps >> k & 1 == 0 || aligned(v));
     // `Ins`: pointers, then one int an input, padded to eight bytes.
-    let mut table: SmallVec<[u64; 12]> = ins.iter().map(|v| v.ptr as u64).collect();
-    for pair in steps.chunks(2) {
-        table.push(pair[0] as u64 | (pair.get(1).copied().unwrap_or(false) as u64) << 32);
+    let mut table: SmallVec<[u64; 12]> = SmallVec::new();
+    ins.iter().for_each(|v| table.push(v.ptr as u64));
+    for k in (0..ins.len()).step_by(2) {
+        let step = u64::from(steps >> k);
+        table.push(step & 1 | (step >> 1 & 1) << 32);
     }
     let mut narrow = [0u32; N_PARAMS];
     for (to, from) in narrow.iter_mut().zip(params) {
         *to = *from as u32;
     }
-    let layout = match (flat, along) {
-        (true, _) => 0,
-        (false, 0) => 1,
-        (false, _) => 2,
-    };
-    let (layout, vector): (i32, i32) = (layout, vector as i32);
-    let dtypes: SmallVec<[DType; 8]> = ins.iter().map(|v| v.dtype).collect();
     let scalars = if compute == DType::F32 { Place::of(&narrow) } else { Place::of(params) };
-    let work = if vector != 0 { ceil_div(n, 4) } else { n };
-    let args =
-        &mut [layout.place(), vector.place(), geo.place(), Place::of(table.as_slice()), out.ptr.place(), scalars];
+    let text = || text(&ins.iter().map(|v| v.dtype).collect::<SmallVec<[DType; 8]>>(), out.dtype);
+    let (work, vector) = if vector { (ceil_div(n, 4), 1) } else { (n, 0) };
+    let args = &mut [kind.place(), vector.place(), geo.place(), Place::of(table.as_slice()), out.ptr.place(), scalars];
     // SAFETY: the arguments are the template's, the views are valid by the launch's contract.
-    unsafe { run(queue, key, || text(&dtypes, out.dtype), linear(work), args) }
+    unsafe { run(queue, key, text, linear(work), args) }
 }
 
 pub unsafe fn copy(l: &Launch<'_>) -> Result<()> {

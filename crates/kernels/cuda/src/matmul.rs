@@ -283,7 +283,7 @@ unsafe fn product(
         Nest::new(&out.sizes[..nd - 2], &strides).merged()
     };
     let many =
-        |batch: &Nest| batch.sizes.len() > 1 && batch.sizes[..batch.sizes.len() - 1].iter().product::<i64>() > 16;
+        |batch: &Nest| batch.sizes().len() > 1 && batch.sizes()[..batch.sizes().len() - 1].iter().product::<i64>() > 16;
     // SAFETY: the copies have the operands' sizes; they live until the launches are issued.
     unsafe {
         let (mut a, mut b, mut target) = (*a, *b, *out);
@@ -344,8 +344,8 @@ unsafe fn dispatch(
     let fused = after.epilogue(out.dtype).filter(|_| walked);
     let cm = residual.flatten().filter(|_| fused.is_some());
     let (mut outer, mut inner) = (batch.clone(), [1i64, 0, 0, 0, 0]);
-    if !outer.sizes.is_empty() {
-        let (size, strides) = outer.take(outer.sizes.len() - 1);
+    if !outer.sizes().is_empty() {
+        let (size, strides) = outer.take(outer.sizes().len() - 1);
         inner = [size, strides[0], strides[1], strides[2], strides[3]];
     }
     // One b for a batch of a that lies row below row: one tall product.
@@ -359,10 +359,10 @@ unsafe fn dispatch(
     for position in 0..outer.n() {
         let mut at = [0i64; 4];
         let mut rest = position;
-        for d in (0..outer.sizes.len()).rev() {
-            let c = rest % outer.sizes[d];
-            rest /= outer.sizes[d];
-            (0..4).for_each(|o| at[o] += c * outer.strides[o][d] * size);
+        for d in (0..outer.sizes().len()).rev() {
+            let c = rest % outer.sizes()[d];
+            rest /= outer.sizes()[d];
+            (0..4).for_each(|o| at[o] += c * outer.strides(o)[d] * size);
         }
         let place = |v: &View<'_>, o: usize| v.ptr.wrapping_offset(at[o] as isize);
         let pointers = [place(out, 0), place(a, 1), place(b, 2)];

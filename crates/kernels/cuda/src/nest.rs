@@ -5,36 +5,78 @@ use crate::text::MAX_DIMS;
 use oneflow_base::{Dims, Error, Result};
 use oneflow_kernels_prim::View;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Sizes and every operand's strides, outermost first.
 #[derive(Clone, Debug)]
 pub struct Nest {
-    pub sizes: Dims,
-    pub strides: SmallVec<[Dims; 4]>,
+    /// Rows of one number a dimension: the sizes, then each operand's strides. One small list, for every launch makes a nest.
+    rows: SmallVec<[i64; 24]>,
+    n_dims: usize,
+    n_operands: usize,
 }
 
 impl Nest {
     pub fn new(sizes: &[i64], strides: &[&[i64]]) -> Nest {
-        Nest { sizes: sizes.into(), strides: strides.iter().map(|s| Dims::from_slice(s)).collect() }
+        Nest::from_rows(sizes, strides.len(), |k| strides[k])
     }
 
     /// The nest of views of equal sizes.
     pub fn of(views: &[&View<'_>]) -> Nest {
-        let sizes = views.first().map_or(&[][..], |v| v.sizes);
-        Nest { sizes: sizes.into(), strides: views.iter().map(|v| Dims::from_slice(v.strides)).collect() }
+        Nest::from_rows(views.first().map_or(&[], |v| v.sizes), views.len(), |k| views[k].strides)
+    }
+
+    pub fn from_rows<'a>(sizes: &[i64], n_operands: usize, strides: impl Fn(usize) -> &'a [i64]) -> Nest {
+        let n_dims = sizes.len();
+        let mut rows = SmallVec::with_capacity(n_dims * (1 + n_operands));
+        rows.extend_from_slice(sizes);
+        (0..n_operands).for_each(|k| rows.extend_from_slice(&strides(k)[..n_dims]));
+        Nest { rows, n_dims, n_operands }
+    }
+
+    #[inline]
+    pub fn sizes(&self) -> &[i64] {
+        &self.rows[..self.n_dims]
+    }
+
+    #[inline]
+    pub fn strides(&self, operand: usize) -> &[i64] {
+        &self.rows[(operand + 1) * self.n_dims..][..self.n_dims]
+    }
+
+    pub fn all_strides(&self) -> impl Iterator<Item = &[i64]> + Clone {
+        (0..self.n_operands).map(|k| self.strides(k))
     }
 
     /// Number of positions.
     pub fn n(&self) -> i64 {
-        self.sizes.iter().product()
+        self.sizes().iter().product()
     }
 
     /// Takes a dimension out: its size and strides. A 0-dim nest has one element along any dimension.
     pub fn take(&mut self, dim: usize) -> (i64, SmallVec<[i64; 4]>) {
-        if dim >= self.sizes.len() {
-            return (1, SmallVec::from_elem(0, self.strides.len()));
+        if dim >= self.n_dims {
+            return (1, SmallVec::from_elem(0, self.n_operands));
         }
-        (self.sizes.remove(dim), self.strides.iter_mut().map(|s| s.remove(dim)).collect())
+        let (size, mut strides) = (self.sizes()[dim], SmallVec::new());
+        (0..self.n_operands).for_each(|k| strides.push(self.strides(k)[dim]));
+        *self = self.picked(0..self.n_operands, |d| d != dim);
+        (size, strides)
+    }
+
+    /// Some operands and the dimensions that `keep` names.
+    fn picked(&self, operands: Range<usize>, keep: impl Fn(usize) -> bool) -> Nest {
+        let mut rows = SmallVec::with_capacity((1 + operands.len()) * self.n_dims);
+        for row in std::iter::once(self.sizes()).chain(operands.clone().map(|k| self.strides(k))) {
+            row.iter().enumerate().filter(|(d, _)| keep(*d)).for_each(|(_, n)| rows.push(*n));
+        }
+        let n_dims = (0..self.n_dims).filter(|d| keep(*d)).count();
+        Nest { rows, n_dims, n_operands: operands.len() }
+    }
+
+    /// The nest of some operands.
+    pub fn only(&self, operands: Range<usize>) -> Nest {
+        self.picked(operands, |_| true)
     }
 
     /// The other dimensions, and one alone.
@@ -44,68 +86,81 @@ impl Nest {
 
     /// The nest's first `n` dimensions, and the rest.
     pub fn split(&self, n: usize) -> (Nest, Nest) {
-        let part = |r: std::ops::Range<usize>| Nest {
-            sizes: self.sizes[r.clone()].into(),
-            strides: self.strides.iter().map(|s| Dims::from_slice(&s[r.clone()])).collect(),
-        };
-        (part(0..n), part(n..self.sizes.len()))
+        self.partition(|d| d < n)
     }
 
     /// The dimensions for which `first` holds, and the others.
     pub fn partition(&self, first: impl Fn(usize) -> bool) -> (Nest, Nest) {
-        let pick = |want: bool| {
-            let dims = (0..self.sizes.len()).filter(|d| first(*d) == want);
-            Nest {
-                sizes: dims.clone().map(|d| self.sizes[d]).collect(),
-                strides: self.strides.iter().map(|s| dims.clone().map(|d| s[d]).collect()).collect(),
-            }
-        };
-        (pick(true), pick(false))
+        let all = 0..self.n_operands;
+        (self.picked(all.clone(), &first), self.picked(all, |d| !first(d)))
     }
 
     /// Orders dimensions by the first operand's strides, widest first: for work whose order does not matter.
-    pub fn ordered(mut self) -> Nest {
-        let mut order: SmallVec<[usize; 8]> = (0..self.sizes.len()).collect();
-        order.sort_by_key(|&d| std::cmp::Reverse(self.strides.first().map_or(0, |s| s[d].unsigned_abs())));
-        self.sizes = order.iter().map(|&d| self.sizes[d]).collect();
-        for s in &mut self.strides {
-            *s = order.iter().map(|&d| s[d]).collect();
+    pub fn ordered(self) -> Nest {
+        self.ordered_by(0)
+    }
+
+    /// As `ordered`, by an operand's strides.
+    pub fn ordered_by(mut self, operand: usize) -> Nest {
+        if operand >= self.n_operands {
+            return self;
+        }
+        let width = |d: usize| self.strides(operand)[d].unsigned_abs();
+        // Mostly they are in order.
+        if (1..self.n_dims).all(|d| width(d - 1) >= width(d)) {
+            return self;
+        }
+        let mut order: SmallVec<[usize; 8]> = (0..self.n_dims).collect();
+        order.sort_by_key(|&d| std::cmp::Reverse(width(d)));
+        let mut before: Dims = SmallVec::new();
+        for row in self.rows.chunks_exact_mut(self.n_dims) {
+            before.clear();
+            before.extend_from_slice(row);
+            row.iter_mut().zip(&order).for_each(|(to, &d)| *to = before[d]);
         }
         self
     }
 
     /// Drops dimensions of size one and merges neighbours that every operand walks as one.
     pub fn merged(mut self) -> Nest {
+        let (nd, rows) = (self.n_dims, &mut self.rows);
         let mut last = 0;
-        for d in 0..self.sizes.len() {
-            let n = self.sizes[d];
+        for d in 0..nd {
+            let n = rows[d];
             if n == 1 {
                 continue;
             }
-            if last > 0 && self.strides.iter().all(|s| s[last - 1] == s[d] * n) {
-                self.sizes[last - 1] *= n;
-                self.strides.iter_mut().for_each(|s| s[last - 1] = s[d]);
+            let mut strides = (1..=self.n_operands).map(|k| k * nd);
+            if last > 0 && strides.clone().all(|row| rows[row + last - 1] == rows[row + d] * n) {
+                rows[last - 1] *= n;
+                strides.for_each(|row| rows[row + last - 1] = rows[row + d]);
             } else {
-                self.sizes[last] = n;
-                self.strides.iter_mut().for_each(|s| s[last] = s[d]);
+                rows[last] = n;
+                strides.for_each(|row| rows[row + last] = rows[row + d]);
                 last += 1;
             }
         }
-        self.sizes.truncate(last);
-        self.strides.iter_mut().for_each(|s| s.truncate(last));
+        if last < nd {
+            for k in 1..=self.n_operands {
+                rows.copy_within(k * nd..k * nd + last, k * last);
+            }
+            rows.truncate((1 + self.n_operands) * last);
+            self.n_dims = last;
+        }
         self
     }
 
     /// Makes `width` elements of the innermost dimension one position, where all operands allow it: each lies there without
     /// gaps, in accesses that are aligned, or has one number. Returns a bit for each operand that lies along; zero where the nest
-    /// stays as it is. Operands from `first_out` on are written: they must lie along.
-    pub fn pack(&mut self, views: &[View<'_>], first_out: usize, width: i64) -> u32 {
-        let Some(last) = self.sizes.len().checked_sub(1) else { return 0 };
+    /// stays as it is. Operands of `written`, as bits, must lie along.
+    pub fn pack(&mut self, views: &[View<'_>], written: u32, width: i64) -> u32 {
+        let Some(last) = self.n_dims.checked_sub(1) else { return 0 };
         let mut along = 0;
-        for (k, (strides, v)) in self.strides.iter().zip(views).enumerate() {
+        for (k, v) in views.iter().enumerate().take(self.n_operands) {
+            let strides = self.strides(k);
             match strides[last] {
                 1 => along |= 1 << k,
-                0 if k < first_out => continue,
+                0 if written >> k & 1 == 0 => continue,
                 _ => return 0,
             }
             let access = (v.dtype.size() * width as usize).min(16);
@@ -114,17 +169,26 @@ impl Nest {
                 return 0;
             }
         }
-        if self.sizes[last] % width != 0 {
+        if self.rows[last] % width != 0 {
             return 0;
         }
-        self.sizes[last] /= width;
-        self.strides.iter_mut().for_each(|s| s[last] *= width);
+        self.rows[last] /= width;
+        (1..=self.n_operands).for_each(|k| self.rows[k * self.n_dims + last] *= width);
         along
+    }
+
+    /// Makes `unit` neighbours along the innermost dimension, along which every operand lies without gaps, one position.
+    pub fn in_units_of(&mut self, unit: i64) {
+        let Some(last) = self.n_dims.checked_sub(1) else { return };
+        self.rows[last] /= unit;
+        for row in self.rows.chunks_exact_mut(self.n_dims).skip(1) {
+            row[..last].iter_mut().for_each(|stride| *stride /= unit);
+        }
     }
 
     /// The innermost stride of an operand; zero of an empty nest.
     pub fn inner_stride(&self, operand: usize) -> i64 {
-        self.strides[operand].last().copied().unwrap_or(0)
+        self.strides(operand).last().copied().unwrap_or(0)
     }
 
     /// The kernel's parameter; merges first.
@@ -134,19 +198,19 @@ impl Nest {
 
     /// The kernel's parameter with the dimensions as they are.
     pub fn geo_unmerged(&self, op: &str) -> Result<Geo> {
-        let nd = self.sizes.len();
+        let nd = self.n_dims;
         if nd > MAX_DIMS {
-            let sizes = &self.sizes;
+            let sizes = self.sizes();
             return Err(Error::not_implemented(format!(
                 "{op}: CUDA kernels walk at most {MAX_DIMS} dimensions that cannot be merged, got {nd} (sizes {sizes:?})"
             )));
         }
-        let mut words: SmallVec<[i64; 2 + 5 * MAX_DIMS]> = SmallVec::new();
-        words.extend([self.n(), nd as i64]);
-        for dims in std::iter::once(&self.sizes).chain(&self.strides) {
-            words.extend((0..MAX_DIMS).map(|d| dims.get(d).copied().unwrap_or(0)));
+        let mut geo = Geo::flat(self.n(), self.n_operands);
+        geo.0[1] = nd as i64;
+        for (to, row) in geo.0[2..].chunks_exact_mut(MAX_DIMS).zip(self.rows.chunks_exact(nd.max(1))) {
+            to[..nd].copy_from_slice(row);
         }
-        Ok(Geo(words))
+        Ok(geo)
     }
 }
 
@@ -154,6 +218,13 @@ impl Nest {
 pub struct Geo(SmallVec<[i64; 2 + 5 * MAX_DIMS]>);
 
 impl Geo {
+    /// Of positions that no dimensions tell apart.
+    pub fn flat(n: i64, n_operands: usize) -> Geo {
+        let mut words = SmallVec::from_elem(0, 2 + (1 + n_operands) * MAX_DIMS);
+        words[0] = n;
+        Geo(words)
+    }
+
     pub fn n(&self) -> i64 {
         self.0[0]
     }
@@ -172,7 +243,7 @@ mod tests {
     #[test]
     fn merges_what_every_operand_walks_as_one() {
         let n = Nest::new(&[2, 3, 1, 4], &[&[12, 4, 99, 1], &[0, 4, 0, 1]]).merged();
-        assert_eq!((n.sizes.as_slice(), n.strides[1].as_slice()), (&[2i64, 12][..], &[0i64, 1][..]));
+        assert_eq!((n.sizes(), n.strides(1)), (&[2i64, 12][..], &[0i64, 1][..]));
         assert_eq!(Nest::new(&[], &[&[]]).merged().n(), 1);
         assert_eq!(Nest::new(&[3, 0], &[&[1, 1]]).merged().n(), 0);
     }
@@ -180,7 +251,7 @@ mod tests {
     #[test]
     fn transposed_operands_become_flat() {
         let n = Nest::new(&[3, 4], &[&[1, 3], &[1, 3]]).ordered().merged();
-        assert_eq!((n.sizes.as_slice(), n.strides[0].as_slice()), (&[12i64][..], &[1i64][..]));
+        assert_eq!((n.sizes(), n.strides(0)), (&[12i64][..], &[1i64][..]));
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub unsafe fn pad_backward(l: &Launch<'_>) -> Result<()> {
         return Ok(());
     }
     let nest = Nest::new(out.sizes, &[out.strides, g.strides, g.sizes, &before(&widths)]).ordered();
-    let is_moved = |d: usize| nest.sizes[d] != nest.strides[2][d] || nest.strides[3][d] != 0;
-    let moved = (0..nest.sizes.len()).filter(|d| is_moved(*d)).fold(0u32, |mask, d| mask | 1 << d);
+    let is_moved = |d: usize| nest.sizes()[d] != nest.strides(2)[d] || nest.strides(3)[d] != 0;
+    let moved = (0..nest.sizes().len()).filter(|d| is_moved(*d)).fold(0u32, |mask, d| mask | 1 << d);
     if moved.count_ones() as usize > MAX_MOVED {
         return Err(Error::not_implemented(format!(
             "pad_backward: CUDA kernels sum over at most {MAX_MOVED} dimensions, got widths {widths:?}"

@@ -74,7 +74,7 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
     let mut nest = Nest::new(x.sizes, &[y.strides, mask.strides, x.strides, window.strides()]).merged();
     // Four neighbours share a block of random numbers, counted from the whole tensor's start.
     let index = View { ptr: std::ptr::null_mut(), dtype: DType::U8, ..x };
-    let packed = if window.first() % 4 == 0 { nest.pack(&[y, mask, x, index], 0, 4) } else { 0 };
+    let packed = if window.first() % 4 == 0 { nest.pack(&[y, mask, x, index], u32::MAX, 4) } else { 0 };
     let packed = (packed != 0) as i32;
     let geo = nest.geo_unmerged("dropout")?;
     let scale = Number::new(compute, if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 });

@@ -54,7 +54,7 @@ pub unsafe fn count_nonzero(l: &Launch<'_>) -> Result<()> {
 pub unsafe fn fold(queue: Queue, kind: u64, acc: DType, x: &View<'_>, out: &View<'_>) -> Result<()> {
     let nest = Nest::new(x.sizes, &[out.strides, x.strides]);
     let (reduced, kept) = nest.partition(|d| out.sizes[d] == 1 && x.sizes[d] != 1);
-    let reduced = Nest { strides: reduced.strides[1..].into(), ..reduced }.ordered().merged();
+    let reduced = reduced.only(1..2).ordered().merged();
     let kept = kept.merged();
     let (n_out, length) = (kept.n(), reduced.n());
     if n_out == 0 {

@@ -117,8 +117,8 @@ impl Rows {
     ) -> Result<Option<Rows>> {
         let (inner, element) = (inner.merged(), dtypes.element);
         let n = inner.n();
-        let is_run = inner.sizes.len() <= 1 && (n <= 1 || inner.strides.iter().all(|s| s.as_slice() == [1]));
-        let apart = outer.strides.iter().all(|s| s.iter().all(|stride| stride % vec(element) == 0));
+        let is_run = inner.sizes().len() <= 1 && (n <= 1 || inner.all_strides().all(|s| s == [1]));
+        let apart = outer.all_strides().all(|s| s.iter().all(|stride| stride % vec(element) == 0));
         let aligned = views.iter().all(|v| [element, dtypes.grad].contains(&v.dtype) && is_aligned(v.ptr));
         if !is_run || !apart || !aligned || n <= 1 || n % vec(element) != 0 {
             return Ok(None);

@@ -105,7 +105,7 @@ unsafe fn first_k(l: &Launch<'_>, k: Option<i64>, dim: usize, descending: bool) 
         _ => 64,
     };
     let flip = if descending { u64::MAX >> (64 - bits) } else { 0 };
-    let kept_x = Nest { strides: nest.strides[..1].into(), ..nest.clone() }.geo("sort")?;
+    let kept_x = nest.only(0..1).geo("sort")?;
     let kept = nest.geo("sort")?;
     let queue = l.queue;
     let fill = |keys: *mut u8, numbers: *mut u8| {
