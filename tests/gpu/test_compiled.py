@@ -179,3 +179,80 @@ def test_runs_on_other_streams_and_threads(gpu):
     for t in threads:
         t.join()
     assert not failures, failures
+
+
+def numbers(dtype, *sizes):
+    n = 1
+    for size in sizes:
+        n *= size
+    return (oneflow.arange(n) % 5).view(*sizes).to(dtype).to("cuda")
+
+
+# Ops of which a kernel declines these dtypes, so that eager calls compose them or run them on the host.
+DECLINED = {
+    "convolution of integers": lambda x: F.conv2d(x, x[:, :, :3, :3]),
+    "product": lambda x: x @ x.mT,
+    "distances": lambda x: oneflow.cdist(x, x),
+    "bags": lambda x: F.embedding_bag(oneflow.zeros(2, 3, dtype=oneflow.int64, device="cuda"), x, mode="sum"),
+    "sum without NaN": lambda x: x.nansum(0),
+    "logarithms of sums": lambda x: x.logcumsumexp(1),
+    "average of places": lambda x: F.avg_pool2d(x, 2),
+    "cumulative product": lambda x: x.cumprod(0),
+    "spectrum": lambda x: oneflow.fft.rfft(x).abs(),
+}
+FLAT, IMAGES = (4, 6), (2, 2, 6, 6)
+CASES = [
+    ("convolution of integers", oneflow.int32, IMAGES),
+    ("convolution of integers", oneflow.int8, IMAGES),
+    ("convolution of integers", oneflow.complex64, IMAGES),
+    ("product", oneflow.complex64, FLAT),
+    ("product", oneflow.int16, FLAT),
+    ("distances", oneflow.float64, FLAT),
+    ("bags", oneflow.float64, FLAT),
+    ("sum without NaN", oneflow.float32, FLAT),
+    ("sum without NaN", oneflow.bfloat16, FLAT),
+    ("logarithms of sums", oneflow.complex64, FLAT),
+    ("average of places", oneflow.int64, IMAGES),
+    ("cumulative product", oneflow.complex64, FLAT),
+    ("spectrum", oneflow.float64, FLAT),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*it runs on the host")
+@pytest.mark.parametrize(("name", "dtype", "sizes"), CASES, ids=str)
+def test_what_a_kernel_declines_is_composed_as_in_eager(name, dtype, sizes, gpu):
+    run, x = DECLINED[name], numbers(dtype, *sizes)
+    expected = run(x)
+
+    class Whole(nn.Graph):
+        def build(self, x):
+            return run(x + x - x)
+
+    for compiled in (Whole(), oneflow.compile(run)):
+        for _ in range(4):
+            found = compiled(x)
+            assert found.dtype == expected.dtype
+            oneflow.testing.assert_close(found, expected)
+
+
+def test_gradients_of_what_a_kernel_declines(gpu):
+    """Products of complex numbers, forward and backward in one program."""
+    weights = {}
+    for way in ("eager", "graph"):
+        weight = nn.Parameter(numbers(oneflow.complex64, 6, 6) * (0.1 + 0.2j))
+        x = numbers(oneflow.complex64, 4, 6)
+
+        class Net(nn.Module):
+            def __init__(self, weight):
+                super().__init__()
+                self.weight = weight
+
+            def forward(self, x):
+                return (x @ self.weight).abs().sum()
+
+        net = Net(weight)
+        loss = (net if way == "eager" else oneflow.compile(net))(x)
+        loss.backward()
+        weights[way] = loss.detach(), weight.grad
+    for a, b in zip(weights["graph"], weights["eager"], strict=True):
+        oneflow.testing.assert_close(a, b)

@@ -5,11 +5,13 @@
 use crate::plan::{Instr, Operand as PlanOperand, PlanArg, Ref, Step};
 use oneflow_base::{Arg, DType, Device, Dims, Error, ErrorKind, Meta, Result};
 use oneflow_core::{
-    Call, In, Kernel, Lowered, OpDef, Operand, Out, Outs, Slot, Tensor, Traits, elementwise_takes, op_by_name,
+    Call, In, Kernel, Lowered, OpDef, Operand, Out, Outs, Slot, Tensor, Traits, elementwise_takes, instead, op_by_name,
 };
+use oneflow_ep::Queue;
 use oneflow_kernels::prim::expr;
 use oneflow_kernels::prim::{
-    COPY, ChainParams, ChainStep, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, Params, Primitive, Word, words,
+    COPY, ChainParams, ChainStep, ELEMENTWISE, ELEMENTWISE_CHAIN, Expr, KernelFn, Launch, Params, Primitive, View,
+    Word, declines, words,
 };
 use smallvec::SmallVec;
 
@@ -75,10 +77,43 @@ pub fn can_lower(c: &Call<'_>, outs: &Outs) -> Result<bool> {
     let device =
         outs.tensors().iter().chain(c.ins.iter().flatten().copied()).next().map_or(Device::CPU, Tensor::device);
     match lowered(c, outs) {
-        Ok(l) => Ok(l.prim.kernel(device.kind, &l.ins, &l.outs).is_ok()),
+        Ok(l) => Ok(match l.prim.kernel(device.kind, &l.ins, &l.outs) {
+            Ok(kernel) => instead(c).is_none() || !is_declined(c, outs, &l, device, kernel)?,
+            Err(_) => false,
+        }),
         Err(e) if e.kind() == ErrorKind::NotImplemented => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// Asks the kernel of a device that can be asked, by views of these layouts that have no memory.
+fn is_declined(c: &Call<'_>, outs: &Outs, l: &Lowered, device: Device, kernel: KernelFn) -> Result<bool> {
+    let (ins, outs) = (views_of(c, outs, l.prim, &l.ins)?, views_of(c, outs, l.prim, &l.outs)?);
+    let queue = Queue { device, raw: std::ptr::null_mut() };
+    Ok(declines(device.kind, kernel, &Launch { outs: &outs, ins: &ins, params: &l.params, expr: l.expr, queue }))
+}
+
+type Views<'a> = SmallVec<[Option<View<'a>>; 8]>;
+
+/// Views of a lowered call's operands, at an address that nothing reads or writes.
+fn views_of<'a>(c: &Call<'a>, outs: &'a Outs, prim: &Primitive, operands: &'a [Option<Operand>]) -> Result<Views<'a>> {
+    let mut views = Views::new();
+    for o in operands {
+        let tensor = o.as_ref().and_then(|o| match o.slot {
+            Slot::In(i) => c.ins.get(usize::from(i)).copied().flatten(),
+            Slot::Out(i) => outs.tensors().get(usize::from(i)),
+        });
+        let Some((o, t)) = o.as_ref().zip(tensor) else {
+            views.push(None);
+            continue;
+        };
+        let (ptr, dtype) = (std::ptr::without_provenance_mut(1 << 12), prim.operand(t.dtype())?);
+        views.push(Some(match &o.layout {
+            None => View { ptr, dtype, sizes: t.sizes(), strides: t.strides() },
+            Some((sizes, strides, _)) => View { ptr, dtype, sizes, strides },
+        }));
+    }
+    Ok(views)
 }
 
 /// The input whose values the op's first output starts from (scatter and friends write only parts).

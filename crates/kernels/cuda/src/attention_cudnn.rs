@@ -8,7 +8,7 @@ use crate::attention_problem::{Kind, PROBLEM, Problem};
 use crate::conv_cudnn;
 use crate::elementwise::copy_views;
 use crate::host;
-use crate::launch::{Family, Key, Scratch, args, cuda, linear, run};
+use crate::launch::{Family, Key, Scratch, args, cuda, gpu, linear, run};
 use crate::per_queue::PerQueue;
 use crate::random::PHILOX;
 use crate::text::{Builder, float};
@@ -251,7 +251,7 @@ fn library_for(queue: Queue) -> Result<std::result::Result<&'static Cudnn, Strin
         Ok(cudnn) => cudnn,
         Err(e) => return Ok(Err(e.text().into())),
     };
-    match cuda()?.device(queue.device.index)?.compute_capability {
+    match gpu(queue)?.compute_capability {
         (major, _) if major < 8 => Ok(Err("it needs a GPU of compute capability 8.0 or newer".into())),
         _ => Ok(Ok(cudnn)),
     }
@@ -410,7 +410,7 @@ pub unsafe fn attention(l: &Launch<'_>, at: usize, p: &Problem, kind: Kind) -> R
                 }
                 operands.extend(own.iter().map(|(id, scratch)| (*id, scratch.ptr())));
                 let workspace = Scratch::new(l.queue, plan.workspace.max(1) as i64, 1)?;
-                cuda()?.device(l.queue.device.index)?;
+                gpu(l.queue)?;
                 let numbers = Numbers { scale: scale as f32, kept: (1.0 - dropped) as f32 };
                 of.handle.launch_attention((&plan, &asked), &operands, numbers, workspace.ptr(), l.queue.raw)?;
                 rows.iter().chain(&plain).try_for_each(|r| r.finish(l.queue))?;

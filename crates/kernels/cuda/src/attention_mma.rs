@@ -2,7 +2,7 @@
 //! most 128 columns, rows that lie at multiples of sixteen bytes. `attention` takes the rest.
 
 use crate::attention_problem::{DELTA, FORWARD, KEYS, Kind, PROBLEM, Problem};
-use crate::launch::{Family, Key, args, ceil_div, cuda, run};
+use crate::launch::{Family, Key, args, ceil_div, gpu, run};
 use crate::random::PHILOX;
 use crate::text::{Builder, float};
 use oneflow_base::{DType, Result};
@@ -82,7 +82,7 @@ impl TensorCores {
         if !(is_half && fits && lie && grads && rows(p.grad_value, &p.gv)) {
             return Ok(None);
         }
-        if cuda()?.device(queue.device.index)?.compute_capability.0 < 8 {
+        if gpu(queue)?.compute_capability.0 < 8 {
             return Ok(None);
         }
         Ok(Some(TensorCores { kind, width: (p.width as u64).next_multiple_of(WIDTHS as u64) as i64 }))

@@ -1,6 +1,6 @@
 //! What the kernels of ATTENTION and its backward are given, whichever units multiply.
 
-use crate::launch::{Argument, address, ceil_div, cuda};
+use crate::launch::{Argument, address, ceil_div, drawn};
 use crate::text::{c_type, float};
 use oneflow_base::{DType, Error, Result};
 use oneflow_kernels_prim::philox::{Window, threshold};
@@ -133,7 +133,7 @@ impl Problem {
         if p > 0.0 {
             let window = Window::new(&shard, &[q.sizes[0], q.sizes[1], q.sizes[2], k.sizes[2]])?;
             problem.first = window.first();
-            problem.drawn = cuda()?.drawn(l.queue);
+            problem.drawn = drawn(l.queue)?;
             problem.window.copy_from_slice(window.strides());
             problem.threshold = threshold(p) as i64;
         }

@@ -5,7 +5,7 @@
 use crate::conv_cudnn;
 use crate::conv_geometry::{Conv, FORWARD, INPUT, WEIGHT};
 use crate::conv_mma;
-use crate::launch::{Family, Key, Scratch, address, args, ceil_div, cuda, linear, rows, run};
+use crate::launch::{Family, Key, Scratch, address, args, ceil_div, gpu, linear, rows, run};
 use crate::nest::Nest;
 use crate::reduce;
 use crate::text::{Builder, float};
@@ -191,7 +191,7 @@ pub unsafe fn conv_backward_weight(l: &Launch<'_>) -> Result<()> {
     g.last = (g.x[1] == 1 && c > 4) as i64;
     let (tiles, z) = g.tiles(o, c * g.taps(), g.groups);
     // Few tiles with long sums: parts of the positions side by side, added in order.
-    let wanted = 4 * cuda()?.device(l.queue.device.index)?.n_multiprocessors as i64;
+    let wanted = 4 * gpu(l.queue)?.n_multiprocessors as i64;
     g.parts = (wanted / (tiles * g.groups).max(1)).min(g.places() / 256).max(1);
     let compute = w.dtype.compute();
     let sums = Scratch::new(l.queue, g.parts * n_weights, compute.size())?;

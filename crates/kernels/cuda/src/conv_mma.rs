@@ -3,7 +3,7 @@
 
 use crate::conv_geometry::{Conv, FORWARD, INPUT, WEIGHT};
 use crate::elementwise::copy_views;
-use crate::launch::{Family, Key, Scratch, address, args, ceil_div, cuda, run};
+use crate::launch::{Family, Key, Scratch, address, args, ceil_div, cuda, gpu, run};
 use crate::reduce;
 use crate::text::{Builder, float};
 use oneflow_base::{DType, Dims, Result, contiguous_strides};
@@ -112,7 +112,7 @@ pub unsafe fn conv(
     if !matches!(dtype, DType::F16 | DType::BF16) || (groups > 1 && !whole) || is_empty {
         return Ok(false);
     }
-    if cuda()?.device(l.queue.device.index)?.compute_capability.0 < 8 {
+    if gpu(l.queue)?.compute_capability.0 < 8 {
         return Ok(false);
     }
     let eights = |n: i64| (n as u64).next_multiple_of(EIGHT as u64) as i64;
@@ -178,7 +178,7 @@ unsafe fn weight(
     let mut g = Conv::new(params, x, &View { sizes, strides: &strides, ..*w }, y, None)?;
     let (c, o) = g.per_group();
     let tiles = ceil_div(o, ROWS) * ceil_div(c, COLUMNS) * g.taps() * g.groups;
-    let wanted = 4 * cuda()?.device(l.queue.device.index)?.n_multiprocessors as i64;
+    let wanted = 4 * gpu(l.queue)?.n_multiprocessors as i64;
     g.parts = (wanted / tiles.max(1)).min(g.places() / 256).max(1);
     let n: i64 = sizes.iter().product();
     let sums = Scratch::new(l.queue, g.parts * n, size_of::<f32>())?;

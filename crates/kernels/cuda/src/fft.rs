@@ -3,7 +3,7 @@
 //! Without the library, and for what it does not take, the host does it.
 
 use crate::elementwise::copy_views;
-use crate::launch::{Family, Key, Scratch, args, cuda, linear, run};
+use crate::launch::{Family, Key, Scratch, args, cuda, gpu, linear, run};
 use crate::text::{Builder, unsupported};
 use oneflow_base::{DType, Dims, Error, Result};
 use oneflow_ep::Queue;
@@ -104,7 +104,7 @@ pub unsafe fn fft(l: &Launch<'_>) -> Result<()> {
         {
             let mut plan = plan.lock().unwrap_or_else(|e| e.into_inner());
             let workspace = Scratch::new(l.queue, plan.workspace.max(1) as i64, 1)?;
-            cuda()?.device(l.queue.device.index)?;
+            gpu(l.queue)?;
             plan.launch(from, to, inverse, workspace.ptr(), l.queue.raw)?;
         }
         drop(held_in);

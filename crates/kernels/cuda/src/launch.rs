@@ -1,9 +1,10 @@
 //! Launching: keys of compiled kernels, grids, scratch memory.
 
-use oneflow_base::{DType, Error, Result};
-use oneflow_ep::cuda::{self, Cuda, Fault, Grid, Text};
+use oneflow_base::{DType, Error, ErrorKind, Result};
+use oneflow_ep::cuda::{self, Cuda, Fault, Gpu, Grid, Text};
 use oneflow_ep::{Block, Queue};
-use oneflow_kernels_prim::View;
+use oneflow_kernels_prim::{KernelFn, Launch, View};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -133,9 +134,55 @@ pub fn address(v: Option<View<'_>>) -> *mut u8 {
     v.map_or(std::ptr::null_mut(), |v| v.ptr)
 }
 
-/// The provider. A launch on a CUDA queue implies that there is one.
-pub fn cuda() -> Result<&'static Cuda> {
+thread_local! {
+    static IS_QUESTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns true while a kernel is asked whether it takes a launch (`ask`).
+pub fn is_question() -> bool {
+    IS_QUESTION.get()
+}
+
+/// Asks a kernel whether it takes a launch, whose views have no memory: it goes as far as the first thing that it would do on
+/// the device. An error where it declines.
+pub fn ask(kernel: KernelFn, l: &Launch<'_>) -> Result<()> {
+    struct Asking;
+    impl Drop for Asking {
+        fn drop(&mut self) {
+            IS_QUESTION.set(false);
+        }
+    }
+    IS_QUESTION.set(true);
+    let _asking = Asking;
+    // SAFETY: while it is a question, no launch, no memory and no library is to be had, so nothing reads or writes the views.
+    match unsafe { kernel(l) } {
+        Err(e) if e.kind() == ErrorKind::NotImplemented => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn provider() -> Result<&'static Cuda> {
     cuda::provider().ok_or_else(|| Error::runtime("a CUDA kernel was launched but CUDA is not available"))
+}
+
+#[cold]
+fn only_a_question() -> Error {
+    Error::runtime("a kernel was asked about a launch, and would do it")
+}
+
+/// The provider, for work on a device. A launch on a CUDA queue implies that there is one.
+pub fn cuda() -> Result<&'static Cuda> {
+    if is_question() { Err(only_a_question()) } else { provider() }
+}
+
+/// What is known of a queue's device.
+pub fn gpu(queue: Queue) -> Result<&'static Gpu> {
+    provider()?.device(queue.device.index)
+}
+
+/// Where kernels of a captured graph find how far the generator has moved (`Cuda::drawn`).
+pub fn drawn(queue: Queue) -> Result<*const u64> {
+    if is_question() { Ok(std::ptr::null()) } else { Ok(cuda()?.drawn(queue)) }
 }
 
 /// Launches a kernel.
@@ -149,6 +196,9 @@ pub unsafe fn run(
     grid: Grid,
     args: &mut [Place<'_>],
 ) -> Result<()> {
+    if is_question() {
+        return text().and(Err(only_a_question()));
+    }
     let cuda = cuda()?;
     let f = cuda.function(queue.device.index, key.0, text)?;
     // SAFETY: a place is a plain pointer.
@@ -159,7 +209,7 @@ pub unsafe fn run(
 
 /// Where a device's kernels report wrong values.
 pub fn faults(queue: Queue) -> Result<*mut Fault> {
-    cuda()?.faults(queue.device.index)
+    if is_question() { Ok(std::ptr::null_mut()) } else { cuda()?.faults(queue.device.index) }
 }
 
 /// `a / b` rounded up, of numbers that are not negative.
@@ -198,6 +248,7 @@ pub fn rows_shape(length: i64, by_x: bool) -> (u32, u32) {
 pub struct Scratch {
     cuda: &'static Cuda,
     queue: Queue,
+    /// Without memory in a question.
     block: Block,
 }
 
@@ -206,8 +257,9 @@ impl Scratch {
         let bytes = (count as usize).checked_mul(size).ok_or_else(|| {
             Error::out_of_memory(format!("CUDA out of memory: scratch of {count} elements of {size} bytes"))
         })?;
-        let cuda = cuda()?;
-        Ok(Scratch { cuda, queue, block: cuda.alloc_on(queue, bytes)? })
+        let cuda = provider()?;
+        let none = Block { ptr: std::ptr::null_mut(), bytes: 0, tag: 0 };
+        Ok(Scratch { cuda, queue, block: if is_question() { none } else { cuda.alloc_on(queue, bytes)? } })
     }
     pub fn ptr(&self) -> *mut u8 {
         self.block.ptr
@@ -216,7 +268,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.cuda.free_on(self.queue, self.block);
+        if !self.block.ptr.is_null() {
+            self.cuda.free_on(self.queue, self.block);
+        }
     }
 }
 
@@ -233,6 +287,9 @@ impl Tickets {
     pub fn new(queue: Queue, n: i64) -> Result<Tickets> {
         /// By device and stream: work of a stream runs in order.
         static KEPT: LazyLock<Mutex<HashMap<(u16, usize), usize>>> = LazyLock::new(Default::default);
+        if is_question() {
+            return Ok(Tickets { ptr: std::ptr::null_mut(), _own: None });
+        }
         let cuda = cuda()?;
         let size = size_of::<u32>();
         // A graph may run on another stream beside this one's work.

@@ -165,4 +165,5 @@ pub fn register() {
     for (primitive, f) in mixed {
         primitive.provide_mixed(DeviceType::CUDA, *f);
     }
+    prim::provide_question(DeviceType::CUDA, launch::ask);
 }

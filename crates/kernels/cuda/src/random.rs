@@ -1,6 +1,6 @@
 //! RANDOM and DROPOUT.
 
-use crate::launch::{Family, Key, Number, args, cuda, linear, run};
+use crate::launch::{Family, Key, Number, args, drawn, linear, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float};
 use oneflow_base::{DType, Result};
@@ -50,7 +50,7 @@ pub unsafe fn random(l: &Launch<'_>) -> Result<()> {
                 out.ptr,
                 seed,
                 offset,
-                cuda()?.drawn(l.queue),
+                drawn(l.queue)?,
                 window.first(),
                 a.f64(),
                 b.f64(),
@@ -93,7 +93,7 @@ pub unsafe fn dropout(l: &Launch<'_>) -> Result<()> {
                 mask.ptr,
                 seed,
                 offset,
-                cuda()?.drawn(l.queue),
+                drawn(l.queue)?,
                 window.first(),
                 threshold(p),
                 scale,

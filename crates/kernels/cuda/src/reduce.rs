@@ -1,6 +1,6 @@
 //! REDUCE, ARG_REDUCE, SCAN and LOGCUMSUMEXP, and COUNT_NONZERO, which is a reduction.
 
-use crate::launch::{Family, Key, Number, Scratch, Tickets, address, args, ceil_div, cuda, rows, rows_shape, run};
+use crate::launch::{Family, Key, Number, Scratch, Tickets, address, args, ceil_div, gpu, rows, rows_shape, run};
 use crate::nest::Nest;
 use crate::text::{Builder, c_type, float, unsupported};
 use oneflow_base::{DType, Result};
@@ -80,7 +80,7 @@ pub unsafe fn fold(queue: Queue, kind: u64, acc: DType, x: &View<'_>, out: &View
 
 /// Parts of every output's elements, so that few long reductions fill the device too.
 pub fn parts(queue: Queue, n_out: i64, length: i64, by_x: bool) -> Result<i64> {
-    let wanted = 4 * cuda()?.device(queue.device.index)?.n_multiprocessors as i64;
+    let wanted = 4 * gpu(queue)?.n_multiprocessors as i64;
     let (across, at_once) = rows_shape(length, by_x);
     let blocks = ceil_div(n_out, at_once as i64);
     // Every thread keeps at least sixteen elements.

@@ -2,7 +2,7 @@
 //!
 //! Softmax and the norms ask here first (`nn`); what does not fit, or has gaps, goes to their kernels over any layout.
 
-use crate::launch::{Family, Key, Place, ceil_div, cuda, run};
+use crate::launch::{Family, Key, Place, ceil_div, gpu, run};
 use crate::nest::{Geo, Nest};
 use crate::text::{Builder, PLUS, float};
 use oneflow_base::{DType, Result};
@@ -143,7 +143,7 @@ impl Rows {
 
     /// Blocks of a launch in which each keeps sums over its rows: two a multiprocessor, and no more than there are rows for.
     pub fn n_blocks_with_sums(&self, queue: Queue) -> Result<i64> {
-        let most = 2 * cuda()?.device(queue.device.index)?.n_multiprocessors as i64;
+        let most = 2 * gpu(queue)?.n_multiprocessors as i64;
         Ok(ceil_div(self.geo.n(), self.at_once()).clamp(1, most))
     }
 

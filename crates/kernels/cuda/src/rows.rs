@@ -1,7 +1,7 @@
 //! What stands alone: EMBEDDING_BAG, SEARCHSORTED, RANDOM_BY, SQUARE_DEVIATIONS.
 
 use crate::channel_norm;
-use crate::launch::{Family, Key, address, args, cuda, faults, linear, run};
+use crate::launch::{Family, Key, address, args, drawn, faults, linear, run};
 use crate::nest::Nest;
 use crate::random::PHILOX;
 use crate::text::{Builder, c_type, float, unsupported};
@@ -152,7 +152,7 @@ pub unsafe fn random_by(l: &Launch<'_>) -> Result<()> {
             Key::new(Family::RandomBy).small(kind as u64).dtype(out.dtype),
             || random_by_text(kind, out.dtype),
             linear(geo.n()),
-            args![a.ptr, b.ptr, out.ptr, seed, offset, cuda()?.drawn(l.queue), window.first(), faults(l.queue)?, geo],
+            args![a.ptr, b.ptr, out.ptr, seed, offset, drawn(l.queue)?, window.first(), faults(l.queue)?, geo],
         )
     }
 }

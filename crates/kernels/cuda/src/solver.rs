@@ -6,7 +6,7 @@
 
 use crate::elementwise::copy_views;
 use crate::host;
-use crate::launch::{Family, Key, Scratch, args, cuda, faults, linear, run};
+use crate::launch::{Family, Key, Scratch, args, cuda, faults, gpu, linear, run};
 use crate::per_queue::PerQueue;
 use crate::text::Builder;
 use oneflow_base::{DType, Dims, Error, Result, contiguous_strides};
@@ -110,7 +110,7 @@ unsafe fn each(
         let (device, host) = handle.workspace(problem, dtype, &at(0))?;
         let workspace = Scratch::new(queue, device.max(1) as i64, 1)?;
         let mut on_host = vec![0u8; host];
-        cuda()?.device(queue.device.index)?;
+        gpu(queue)?;
         for i in 0..count {
             let operands = Operands { info: info.at(i), ..at(i) };
             // SAFETY: by the caller's promise; the workspace has the bytes that were asked for, and calls follow each other.

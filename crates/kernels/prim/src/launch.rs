@@ -1,9 +1,10 @@
 //! One launch of a primitive, and the primitive's table of implementations.
 
 use crate::{Encode, Expr, View, Words};
-use oneflow_base::{DType, DeviceType, Error, Result};
+use oneflow_base::{DType, DeviceType, Error, ErrorKind, Result};
 use oneflow_ep::Queue;
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A launch parameter: an integer or a float, by the primitive's contract.
@@ -129,6 +130,24 @@ fn missing(what: &str, i: usize) -> Error {
 /// # Safety (of the pointee)
 /// The views of the launch are valid for reads (inputs) and writes (outputs) of their dtype, on the queue's device.
 pub type KernelFn = unsafe fn(&Launch<'_>) -> Result<()>;
+
+/// How kernels of a device are asked whether they take a launch, whose views have no memory: an error of the kind NotImplemented
+/// where they decline.
+pub type QuestionFn = fn(KernelFn, &Launch<'_>) -> Result<()>;
+
+static QUESTIONS: [OnceLock<QuestionFn>; DeviceType::MAX] = [const { OnceLock::new() }; DeviceType::MAX];
+
+/// Says how kernels of a device type are asked. Called at start-up.
+pub fn provide_question(kind: DeviceType, ask: QuestionFn) {
+    let _ = QUESTIONS[kind.0 as usize].set(ask);
+}
+
+/// Returns true if a device's kernel is known to decline a launch, whose views need no memory. Kernels that cannot be asked are
+/// taken to do all.
+pub fn declines(kind: DeviceType, kernel: KernelFn, l: &Launch<'_>) -> bool {
+    let ask = QUESTIONS[kind.0 as usize].get();
+    ask.is_some_and(|ask| matches!(ask(kernel, l), Err(e) if e.kind() == ErrorKind::NotImplemented))
+}
 
 /// What a primitive's kernels make of dtypes that are `DType::is_limited`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

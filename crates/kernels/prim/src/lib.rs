@@ -29,7 +29,7 @@ pub use lanes::{
     Baseline, Cx, HalfRegister, I32, I64, IntLane, Ints, Isa, Lanes, Num, Register, Simd, Sym, U8, U16, WithSimd,
     dispatch, isa,
 };
-pub use launch::{Elements, Extras, KernelFn, Launch, Params, Primitive, Word};
+pub use launch::{Elements, Extras, KernelFn, Launch, Params, Primitive, QuestionFn, Word, declines, provide_question};
 pub use params::*;
 pub use primitives::*;
 pub use update::{MAX_HYPER, MAX_NUMBERS, MAX_SCALARS, MAX_STATES, Rule, UpdateFormula, UpdateTile, register_rule};
