@@ -130,7 +130,7 @@ impl Nest {
             if n == 1 {
                 continue;
             }
-            let mut strides = (1..=self.n_operands).map(|k| k * nd);
+            let strides = (1..=self.n_operands).map(|k| k * nd);
             if last > 0 && strides.clone().all(|row| rows[row + last - 1] == rows[row + d] * n) {
                 rows[last - 1] *= n;
                 strides.for_each(|row| rows[row + last - 1] = rows[row + d]);
