@@ -133,3 +133,87 @@ fn a_planted_error_is_found() {
     let errors = compile_all(&[&t], "sm_80");
     assert!(errors.len() == 1 && errors[0].contains("not_there"));
 }
+
+/// The most registers that a thread of a family's kernels has, and the most bytes that are spilled to memory, by the first words of
+/// the kernels' names; the longest that fits counts. Blocks of 1024 threads have 64 registers a thread at most.
+const REGISTERS: [(&str, u32, u32); 37] = [
+    ("arg_reduce", 64, 0),
+    ("attention", 255, 0),
+    ("batch_norm", 64, 16),
+    ("concat", 48, 0),
+    ("conv", 128, 0),
+    ("copy", 48, 0),
+    ("cross_entropy", 64, 20),
+    ("ctc", 72, 0),
+    ("embedding", 48, 0),
+    ("embedding_backward", 48, 0),
+    ("embedding_bag", 48, 0),
+    ("fill", 40, 0),
+    ("index", 48, 0),
+    ("keys", 32, 0),
+    ("layer_norm", 64, 0),
+    ("logcumsumexp", 64, 0),
+    ("matmul", 48, 0),
+    ("nonzero", 48, 0),
+    ("norms", 40, 0),
+    ("pad", 96, 0),
+    ("pooling", 56, 0),
+    ("radix", 64, 0),
+    ("random", 48, 0),
+    ("random_by", 104, 0),
+    ("reduce", 64, 0),
+    ("resample", 48, 0),
+    ("rnn", 40, 0),
+    ("row", 128, 0),
+    ("scale", 32, 0),
+    ("scan", 56, 0),
+    ("searchsorted", 48, 0),
+    ("softmax", 64, 0),
+    ("solver", 32, 0),
+    ("sort", 40, 0),
+    ("triangle", 48, 0),
+    ("unscale", 40, 0),
+    ("updates", 32, 0),
+];
+
+#[test]
+fn registers_and_spills_stay_within_a_table() {
+    let Ok(nvrtc) = cuda::nvrtc() else { return };
+    let texts = all_sources().unwrap();
+    let mut families: Vec<Vec<&Text>> = vec![Vec::new(); REGISTERS.len()];
+    for t in &texts {
+        let fits = (0..REGISTERS.len()).filter(|i| t.name.starts_with(REGISTERS[*i].0));
+        let family = fits.max_by_key(|i| REGISTERS[*i].0.len());
+        families[family.unwrap_or_else(|| panic!("{} has no entry in the table of registers", t.name))].push(t);
+    }
+    // Six of each family, spread over its dtypes and variants, each for one architecture by turns.
+    let mut chosen = Vec::new();
+    for (i, texts) in families.iter().enumerate() {
+        assert!(!texts.is_empty(), "{} is the name of no kernel", REGISTERS[i].0);
+        let n = texts.len().min(6);
+        let archs = ["sm_80", "sm_90a", "sm_100"].into_iter().cycle();
+        chosen.extend((0..n).zip(archs).map(|(k, arch)| (i, texts[k * texts.len() / n], arch)));
+    }
+    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                while let Some((i, t, arch)) = chosen.get(next.fetch_add(1, Relaxed)) {
+                    let options = [t.options, &["--ptxas-options=-v"]].concat();
+                    let (_, log) = nvrtc.compile_with_log(&t.name, &t.source, arch, &options).unwrap();
+                    let spilled =
+                        number_before(&log, " bytes spill stores") + number_before(&log, " bytes spill loads");
+                    let (registers, (_, most, most_spilled)) = (number_before(&log, " registers"), REGISTERS[*i]);
+                    if registers > most || spilled > most_spilled {
+                        let name = &t.name;
+                        faults.lock().unwrap().push(format!(
+                            "{name} for {arch}: {registers} registers of {most}, {spilled} bytes spilled of {most_spilled}"
+                        ));
+                    }
+                }
+            });
+        }
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
