@@ -352,7 +352,12 @@ mod tests {
         let mut held: Vec<Taken> = Vec::new();
         for _ in 0..20_000 {
             if rnd(2) == 0 {
-                if let Some(t) = b.take(0, (rnd(40) + 1) * 64, rnd(2) * 256) {
+                let wanted = (rnd(40) + 1) * 64;
+                let free = b.segments().remove(0).1.into_iter().filter(|p| !p.used && p.bytes >= wanted);
+                let best = free.min_by_key(|p| (p.bytes, p.addr)).map(|p| p.addr);
+                let taken = b.take(0, wanted, rnd(2) * 256);
+                assert_eq!(taken.map(|t| t.addr), best);
+                if let Some(t) = taken {
                     assert!(held.iter().all(|h| t.addr + t.bytes <= h.addr || h.addr + h.bytes <= t.addr));
                     held.push(t);
                 }
