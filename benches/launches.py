@@ -60,17 +60,14 @@ def issued() -> Callable[[], list[str]]:
 @contextlib.contextmanager
 def by_op(flow: Any, take: Callable[[], list[str]], rows: Counter[tuple[str, str]]) -> Iterator[None]:
     """Count what each op issues into `rows`; what lies between two ops belongs to none."""
-    running: list[str] = []
 
-    def before(op: str, _given: dict[str, Any], _writes: bool) -> None:
+    def around(op: str, _given: dict[str, Any], _written: Any, run: Callable[[], list[Any]]) -> list[Any]:
         rows.update(("between ops", name) for name in take())
-        running.append(op)
-
-    def after(_results: list[Any]) -> None:
-        op = running.pop()
+        results = run()
         rows.update((op, name) for name in take())
+        return results
 
-    flow._C._push_interceptor(before, after)
+    flow._C._push_interceptor(around)
     try:
         yield
     finally:
