@@ -40,8 +40,9 @@ const ORDER: &[&str] = &[
 ];
 
 /// Outside libraries that only some crates may use, and why.
-const HOMES: [(&str, &[&str], &str); 2] = [
+const HOMES: [(&str, &[&str], &str); 3] = [
     ("pyo3", &["oneflow-python"], "only the binding knows Python"),
+    ("cudarc", &["oneflow-ep"], "only the provider knows the driver's interface"),
     (
         "libloading",
         &["oneflow-ep", "oneflow-comm", "oneflow-kernels-cuda", "oneflow-nccl"],

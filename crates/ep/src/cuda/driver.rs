@@ -1,9 +1,11 @@
 //! The part of the driver's C interface that is used, opened when CUDA is first asked for.
 //!
 //! Codes, states and attributes are plain integers (`discover::AnyBits`): a newer driver may return values that nothing here
-//! knows. A call before the driver was opened returns an error. What calls mean together is not known here.
+//! knows. A call before the driver was opened returns an error. What calls mean together is not known here. The numbers are those
+//! of cudarc's bindings, which are not called: they return codes as enums.
 
 use super::discover::{any_bits, takes_any_bits};
+use cudarc::driver::sys;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -13,12 +15,16 @@ use std::sync::OnceLock;
 pub struct Code(pub c_int);
 
 impl Code {
-    pub const OUT_OF_MEMORY: Code = Code(2);
-    pub const NOT_INITIALIZED: Code = Code(3);
-    pub const NOT_READY: Code = Code(600);
-    pub const CAPTURE_UNSUPPORTED: Code = Code(900);
-    pub const CAPTURE_INVALIDATED: Code = Code(901);
-    pub const CAPTURE_WRONG_THREAD: Code = Code(908);
+    pub const OUT_OF_MEMORY: Code = Code::of(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    pub const NOT_INITIALIZED: Code = Code::of(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);
+    pub const NOT_READY: Code = Code::of(sys::CUresult::CUDA_ERROR_NOT_READY);
+    pub const CAPTURE_UNSUPPORTED: Code = Code::of(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    pub const CAPTURE_INVALIDATED: Code = Code::of(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    pub const CAPTURE_WRONG_THREAD: Code = Code::of(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+
+    const fn of(known: sys::CUresult) -> Code {
+        Code(known as c_int)
+    }
 
     fn result(code: c_int) -> Result<(), Code> {
         if code == 0 { Ok(()) } else { Err(Code(code)) }
@@ -33,32 +39,35 @@ pub type Function = *mut c_void;
 pub type Graph = *mut c_void;
 pub type GraphExec = *mut c_void;
 /// An address on a device.
-pub type Address = u64;
+pub type Address = sys::CUdeviceptr;
 /// Physical memory that addresses can be mapped to.
-pub type Physical = u64;
+pub type Physical = sys::CUmemGenericAllocationHandle;
 
 /// A stream that does not wait for the legacy default stream.
-pub const STREAM_NON_BLOCKING: c_uint = 1;
+pub const STREAM_NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
 /// An event that notes no time.
-pub const EVENT_DISABLE_TIMING: c_uint = 2;
+pub const EVENT_DISABLE_TIMING: c_uint = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
 /// Host memory that is pinned for all devices, and that kernels address.
-pub const HOST_PORTABLE: c_uint = 1;
-pub const HOST_DEVICEMAP: c_uint = 2;
+pub const HOST_PORTABLE: c_uint = sys::CU_MEMHOSTALLOC_PORTABLE;
+pub const HOST_DEVICEMAP: c_uint = sys::CU_MEMHOSTALLOC_DEVICEMAP;
 /// States of a stream and modes of captures.
-pub const CAPTURE_ACTIVE: c_int = 1;
-pub const CAPTURE_GLOBAL: c_int = 0;
-pub const CAPTURE_THREAD_LOCAL: c_int = 1;
-pub const CAPTURE_RELAXED: c_int = 2;
+pub const CAPTURE_ACTIVE: c_int = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as c_int;
+pub const CAPTURE_GLOBAL: c_int = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL as c_int;
+pub const CAPTURE_THREAD_LOCAL: c_int = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as c_int;
+pub const CAPTURE_RELAXED: c_int = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int;
 /// Flag of a graph that frees its own allocations when it is launched again.
-pub const AUTO_FREE_ON_LAUNCH: u64 = 1;
+pub const AUTO_FREE_ON_LAUNCH: u64 =
+    sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.0 as u64;
 /// Attributes of devices, of addresses and of functions.
-pub const MULTIPROCESSORS: c_int = 16;
-pub const CAPABILITY_MAJOR: c_int = 75;
-pub const CAPABILITY_MINOR: c_int = 76;
-pub const HAS_VIRTUAL_MEMORY: c_int = 102;
-pub const ADDRESS_MEMORY_TYPE: c_int = 2;
-pub const ADDRESS_DEVICE: c_int = 9;
-pub const FUNCTION_MAX_DYNAMIC_SHARED: c_int = 8;
+pub const MULTIPROCESSORS: c_int = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as c_int;
+pub const CAPABILITY_MAJOR: c_int = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as c_int;
+pub const CAPABILITY_MINOR: c_int = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as c_int;
+pub const HAS_VIRTUAL_MEMORY: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED as c_int;
+pub const ADDRESS_MEMORY_TYPE: c_int = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as c_int;
+pub const ADDRESS_DEVICE: c_int = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_int;
+pub const FUNCTION_MAX_DYNAMIC_SHARED: c_int =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
 
 /// Where memory lies: `CUmemLocation`.
 #[repr(C)]
@@ -86,22 +95,28 @@ pub struct Access {
 }
 
 any_bits!(Location, PhysicalProperties, Access);
+const _: () = {
+    assert!(size_of::<Location>() == size_of::<sys::CUmemLocation>());
+    assert!(size_of::<PhysicalProperties>() == size_of::<sys::CUmemAllocationProp>());
+    assert!(size_of::<Access>() == size_of::<sys::CUmemAccessDesc>());
+};
 
 impl Location {
     pub fn device(index: u16) -> Location {
-        Location { kind: 1, index: index.into() }
+        Location { kind: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as c_int, index: index.into() }
     }
 }
 
 impl PhysicalProperties {
     pub fn pinned(location: Location) -> PhysicalProperties {
-        PhysicalProperties { kind: 1, handle_types: 0, location, win32: std::ptr::null_mut(), flags: [0; 8] }
+        let kind = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED as c_int;
+        PhysicalProperties { kind, handle_types: 0, location, win32: std::ptr::null_mut(), flags: [0; 8] }
     }
 }
 
 impl Access {
     pub fn read_and_write(location: Location) -> Access {
-        Access { location, flags: 3 }
+        Access { location, flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as c_int }
     }
 }
 
