@@ -284,7 +284,7 @@ fn sampled(x: &Tensor, grid: &Tensor, map: Map) -> Result<Tensor> {
 /// What the gradient of an image is, by ops.
 fn image_gradient(g: &Tensor, x: &Tensor, grid: &Tensor, map: Map) -> Result<Tensor> {
     let sizes = &x.sizes()[2..];
-    let mut sum = flattened(x)?.zeros_like_with(None, None, false, None)?;
+    let mut sum = x.new_zeros(&[x.sizes()[0], x.sizes()[1], sizes.iter().product()])?;
     for tap in map.taps(&map.places(grid, sizes)?, sizes, false)? {
         let (index, inside) = located(&sum, &tap.places, sizes)?;
         let part = g.mul(&factor(&inside, tap.weight.as_ref(), x.dtype())?.unsqueeze(1)?)?;
@@ -296,7 +296,7 @@ fn image_gradient(g: &Tensor, x: &Tensor, grid: &Tensor, map: Map) -> Result<Ten
 /// What the gradient of the positions is, by ops.
 fn grid_gradient(g: &Tensor, x: &Tensor, grid: &Tensor, map: Map) -> Result<Tensor> {
     if map.mode == GridMode::Nearest {
-        return grid.zeros_like_with(None, None, false, None);
+        return grid.new_zeros(grid.sizes());
     }
     let (sizes, flat) = (&x.sizes()[2..], flattened(x)?);
     let places = map.places(grid, sizes)?;
