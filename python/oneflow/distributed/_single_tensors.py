@@ -11,6 +11,7 @@ from oneflow.distributed._groups import _members_only, _root, get_rank, get_worl
 __all__ = ["all_gather_single", "gather_into_tensor", "gather_single", "reduce_scatter_single"]
 
 
+@_members_only
 def all_gather_single(output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False) -> Any:
     """Another name of :func:`oneflow.distributed.all_gather_into_tensor`.
 
@@ -26,6 +27,7 @@ def all_gather_single(output_tensor: Tensor, input_tensor: Tensor, group: Any = 
     return oneflow.distributed.all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
 
 
+@_members_only
 def reduce_scatter_single(
     output: Tensor, input: Tensor, op: Any = "sum", group: Any = None, async_op: bool = False
 ) -> Any:
@@ -87,6 +89,7 @@ def gather_single(
     return oneflow.distributed._run(group, async_op, "gather", output, tensor, peer=peer)
 
 
+@_members_only
 def gather_into_tensor(
     tensor: Tensor,
     gather_tensor: Tensor | None = None,
