@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import oneflow
 from oneflow import Tensor
-from oneflow._files import mesh_tensors
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import assumed_order
 from oneflow._files.storage_places import relocate
@@ -301,6 +300,12 @@ def _rebuild_nested(values: Any, lengths: Any = None, layout: Any = "", requires
         raise pickle.UnpicklingError(f"a nested tensor in the file has a broken description: {error}") from None
 
 
+def _rebuild_dtensor(*described: Any) -> Tensor:
+    from oneflow._files import mesh_tensors
+
+    return mesh_tensors.rebuilt(*described)
+
+
 def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     """A tensor of a subclass, or with attributes."""
     tensor = (function.call if isinstance(function, Listed) else function)(*args)
@@ -322,7 +327,7 @@ def _size(values: Any = ()) -> Any:
 
 def names_in_files() -> dict[str, Any]:
     names: dict[str, Any] = {
-        "oneflow._utils._rebuild_dtensor": mesh_tensors.rebuilt,
+        "oneflow._utils._rebuild_dtensor": _rebuild_dtensor,
         "oneflow._utils._rebuild_nested_tensor": _rebuild_nested,
     }
     for module, utils in (("torch", "torch._utils"), ("oneflow", "oneflow._utils")):

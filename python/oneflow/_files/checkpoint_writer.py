@@ -13,7 +13,6 @@ import oneflow
 from oneflow import Tensor, _oneflow
 from oneflow._base.global_layouts import gather_full
 from oneflow._files import checkpoint_reader as reader
-from oneflow._files import mesh_tensors
 from oneflow._files import storage_bytes as storage
 from oneflow._files.checkpoint_settings import get_crc32_options, skips_data
 from oneflow._files.storage_places import location_tag
@@ -104,8 +103,11 @@ class TensorPickler(_AnyPickler):
         return _FROM_TYPE, (function, kind, args, _attributes(tensor))
 
     def _reduce_plain(self, tensor: Tensor) -> Any:
-        if tensor.is_global and not self.writes_wholes and mesh_tensors.is_on_mesh(tensor):
-            return _DTENSOR, mesh_tensors.described(tensor)
+        if tensor.is_global and not self.writes_wholes:
+            from oneflow._files import mesh_tensors
+
+            if mesh_tensors.is_on_mesh(tensor):
+                return _DTENSOR, mesh_tensors.described(tensor)
         if tensor.is_global:
             # Every rank brings its part, and the file holds the whole.
             whole = gather_full(tensor)

@@ -112,7 +112,7 @@ def adadelta(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adadelta([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
+        >>> oneflow.optim.functional.adadelta([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
         ...     lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, maximize=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -163,7 +163,7 @@ def adafactor(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adafactor([w], [g], [None], [None], [oneflow.zeros(1)], steps,
+        >>> oneflow.optim.functional.adafactor([w], [g], [None], [None], [oneflow.zeros(1)], steps,
         ...     d=1.0, lr=0.1, beta2_decay=-0.8, weight_decay=0, eps1=None, eps2=1e-3, maximize=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -215,7 +215,7 @@ def adagrad(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adagrad([w], [g], [oneflow.zeros(1)], steps,
+        >>> oneflow.optim.functional.adagrad([w], [g], [oneflow.zeros(1)], steps,
         ...     lr=0.1, weight_decay=0, lr_decay=0, eps=1e-10, maximize=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -272,7 +272,7 @@ def adam(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [], steps,
+        >>> oneflow.optim.functional.adam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [], steps,
         ...     amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0, eps=1e-8, maximize=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -325,7 +325,7 @@ def adamax(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adamax([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
+        >>> oneflow.optim.functional.adamax([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
         ...     eps=1e-8, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -379,7 +379,7 @@ def adamw(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.adamw([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [], steps,
+        >>> oneflow.optim.functional.adamw([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [], steps,
         ...     amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0, eps=1e-8, maximize=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -432,7 +432,8 @@ def asgd(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.asgd([w], [g], [oneflow.zeros(1)], [oneflow.ones(())], [oneflow.tensor(0.1)], steps,
+        >>> mus, etas = [oneflow.ones(())], [oneflow.tensor(0.1)]
+        >>> oneflow.optim.functional.asgd([w], [g], [oneflow.zeros(1)], mus, etas, steps,
         ...     lambd=1e-4, lr=0.1, t0=1e6, alpha=0.75, weight_decay=0
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -485,7 +486,7 @@ def nadam(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.nadam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [oneflow.ones(())], steps,
+        >>> oneflow.optim.functional.nadam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], [oneflow.ones(())], steps,
         ...     beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0, momentum_decay=4e-3, eps=1e-8
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -537,7 +538,7 @@ def radam(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.radam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
+        >>> oneflow.optim.functional.radam([w], [g], [oneflow.zeros(1)], [oneflow.zeros(1)], steps,
         ...     beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0, eps=1e-8
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -589,7 +590,7 @@ def rmsprop(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.rmsprop([w], [g], [oneflow.zeros(1)], [], [], steps,
+        >>> oneflow.optim.functional.rmsprop([w], [g], [oneflow.zeros(1)], [], [], steps,
         ...     lr=0.1, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -644,7 +645,7 @@ def rprop(
     Example::
 
         >>> w, g, steps = oneflow.ones(1), oneflow.ones(1), [oneflow.tensor(0.0)]
-        >>> optim.functional.rprop([w], [g], [oneflow.zeros(1)], [oneflow.full((1,), 0.1)], steps,
+        >>> oneflow.optim.functional.rprop([w], [g], [oneflow.zeros(1)], [oneflow.full((1,), 0.1)], steps,
         ...     step_size_min=1e-6, step_size_max=50, etaminus=0.5, etaplus=1.2
         ... )
         >>> w.item() < 1, steps[0].item()
@@ -690,7 +691,7 @@ def sgd(
 
         >>> w, g, buffers = oneflow.ones(1), oneflow.ones(1), [None]
         >>> settings = {"weight_decay": 0, "momentum": 0.9, "dampening": 0, "nesterov": False, "maximize": False}
-        >>> optim.functional.sgd([w], [g], buffers, lr=0.1, **settings)
+        >>> oneflow.optim.functional.sgd([w], [g], buffers, lr=0.1, **settings)
         >>> w, buffers
         (tensor([0.9000]), [tensor([1.])])
     """
@@ -740,7 +741,7 @@ def muon(
         >>> w, g, buffer = oneflow.ones(2, 2), oneflow.eye(2), oneflow.zeros(2, 2)
         >>> settings = {"weight_decay": 0, "momentum": 0.95, "nesterov": True, "eps": 1e-7, "adjust_lr_fn": None}
         >>> form = {"ns_coefficients": (3.4445, -4.775, 2.0315), "ns_steps": 5, "has_complex": False}
-        >>> optim.functional.muon([w], [g], [buffer], lr=0.1, **settings, **form)
+        >>> oneflow.optim.functional.muon([w], [g], [buffer], lr=0.1, **settings, **form)
         >>> bool((w.diagonal() < 1).all())
         True
     """
@@ -789,7 +790,7 @@ def sparse_adam(
         >>> w, g = oneflow.ones(3, 1), oneflow.sparse_coo_tensor([[1]], [[1.0]], (3, 1))
         >>> averages = [oneflow.zeros(3, 1)], [oneflow.zeros(3, 1)]
         >>> settings = {"eps": 1e-8, "beta1": 0.9, "beta2": 0.99, "lr": 0.1, "maximize": False}
-        >>> optim.functional.sparse_adam([w], [g], *averages, [1], **settings)
+        >>> oneflow.optim.functional.sparse_adam([w], [g], *averages, [1], **settings)
         >>> w.flatten()
         tensor([1.0000, 0.9000, 1.0000])
     """
